@@ -62,6 +62,8 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         self.line("update", f"{gradient.loss}, learning rate {gradient.learning_rate:g}, KL {gradient.kl}")
         if settings.library != "none":
             self.line("lessons", f"{settings.library}, in every prompt")
+        if settings.distils:
+            self.line("lessons", f"{settings.distill}, distilled: only the teacher ({gradient.teacher}) reads them")
         held = f"{len(test)} held out" if test else "none held out"
         updates = f"{count_words(self.total, 'update')} of {settings.batch_size} tasks"
         self.line("tasks", f"{len(train)} to learn from, {held} · {settings.group_size} rollouts each · {updates}")
@@ -99,8 +101,12 @@ class TrainProgress(ProgressLines, TrainCallbacks):
         self.close_view()
         self.print_held_out(report)
         weights, turns = report.weights, report.turns
-        self.line("weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}")
-        self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
+        unpublished = "" if weights.published else " (a checkpoint; not published, because they are worse)"
+        self.line(
+            "weights", f"{weights.sha256_before[:12]} → {weights.sha256_after[:12]}      {weights.path}{unpublished}"
+        )
+        if weights.published:
+            self.line("use them", f"agentlearn solve {report.domain} PROBLEM --model local:{weights.path}")
         self.line("turns", f"{turns['clean']:,} continue the exact tokens before them, {turns['forked']:,} do not")
         parts = ", ".join(f"{name} {clock_time(seconds)}" for name, seconds in report.seconds.items())
         wall = clock_time(report.wall_s)
@@ -120,7 +126,12 @@ def _update_words(lines: Sequence[UpdateLine]) -> str:
     ]
     if entropy is not None:
         parts.append(f"entropy {entropy:.3f}")
-    if clipped is not None:
+    teacher, length = (_mean([getattr(one, name) for one in lines]) for name in ("teacher", "answer_tokens"))
+    if teacher is not None:
+        parts.append(f"{teacher:.3f} nats from the teacher")
+    if length is not None:
+        parts.append(f"answers of {length:.0f} tokens")
+    if clipped is not None and teacher is None:
         parts.append(f"clipped {clipped:.1%}")
     parts.append(f"{sum(one.tokens for one in lines):,} tokens")
     return "   ".join(parts)

@@ -137,6 +137,10 @@ class Schedule:
             self._left = _batches(self.tasks, self._visits, epoch=self._epoch, size=self.size, seed=self.seed)
         return self._left.pop(0) if self._left else None
 
+    def end(self) -> None:
+        """Make no further batch."""
+        self._left, self._epoch = [], self.epochs
+
     def may_follow(self) -> Sequence[Task]:
         """Return the tasks that the next batch can hold. At the end of an epoch these are all tasks."""
         if self._left:

@@ -55,6 +55,8 @@ class BatchRunner:
     sampling_started: SamplingStarted
     group_done: Callable[[Group], None]
     """Called with each group when all its rollouts are judged, before it is learned from."""
+    others: Mapping[LibraryVersion, Library] = field(default_factory=dict[LibraryVersion, Library])
+    """Libraries besides the learner's own that treatments may name."""
     hidden_lessons: HiddenLessons | None = None
     """Which lessons rollouts to learn from are not shown; None: they are shown all."""
     _experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
@@ -233,6 +235,7 @@ class BatchRunner:
         return done
 
     def _shown(self, library: Library, treatment: Treatment) -> Experiences:
+        library = self.others.get(treatment.library, library)
         if treatment.masked:  # nearly every rollout hides other lessons
             return Experiences(library, masked=treatment.masked, retrieval=self._retriever)
         if library.version not in self._experiences:

@@ -72,6 +72,8 @@ class Update:
     library: Library
     """Library in use from now on."""
     evidence: Evidence
+    ends: str = ""
+    """Why the run ends after this update; empty: it goes on."""
 
 
 class Learner(Protocol):

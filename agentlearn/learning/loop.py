@@ -33,7 +33,7 @@ from agentlearn.rollout.runner import Rollouts
 from agentlearn.store import Store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group
-from agentlearn.types.ids import TaskId
+from agentlearn.types.ids import LibraryVersion, TaskId
 from agentlearn.types.run_event import RunInputs, RunKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -81,6 +81,7 @@ class RunLoop(ABC, Generic[S]):
             repeats_unfinished=self.repeats_unfinished,
             sampling_started=self.sampling_started,
             group_done=self.group_done,
+            others=self.other_libraries,
         )
 
     @property
@@ -112,6 +113,11 @@ class RunLoop(ABC, Generic[S]):
     def repeats_unfinished(self) -> bool:
         """Whether a resumed run makes all rollouts of an unfinished batch again."""
         return False
+
+    @property
+    def other_libraries(self) -> Mapping[LibraryVersion, Library]:
+        """Libraries besides the learner's own that its treatments may name."""
+        return {}
 
     @property
     def batches_ahead(self) -> int:
@@ -159,11 +165,15 @@ class RunLoop(ABC, Generic[S]):
             run.report = report
         return report
 
-    async def save_run_inputs(self, sets: TaskSets, start: Library) -> None:
-        """Store the tasks and the library that the run starts from. Raises ConfigError when a resumed run's differ."""
+    async def save_run_inputs(self, sets: TaskSets, start: Library, distilled: Library | None = None) -> None:
+        """Store the tasks and the library that the run starts from. Raises ConfigError when a resumed run's differ.
+
+        distilled: the library whose lessons are distilled into weights.
+        """
         run = self.call_context.run
         train, test = (tuple(task.id for task in tasks) for tasks in (sets.train, sets.test))
-        run_inputs = RunInputs(train=train, test=test, library=start.version)
+        version = None if distilled is None else distilled.version
+        run_inputs = RunInputs(train=train, test=test, library=start.version, distilled=version)
         known = self.store.run_inputs(run) if self.resumed else None
         if known is not None and known != run_inputs:
             raise ConfigError(
@@ -174,6 +184,8 @@ class RunLoop(ABC, Generic[S]):
             )
         await self.store.save_tasks([*sets.train, *sets.test])
         await self.store.save_version(start if len(start) else EMPTY_LIBRARY, run=run)
+        if distilled is not None:
+            await self.store.save_version(distilled, run=run)
         await self.store.save_run_inputs(run, run_inputs)
 
     async def learn_from(self, tasks: Sequence[Task], held_out: Sequence[Task], learner: Learner) -> None:
@@ -221,6 +233,7 @@ class RunLoop(ABC, Generic[S]):
                 self.monitor.refuse_silence()
                 await self.keep_update(batch, update)
                 self.monitor.updated(batch, update)
+                self._end_early(schedule, update)
                 found = await sampling.next()
                 if found is not None:
                     await self._measure(sampling.updates + 1, held_out, update.library)
@@ -247,6 +260,7 @@ class RunLoop(ABC, Generic[S]):
                 updates += 1
                 await self.keep_update(batch, update)
                 self.monitor.updated(batch, update)
+                self._end_early(schedule, update)
                 if ahead is None:
                     following = schedule.following()
                 if batch.last:
@@ -257,6 +271,12 @@ class RunLoop(ABC, Generic[S]):
                     if ahead is None:
                         groups = self.batches.start(self._state(following.tasks, learner).of(following), under_way)
                 batch = following
+
+    def _end_early(self, schedule: Schedule, update: Update) -> None:
+        """Plan no further batch when the learner says so. What has started is still sampled."""
+        if update.ends:
+            schedule.end()
+            self.stats.notes.append(f"the run has ended early: {update.ends}")
 
     def _end_epochs(self, batch: Batch, following: Batch | None, update: Update, seconds: float) -> None:
         """End the epoch of the batch, and the epochs up to the following batch, which visit no task."""

@@ -1,5 +1,6 @@
 """A chat model of an OpenAI-compatible service that believes no more of a reply than it must."""
 
+from functools import cached_property
 from typing import Any, cast
 
 from openai.types.chat import ChatCompletion
@@ -8,6 +9,8 @@ from pydantic import ValidationError
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles import merge_profile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 
 from agentlearn.models.reply import is_count
 
@@ -16,7 +19,16 @@ _ENDED = ("stop", "tool_calls", "function_call")
 
 
 class ChatModel(OpenAIChatModel):
-    """A chat model that reads replies of any service. Impossible numbers of tokens count as not reported."""
+    """A chat model that reads replies of any service. Impossible numbers of tokens count as not reported.
+
+    Instructions and lessons are sent as one system message: many chat templates read only the first, or refuse more.
+    """
+
+    @cached_property
+    def profile(self) -> OpenAIModelProfile:
+        """What is known of the service."""
+        one_system_message = OpenAIModelProfile(openai_chat_supports_multiple_system_messages=False)
+        return cast("OpenAIModelProfile", merge_profile(super().profile, one_system_message))
 
     def _process_response(
         self, response: ChatCompletion | str, *, include_raw_annotations: bool = False

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pydantic_ai.messages import ModelResponse
 
+from agentlearn.text import storable
 from agentlearn.types.trajectory import SampledTokens
 
 PROMPT_IDS = "prompt_token_ids"
@@ -25,10 +26,15 @@ def without_tokens(response: ModelResponse) -> ModelResponse:
     return replace(response, provider_details=kept or None)
 
 
-def tokens_of(response: ModelResponse) -> SampledTokens | None:
-    """Return the tokens of an answer; None when the service did not send all of them."""
+def tokens_of(response: ModelResponse, instructions: str = "") -> SampledTokens | None:
+    """Return the tokens of an answer; None when the service did not send all of them.
+
+    instructions: those of the request, if they differ from those of the request before.
+    """
     details = response.provider_details or {}
     prompt, ids, logprobs = (cast("list[Any] | None", details.get(key)) for key in (PROMPT_IDS, IDS, LOGPROBS))
     if prompt is None or ids is None or logprobs is None or len(ids) != len(logprobs):
         return None
-    return SampledTokens(prompt=tuple(prompt), ids=tuple(ids), logprobs=tuple(logprobs))
+    return SampledTokens(
+        prompt=tuple(prompt), ids=tuple(ids), logprobs=tuple(logprobs), instructions=storable(instructions)
+    )

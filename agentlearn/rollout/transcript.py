@@ -33,10 +33,13 @@ def steps_of(
     """
     steps: list[Step] = []
     answered = iter(calls)
+    asked, before = "", ""
     for message in messages:
         if isinstance(message, ModelResponse):
-            steps.append(_turn(message, next(answered, None)))
+            steps.append(_turn(message, next(answered, None), asked if asked != before else ""))
+            before = asked
             continue
+        asked = message.instructions or ""
         steps.extend(
             _result(part, (tool_seconds or {}).get(part.tool_call_id, 0.0), part.tool_call_id in diverged)
             for part in message.parts
@@ -45,7 +48,8 @@ def steps_of(
     return tuple(steps)
 
 
-def _turn(response: ModelResponse, record: CallRecord | None) -> ModelTurn:
+def _turn(response: ModelResponse, record: CallRecord | None, instructions: str) -> ModelTurn:
+    """instructions: those of the request, if they differ from those of the request before."""
     usage = response.usage
     return ModelTurn(
         call=record.id if record else None,
@@ -64,7 +68,7 @@ def _turn(response: ModelResponse, record: CallRecord | None) -> ModelTurn:
         ),
         seconds=record.seconds if record else 0.0,
         finish=response.finish_reason or "",
-        tokens=tokens_of(response),
+        tokens=tokens_of(response, instructions),
     )
 
 

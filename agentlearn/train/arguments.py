@@ -13,12 +13,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from agentlearn.config import OptionGroup, given_settings
 from agentlearn.errors import ConfigError
 
-LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo"]
+LossName = Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "gspo", "luspo", "distill"]
 Divergence = Literal["none", "k1", "k2", "k3"]
 Importance = Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 Scaling = Literal["group", "batch", "none", "leave_one_out", "max_rl"]
 Combination = Literal["sum_then_normalise", "normalise_then_sum"]
 ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
+TeacherWeights = Literal["base", "live", "ema"]
 
 
 def _as_tuple(given: object) -> object:
@@ -98,6 +99,28 @@ class GradientArguments(OptionGroup):
     """Model that the divergence is measured against. adapter_off: the model without its adapter. copy: a copy of the
     loaded model. copy_int8: a copy in int8, with a quarter of the memory, rounded to 1/127 of the row's maximum."""
 
+    distill_coef: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Weight of the divergence from a teacher that reads lessons: the mean over a step's tokens is added to the loss.
+    0: no distillation. With --distill the default is 1."""
+    distill_alpha: float = Field(default=1.0, ge=0, le=1)
+    """Kind of that divergence. 1: reverse, KL(student || teacher); 0: forward, KL(teacher || student); between them
+    the Jensen-Shannon divergence."""
+    distill_top_k: int = Field(default=100, ge=1)
+    """Number of the teacher's likeliest tokens that are told apart at each position. All others count as one."""
+    teacher: TeacherWeights = "base"
+    """Weights of the teacher. base: those at the start, as `reference` keeps them. live: the present ones before each
+    update. ema: a moving average of the present ones."""
+    teacher_update_rate: float = Field(default=0.05, gt=0, le=1)
+    """With teacher=ema: share of the present weights in the average after each optimiser step."""
+    guided_share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each group's rollouts that are sampled with the lessons, for behaviour that the model never shows
+    without them. They are learned from as the others, but not by their rewards."""
+    stop_at_length: float = Field(default=0.5, ge=0, lt=1)
+    """The run ends when answers have shrunk to this share of their length in the first updates; 0: never."""
+    stop_at_kl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The run ends when the mean divergence from the reference in an update is above this, in nats per token; needs kl.
+    None: never."""
+
     importance_sampling: Importance = "token_truncate"
     """Correction for differences between the sampler's and the trainer's probabilities: the ratio of each token or of
     the whole sequence, limited to the cap (truncate) or set to 0 above it (mask)."""
@@ -171,6 +194,11 @@ class GradientArguments(OptionGroup):
     """Names of the layers that get an adapter; all-linear: all linear layers except the head."""
 
     @property
+    def distils(self) -> bool:
+        """Whether lessons are distilled into the weights."""
+        return self.distill_coef > 0
+
+    @property
     def passes(self) -> int:
         """Number of optimiser steps per batch."""
         return self.iterations * self.minibatches
@@ -184,8 +212,9 @@ class GradientArguments(OptionGroup):
 class GRPOArguments(GradientArguments):
     """Settings of losses that have a ratio per token: GRPO (group relative policy optimisation) and its variants."""
 
-    loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo"] = "dapo"
-    """Loss: how token losses are averaged, and for cispo, sapo and vespo also the token loss."""
+    loss: Literal["grpo", "dr_grpo", "bnpo", "dapo", "cispo", "sapo", "vespo", "distill"] = "dapo"
+    """Loss: how token losses are averaged, and for cispo, sapo and vespo also the token loss. distill: rewards are not
+    learned from, only the lessons of a library."""
     cispo_cap: float = Field(default=5.0, gt=0)
     """For cispo: largest ratio that weights a token's gradient (arXiv:2506.13585)."""
     completion_length: int | None = Field(default=None, ge=1)
@@ -205,7 +234,12 @@ class GRPOArguments(GradientArguments):
 
     @model_validator(mode="after")
     def _consistent_loss(self) -> Self:
-        bound = {"cispo": "bounds its ratio by cispo_cap", "sapo": "has a smooth bound", "vespo": "has a smooth bound"}
+        bound = {
+            "cispo": "bounds its ratio by cispo_cap",
+            "sapo": "has a smooth bound",
+            "vespo": "has a smooth bound",
+            "distill": "has no ratio",
+        }
         _refuse(
             (
                 self.delta is not None and self.loss in bound,
@@ -224,6 +258,10 @@ class GRPOArguments(GradientArguments):
                     f"loss is {self.loss!r} and completion_length is {self.completion_length}, but only dr_grpo "
                     "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
                 ),
+            ),
+            (
+                self.loss == "distill" and not self.distils,
+                "loss is 'distill', but no lessons are distilled; give a library with --distill, or another loss",
             ),
             (
                 self.loss == "vespo" and self.importance_sampling.startswith("sequence"),
@@ -325,7 +363,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
             f"kl_beta is {given.kl_beta}, but kl=none estimates no divergence; set kl=k3, or kl_beta=0",
         ),
         (
-            given.kl == "none" and given.reference != "none",
+            given.kl == "none" and given.reference != "none" and not (given.distils and given.teacher == "base"),
             f"reference is {given.reference!r}, but kl=none does not use it; set kl and kl_beta, or reference=none",
         ),
         (
@@ -352,6 +390,7 @@ def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
             ),
         ),
         *_entropy_contradictions(given),
+        *_distill_contradictions(given),
         *_reward_contradictions(given),
     )
 
@@ -398,6 +437,59 @@ def _entropy_contradictions(given: GradientArguments) -> tuple[tuple[bool, str],
             ),
         ),
     )
+
+
+_OF_DISTILLATION = (
+    "distill_alpha",
+    "distill_top_k",
+    "teacher",
+    "teacher_update_rate",
+    "guided_share",
+    "stop_at_length",
+    "stop_at_kl",
+)
+"""Settings that only a run that distils lessons uses."""
+
+
+def _distill_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
+    return (
+        *(
+            (
+                not given.distils and getattr(given, name) != GradientArguments.model_fields[name].default,
+                (
+                    f"{name} is {getattr(given, name)!r}, but no lessons are distilled; give a library with --distill,"
+                    f" or leave {name} out"
+                ),
+            )
+            for name in _OF_DISTILLATION
+        ),
+        (
+            given.distils and given.teacher == "base" and given.reference == "none",
+            (
+                "teacher is 'base', but no weights of the start are kept; set reference=adapter_off for a new adapter,"
+                " or reference=copy"
+            ),
+        ),
+        (
+            given.teacher != "ema" and given.teacher_update_rate != _default("teacher_update_rate"),
+            f"teacher_update_rate is {given.teacher_update_rate}, but teacher is {given.teacher!r}; set teacher=ema",
+        ),
+        (
+            given.distils and given.dynamic_sampling_limit is not None,
+            (
+                f"dynamic_sampling_limit is {given.dynamic_sampling_limit}, but it leaves out groups without an"
+                " advantage, which lessons can be distilled from too; leave dynamic_sampling_limit out"
+            ),
+        ),
+        (
+            given.stop_at_kl is not None and given.kl == "none",
+            f"stop_at_kl is {given.stop_at_kl}, but kl=none measures no divergence; set kl=k3, kl_beta and reference",
+        ),
+    )
+
+
+def _default(name: str) -> object:
+    return GradientArguments.model_fields[name].default
 
 
 def _reward_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:

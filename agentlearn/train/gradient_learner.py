@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
+from agentlearn.train.distill.early_end import ANSWER_TOKENS, early_end
+from agentlearn.train.distill.lesson_prompts import no_place_for_lessons
+from agentlearn.train.distill.teaching import Teaching
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.dynamic_sampling import DynamicSampling
 from agentlearn.train.further_rewards import FurtherRewards
@@ -41,6 +44,8 @@ class _Batch:
     """Number of all rows by their staleness in updates."""
     clean: int
     forked: int
+    untaught: int
+    """Number of rows that no teacher's prompt could be made for."""
 
 
 @dataclass(slots=True)
@@ -55,6 +60,8 @@ class GradientLearner:
     checkpoints: CheckpointStore
     done: int = 0
     """Number of batches learned from so far."""
+    teaching: Teaching | None = None
+    """Lessons that are distilled into the weights; None: none."""
     total: int = 0
     """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
     versions: WeightVersions = field(default_factory=lambda: WeightVersions.of(0, 0, {}))
@@ -67,6 +74,10 @@ class GradientLearner:
     """Rewards in addition to the domain's own."""
     waiting: DynamicSampling = field(init=False)
     """Groups that wait for the next update."""
+    ended: str = field(init=False, default="")
+    """Why nothing more is learned; empty while learning goes on."""
+    _figures: list[Mapping[str, float]] = field(init=False, default_factory=list[Mapping[str, float]])
+    """Metrics of all updates so far."""
     _save_due: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -80,9 +91,10 @@ class GradientLearner:
 
     def assign(self, task: Task, g: int) -> Treatment:
         """Return a treatment with the weights that the sampler has, named by the number of optimiser steps."""
+        guided = self.teaching is not None and self.teaching.guides(g)
         return Treatment(
             model=self.settings.endpoint,
-            library=self.start.version,
+            library=self.teaching.library.version if self.teaching is not None and guided else self.start.version,
             temperature=self.settings.temperature,
             weights_step=self.versions.step,
         )
@@ -93,6 +105,10 @@ class GradientLearner:
         collected = sorted([group async for group in groups], key=lambda group: group.task.id)
         sampled = time.perf_counter()
         before = self.updater.steps
+        if self.ended:
+            return await self._skip(collected)
+        if self.teaching is not None:
+            await self.teaching.read(group.task for group in collected)
         await self.rewards.judge(collected)
         self.waiting.add(collected, self._advantages(collected).by_rollout)
         if not self.waiting.enough and self.done + 1 < self.total:
@@ -107,7 +123,6 @@ class GradientLearner:
         synchronised = time.perf_counter()
         parts = {"sampling": sampled - began, "updating": updated - sampled, "synchronising": synchronised - updated}
         self.seconds.update(parts)
-        await self._batch_done()
         kinds = Counter(group.kind() for group in collected)
         figures = {
             **metrics.figures,
@@ -122,12 +137,25 @@ class GradientLearner:
             "turns/clean": float(batch.clean),
             "turns/forked": float(batch.forked),
         }
+        if self.teaching is not None:
+            figures["rows/untaught"] = float(batch.untaught)
+            self._figures.append(figures)
+            self.ended = early_end(self._figures, self.settings.gradient)
+        await self._batch_done()
         notes = tuple(f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note)
         return Update(
             outcome=self._outcome(before),
             library=self.start,
             evidence=Evidence(groups=dict(kinds), notes=notes, metrics=figures),
+            ends=self.ended,
         )
+
+    async def _skip(self, groups: Sequence[Group]) -> Update:
+        """Learn nothing from a batch that was sampled before the run ended early."""
+        await self._batch_done()
+        kinds = dict(Counter(group.kind() for group in groups))
+        evidence = Evidence(groups=kinds, metrics=self._batch_figures(groups))
+        return Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence)
 
     async def _wait(self, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
         """Keep the groups for a later update."""
@@ -148,9 +176,9 @@ class GradientLearner:
         """Count a batch, and save a checkpoint if that is due and no group waits: waiting groups are not saved."""
         self.done += 1
         self.versions.add(self.updater.steps, self.done)
-        self._save_due |= self.done % self.settings.save_every == 0 or self.done == self.total
+        self._save_due |= self.done % self.settings.save_every == 0 or self.done == self.total or bool(self.ended)
         if self._save_due and not self.waiting.batches:
-            await asyncio.to_thread(self._save)
+            await asyncio.to_thread(self.save)
             self._save_due = False
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -160,6 +188,7 @@ class GradientLearner:
             "groups/mixed": float(sum(group.kind() == "mixed" for group in groups)),
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
+            **self._answer_figures(groups),
         }
         if self.waiting.limit is None:
             return figures
@@ -167,11 +196,21 @@ class GradientLearner:
         mean = {"reward": sum(rewards) / len(rewards)} if rewards else {}
         return figures | mean | {"groups/waiting": float(len(self.waiting.groups))}
 
+    def _answer_figures(self, groups: Sequence[Group]) -> dict[str, float]:
+        """In a run that distils lessons: how long answers without lessons are."""
+        if self.teaching is None:
+            return {}
+        alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]
+        lengths = [sum(map(len, _answers(one))) for one in alone if one.outcome == "ok"]
+        return {ANSWER_TOKENS: sum(lengths) / len(lengths)} if lengths else {}
+
     def restore(self, checkpoint: str, metrics: Mapping[int, Mapping[str, float]]) -> None:
         """Restore the state from a checkpoint's folder. metrics: stored metrics of the run's updates by number."""
         with all_processes("restore", checkpoint):
             self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
         self.versions = WeightVersions.of(self.updater.steps, self.done, metrics)
+        self._figures = [values for number, values in sorted(metrics.items()) if number <= self.done]
+        self.ended = "" if self.teaching is None else early_end(self._figures, self.settings.gradient)
         self.waiting.take()
         self.rewards.forget()
 
@@ -180,28 +219,33 @@ class GradientLearner:
         with all_processes("publish"):
             return self.checkpoints.publish(self.updater)
 
+    def save(self) -> Path:
+        """Save a checkpoint of the current weights; returns its path. Blocks."""
+        with all_processes("save", self.done):
+            return self.checkpoints.save(self.updater, self.done)
+
     def _step(self, batch: _Batch) -> StepMetrics:
         with all_processes("step", batch.rows):
             return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
-
-    def _save(self) -> None:
-        with all_processes("save", self.done):
-            self.checkpoints.save(self.updater, self.done)
 
     def _batch(self, groups: Sequence[Group]) -> _Batch:
         found = self._advantages(groups)
         made = [
             training_rows(
                 trajectory,
-                advantage=found.by_rollout[trajectory.id],
+                advantage=self._advantage(trajectory, found),
                 reward=trajectory.reward or 0.0,
                 staleness=self._staleness(trajectory),
+                prompts=None if self.teaching is None else self.teaching.prompts(trajectory),
             )
             for group in groups
             for trajectory in group.decided
             if trajectory.id in found.by_rollout
         ]
         rows = [row for one in made for row in one.rows]
+        untaught = sum(one.untaught for one in made)
+        if untaught and not any(row.taught for row in rows):
+            raise no_place_for_lessons(self.settings.model)
         fresh = tuple(row for row in rows if row.staleness <= self.settings.max_staleness)
         return _Batch(
             advantages=found,
@@ -210,7 +254,13 @@ class GradientLearner:
             staleness=Counter(row.staleness for row in rows),
             clean=sum(one.clean for one in made),
             forked=sum(one.forked for one in made),
+            untaught=untaught,
         )
+
+    def _advantage(self, trajectory: Trajectory, found: BatchAdvantages) -> float:
+        """The advantage of a rollout; 0 for one that was sampled with lessons, which its reward says nothing about."""
+        guided = self.teaching is not None and self.teaching.guided(trajectory)
+        return 0.0 if guided else found.by_rollout[trajectory.id]
 
     def _advantages(self, groups: Sequence[Group]) -> BatchAdvantages:
         given, own = self.settings.gradient, self._own_rewards(groups)
@@ -252,5 +302,10 @@ class GradientLearner:
 
 def _longest_answer(trajectory: Trajectory) -> int:
     """Number of tokens in its longest answer."""
+    return max(map(len, _answers(trajectory)), default=0)
+
+
+def _answers(trajectory: Trajectory) -> list[tuple[int, ...]]:
+    """The sampled tokens of each answer."""
     turns = (one.tokens for one in trajectory.steps if isinstance(one, ModelTurn))
-    return max((len(tokens.ids) for tokens in turns if tokens is not None), default=0)
+    return [tokens.ids for tokens in turns if tokens is not None]

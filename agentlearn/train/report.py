@@ -25,6 +25,10 @@ class UpdateLine(Value):
     """Share of the trained tokens whose ratio was clipped."""
     mismatch: float | None
     """Mean divergence between the sampler's and the trainer's probabilities, in nats per token."""
+    teacher: float | None = None
+    """Mean divergence from the teacher that reads the lessons, in nats per token; None without distillation."""
+    answer_tokens: float | None = None
+    """With distillation: mean number of sampled tokens of a rollout without lessons."""
     tokens: int
     """Number of trained tokens."""
     seconds: float
@@ -43,6 +47,8 @@ def update_line(update: int, values: Mapping[str, float]) -> UpdateLine:
         entropy=values.get("entropy"),
         clipped=clipped[0] if clipped else None,
         mismatch=values.get("mismatch/kl"),
+        teacher=values.get("distill/divergence"),
+        answer_tokens=values.get("answer_tokens"),
         tokens=int(values.get("tokens", 0)),
         seconds=round(values.get("seconds/updating", 0.0), 3),
     )
@@ -57,6 +63,8 @@ class TrainedWeights(Value):
     """Folder of the result, in Hugging Face format; use it with `--model local:PATH`."""
     adapter: bool
     """Whether the result is an adapter."""
+    published: bool = True
+    """Whether they are the result. Lessons that make held-out tasks worse are not: the path is that of a checkpoint."""
 
 
 class TrainReport(Value):
@@ -71,6 +79,8 @@ class TrainReport(Value):
     seed: int
     library: LibraryVersion
     """Version of the library whose lessons were in every prompt."""
+    distilled: LibraryVersion | None = None
+    """Version of the library whose lessons were distilled into the weights; None: none."""
     tasks: dict[str, int]
     """Number of tasks that were trained on and held out."""
     before: HeldOutScore | None

@@ -20,6 +20,7 @@ from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store
 from agentlearn.train.callbacks import TrainCallbacks
+from agentlearn.train.distill.teaching import Teaching, library_to_distil
 from agentlearn.train.distributed.sampling_share import share_in_sampling
 from agentlearn.train.distributed.torchrun import (
     Follower,
@@ -34,6 +35,7 @@ from agentlearn.train.distributed.torchrun import (
     shared_by_leader,
     whole_hash,
 )
+from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.planned_model import refuse_own_judge
 from agentlearn.train.report import TrainReport
@@ -71,10 +73,17 @@ async def run_training(
         store = await stack.enter_async_context(open_store(settings.store))
         run_inputs = store.run_inputs(resume) if resume is not None else None
         start = library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
-        training_run = await stack.enter_async_context(_open(settings, sets, start, store, callbacks, resume))
+        if run_inputs is None or run_inputs.distilled is None:
+            distilled = library_to_distil(settings, library_store)
+        else:
+            distilled = store.library(run_inputs.distilled)
+        training_run = await stack.enter_async_context(
+            _open(settings, sets, start, store, callbacks, resume, distilled)
+        )
         training_run.stats.notes.extend((*notes, training_run.learner.updater.memory.sentence))
-        if caution := library_caution(settings.library, start):
-            training_run.stats.notes.append(caution)
+        for reference, library in ((settings.library, start), (settings.distill, distilled)):
+            if library is not None and (caution := library_caution(reference, library)):
+                training_run.stats.notes.append(caution)
         report = await training_run.train(sets, start)
         callbacks.trained(report)
         return report
@@ -126,6 +135,7 @@ async def _open(
     store: Store,
     callbacks: TrainCallbacks,
     resume: RunId | None,
+    distilled: Library | None,
 ) -> AsyncGenerator[TrainingRun]:
     run = resume or new_run_id()
     if resume is not None and not settings.samples_in_rounds:  # with rounds, an unfinished batch is sampled again
@@ -136,7 +146,10 @@ async def _open(
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
         loop = asyncio.get_running_loop()
         trainable = await stack.enter_async_context(open_trainable(settings))
-        learner = _learner(settings, sets, start, run, trainable)
+        teaching = None
+        if distilled is not None:
+            teaching = Teaching(distilled, settings, TemplateFormat(trainable.loaded.tokenizer))
+        learner = _learner(settings, sets, start, run, trainable, teaching)
         if trainable.accelerator is not None:
             stack.callback(release_when_idle, learner.updater)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
@@ -159,7 +172,12 @@ async def _open(
 
 
 def _learner(
-    settings: TrainSettings, sets: TaskSets, start: Library, run: RunId, trainable: TrainableModel
+    settings: TrainSettings,
+    sets: TaskSets,
+    start: Library,
+    run: RunId,
+    trainable: TrainableModel,
+    teaching: Teaching | None,
 ) -> GradientLearner:
     updater = _updater(settings, sets, trainable.loaded, trainable.accelerator)
     return GradientLearner(
@@ -168,6 +186,7 @@ def _learner(
         updater,
         trainable.sampler,
         _checkpoints(settings, run, trainable.loaded.tokenizer),
+        teaching=teaching,
         total=len(_batches(settings, sets)),
         first_sha256=whole_hash(updater.model),
     )

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 from agentlearn.config import LAB, RunSettings, default_model, given_settings
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
+from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
 from agentlearn.train.serving.vllm_options import VllmOptions, given_options
 
@@ -46,6 +47,9 @@ class TrainSettings(VllmOptions, RunSettings):
     address of a vLLM server that runs on this machine, such as http://127.0.0.1:8000/v1."""
     gradient: SerializeAsAny[Arguments] = Field(default_factory=GRPOArguments)
     """Settings of the update; set with --set NAME=VALUE or in a recipe."""
+    distill: str = NO_LIBRARY
+    """Library whose lessons are distilled into the weights: none, NAME, NAME@VERSION, or a file. The model samples
+    without them, and learns to answer as it would with them."""
     processes: Literal["replicate", "shard"] = "replicate"
     """Under torchrun: replicate, each process holds all weights; or shard, each holds a share of them (FSDP2)."""
     name: str | None = None
@@ -92,6 +96,11 @@ class TrainSettings(VllmOptions, RunSettings):
         return fields
 
     @property
+    def distils(self) -> bool:
+        """Whether lessons are distilled into the weights."""
+        return self.distill != NO_LIBRARY
+
+    @property
     def weights_name(self) -> str:
         """Name of the resulting weights."""
         return self.name or name_of_result(self.domain)
@@ -124,6 +133,18 @@ class TrainSettings(VllmOptions, RunSettings):
             raise ConfigError(
                 f"{given[0]} is an option of the vLLM server that training starts, and the sampler is {self.sampler!r};"
                 " use --sampler vllm, or leave the option out",
+                code="contradiction",
+            )
+        if self.distils != self.gradient.distils:
+            raise ConfigError(
+                f"distill is {self.distill!r} and gradient.distill_coef is {self.gradient.distill_coef:g}; give a"
+                " library with --distill and a weight above 0, or leave both out",
+                code="contradiction",
+            )
+        if self.distils and self.library != NO_LIBRARY:
+            raise ConfigError(
+                f"library is {self.library!r}, but a model that lessons are distilled into reads none; leave --library"
+                " out",
                 code="contradiction",
             )
         if self.vllm_sleep and self.max_staleness:
@@ -161,7 +182,7 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
         raise ConfigError(
             f"the weights of {model!r} cannot be trained here; give a folder or hub id with --model", code="no_weights"
         )
-    given = dict(fields.get("gradient") or {})
+    given = _distilling(dict(fields.get("gradient") or {}), str(fields.get("distill") or NO_LIBRARY))
     if _OLD_LIMIT in given:
         raise ConfigError(
             f"gradient.max_staleness is {given[_OLD_LIMIT]!r}, but the limit is a setting of the run now and counts"
@@ -170,6 +191,16 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
         )
     shared = {"temperature": fields.get("temperature", 1.0), "seed": fields.get("seed", 0)}
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
+
+
+def _distilling(given: dict[str, Any], library: str) -> dict[str, Any]:
+    """Settings of the update, with the defaults of a run that distils lessons: no rewards, and the weights of the start
+    as teacher."""
+    if library == NO_LIBRARY:
+        return given
+    new_adapter = int(given.get("lora_rank") or 0) > 0
+    base = {"reference": "adapter_off" if new_adapter else "copy"} if given.get("teacher", "base") == "base" else {}
+    return {"loss": "distill", "distill_coef": 1.0, **base, **given}
 
 
 def _own_model(domain: str) -> str:

@@ -27,6 +27,7 @@ from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_r
 from agentlearn.learning.task_sets import task_sets
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
+from agentlearn.train.distill.teaching import library_to_distil
 from agentlearn.train.further_rewards import FurtherRewards
 from agentlearn.train.planned_model import LATER, check_planned_model, refuse_own_judge
 from agentlearn.train.serving.local import need_extra
@@ -204,6 +205,7 @@ def _refusals(settings: TrainSettings, domain: Domain, counts: TaskCounts) -> tu
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
+        lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")),
         reward,
         lambda: check_planned_model(settings),
         lambda: FurtherRewards.load(settings.gradient),

@@ -21,6 +21,7 @@ from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.adapter import has_adapter
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
+from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
@@ -50,20 +51,28 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
         started, learner = time.perf_counter(), self.learner
-        await self.save_run_inputs(sets, start)
+        teaching = learner.teaching
+        await self.save_run_inputs(sets, start, None if teaching is None else teaching.library)
         endpoint = self.rollouts.endpoint
         self.callbacks.opened(self.call_context, endpoint, endpoint, sets.train, sets.test)
         before = await self.evaluate({"before": start}, sets.test)
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
+        result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
+        if learner.teaching is not None and result.held_out is not None and result.held_out.delta.verdict == "worse":
+            path = await asyncio.to_thread(learner.save)
+            return self._report(result, start, path, published=False)
         path = await asyncio.to_thread(learner.publish)
-        return self._report(
-            self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started), start, path
-        )
+        return self._report(result, start, path)
 
     @property
     def allocation(self) -> Allocation:
         return Allocation.of_all(self.settings.group_size)
+
+    @property
+    def other_libraries(self) -> Mapping[LibraryVersion, Library]:
+        teaching = self.learner.teaching
+        return {} if teaching is None else {teaching.library.version: teaching.library}
 
     @property
     def batches_ahead(self) -> int:
@@ -99,7 +108,7 @@ class TrainingRun(RunLoop[TrainSettings]):
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
 
-    def _report(self, result: RunResult, start: Library, path: Path) -> TrainReport:
+    def _report(self, result: RunResult, start: Library, path: Path, *, published: bool = True) -> TrainReport:
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept = self.store.metrics(result.run)
         lines = tuple(update_line(update, values) for update, values in sorted(kept.items()))
@@ -115,6 +124,7 @@ class TrainingRun(RunLoop[TrainSettings]):
             loss=settings.gradient.loss,
             seed=result.seed,
             library=start.version,
+            distilled=None if learner.teaching is None else learner.teaching.library.version,
             tasks=result.tasks,
             before=held_out.before if held_out else None,
             after=held_out.after if held_out else None,
@@ -129,6 +139,7 @@ class TrainingRun(RunLoop[TrainSettings]):
                 sha256_after=learner.weights_sha256(),
                 path=str(path),
                 adapter=has_adapter(learner.updater.model),
+                published=published,
             ),
             groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
@@ -143,7 +154,7 @@ class TrainingRun(RunLoop[TrainSettings]):
             notes=(
                 *verdict_notes(
                     delta,
-                    worse="use the model as it was before, or a lower learning rate",
+                    worse=_WORSE if published else _NOT_PUBLISHED,
                     unclear="more updates, or more held-out tasks, would make it clearer",
                 ),
                 *result.notes(),
@@ -159,5 +170,9 @@ def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     return {name.removeprefix(_SECONDS): round(seconds, 3) for name, seconds in sorted(totals.items())}
 
 
+_WORSE = "use the model as it was before, or a lower learning rate"
+_NOT_PUBLISHED = (
+    "so the weights were not published; measure the lessons with `agentlearn compare` before distilling them"
+)
 _SECONDS = "seconds/"
 _COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")

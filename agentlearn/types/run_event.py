@@ -6,6 +6,8 @@ The latest event is the state of the run.
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from agentlearn.types.ids import LibraryVersion, RunId, TaskId
 from agentlearn.types.value import Value
 
@@ -51,3 +53,5 @@ class RunInputs(Value):
     """Held-out tasks."""
     library: LibraryVersion
     """Library version that the run started from."""
+    distilled: LibraryVersion | None = Field(default=None, exclude_if=lambda version: version is None)
+    """Library version whose lessons are distilled into weights; None: none."""

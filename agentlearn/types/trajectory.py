@@ -75,6 +75,8 @@ class SampledTokens(Value):
     """Sampled token ids, including the one that ends the answer."""
     logprobs: tuple[float, ...]
     """Log-probability of each token in `ids`, at the sampling temperature."""
+    instructions: str = Field(default="", exclude_if=lambda text: not text)
+    """Text of the agent's instructions in the prompt, lessons included; empty: the same as in the answer before."""
 
 
 class ModelTurn(Value):

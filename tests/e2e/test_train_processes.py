@@ -16,7 +16,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
+from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
+from agentlearn.types.experience import library_of
 from tests.support.tiny_model import saved, tiny_network
 
 pytestmark = pytest.mark.slow
@@ -200,6 +202,37 @@ def test_with_a_server_two_processes_have_the_losses_of_one_and_resume_exactly(
     for name in ("loss", "reward", "entropy", "grad_norm"):
         assert losses(two, name) == pytest.approx(losses(served_by_one, name), abs=1e-5, rel=1e-4), name
     assert max(map(abs, losses(two))) > 1e-3
+    check_ends_and_resumes(recipe, tmp_path / "in-update", "1 step 3", tmp_path / "whole" / "store", *options)
+
+
+DISTILL = (
+    *("--distill", "lessons", "--set", "guided_share=0.25"),
+    *("--set", "teacher=ema", "--set", "teacher_update_rate=0.5"),
+)
+
+
+def with_lessons(store: Path) -> Path:
+    """The store, with a library to distil."""
+    LibraryStore(store / "libraries").publish("lessons", library_of(["Prefer early letters."], kind="add"))
+    return store
+
+
+@pytest.fixture(scope="module")
+def distilled_by_one(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Mapping[str, float]]:
+    store = with_lessons(tmp_path_factory.mktemp("distilled") / "store")
+    return trained(recipe, store, "--sampler", "vllm", *DISTILL, count=1)
+
+
+@pytest.mark.parametrize("processes", ["replicate", "shard"])
+def test_lessons_are_distilled_alike_in_two_processes_and_in_one_and_a_run_resumes_exactly(
+    processes: str, recipe: Path, distilled_by_one: dict[int, Any], tmp_path: Path
+) -> None:
+    options = ("--sampler", "vllm", "--processes", processes, *DISTILL)
+    two = trained(recipe, with_lessons(tmp_path / "whole" / "store"), *options)
+    for name in ("loss", "distill/divergence", "answer_tokens", "grad_norm"):
+        assert losses(two, name) == pytest.approx(losses(distilled_by_one, name), abs=1e-5, rel=1e-4), name
+    assert min(losses(two, "distill/divergence")) > 1e-3
+    with_lessons(tmp_path / "in-update" / "store")
     check_ends_and_resumes(recipe, tmp_path / "in-update", "1 step 3", tmp_path / "whole" / "store", *options)
 
 

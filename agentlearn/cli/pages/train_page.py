@@ -100,6 +100,8 @@ def _updates(report: TrainReport) -> Section:
         ("Share of tasks with different rewards", "share", lambda line: line.mixed),
         ("Share of tokens whose ratio was clipped", "share", lambda line: line.clipped),
         ("Divergence between sampler and trainer", "nats per token", lambda line: line.mismatch),
+        ("Divergence from the teacher that reads the lessons", "nats per token", lambda line: line.teacher),
+        ("Length of answers without lessons", "tokens", lambda line: line.answer_tokens),
     ]
     parts = tuple(
         LineChart(caption=caption, x_name="updates", y_name=unit, series=(_series(caption, report, value),))
@@ -108,8 +110,10 @@ def _updates(report: TrainReport) -> Section:
     )
     lede = (
         "Only tasks whose rollouts get different rewards contribute to an update."
-        " If entropy falls to 0, the model no longer explores."
+        if report.loss != "distill"
+        else "Rewards were only measured: the model learned from a teacher that reads the lessons."
     )
+    lede += " If entropy falls to 0, the model no longer explores."
     return Section(title="Updates", lede=lede, parts=parts or (Paragraph(text="The run made no update."),))
 
 
@@ -120,8 +124,9 @@ def _series(label: str, report: TrainReport, value: Callable[[UpdateLine], float
 def _conditions(report: TrainReport, settings: TrainSettings) -> Section:
     weights = report.weights
     before, after, turns = weights.sha256_before[:16], weights.sha256_after[:16], report.turns
+    unpublished = "" if weights.published else " This is a checkpoint: they were not published, because they are worse."
     words = (
-        f"The weights changed from {before} to {after}; they are in {weights.path}."
+        f"The weights changed from {before} to {after}; they are in {weights.path}.{unpublished}"
         f" {turns['clean']:,} model turns continue the exact tokens before them, {turns['forked']:,} do not."
     )
     resolved = json.dumps(json.loads(settings.resolved()), indent=2)

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 _GATHER = StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -31,6 +31,20 @@ def is_sharded(model: nn.Module) -> bool:
 def whole_tensor(tensor: Tensor) -> Tensor:
     """Return the whole of a tensor that may be sharded. Every process gets it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def forget_gathered(model: nn.Module) -> None:
+    """Keep only this process's shards: parameters are shards then, and the next forward pass gathers them again."""
+    for one in model.modules():
+        if isinstance(one, FSDPModule):
+            one.reshard()
+
+
+def like_sharded(whole: Tensor, example: Tensor) -> Tensor:
+    """Return the tensor, sharded as the example is. Every process gives the whole tensor."""
+    if not isinstance(example, DTensor):
+        return whole
+    return distribute_tensor(whole, example.device_mesh, example.placements)
 
 
 def gather_weights(model: nn.Module, *, trained_only: bool = False) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
 from agentlearn.serving.hermes import parse_hermes
-from agentlearn.train.engine.template_abilities import folded_system, template_abilities
+from agentlearn.train.engine.template_abilities import folded_system, template_abilities, with_one_system
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 """Marks around the number of a message whose exact text is inserted after rendering (Unicode private use)."""
@@ -46,8 +46,7 @@ class TemplateFormat:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the prompt as text. Raises RequestRefused (400) with the template's error message."""
-        if self.abilities.fold_system:
-            messages = folded_system(messages)
+        messages = folded_system(messages) if self.abilities.fold_system else with_one_system(messages)
         verbatim = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
         prompt = self._rendered(messages, tools, bool(verbatim))
         if any(prompt.count(mark) != 1 for mark in verbatim):  # the template changes message texts

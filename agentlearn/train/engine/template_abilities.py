@@ -46,6 +46,15 @@ class TemplateAbilities:
         return (f"the chat template of {model!r} takes no system message: it was put before the first question",)
 
 
+def with_one_system(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the conversation with its system messages as one at the start: many templates read only the first."""
+    system = [one.text for one in messages if one.role == "system"]
+    if len(system) < 2:
+        return messages
+    rest = [one for one in messages if one.role != "system"]
+    return [Message("system", "\n\n".join(filter(None, system))), *rest]
+
+
 def folded_system(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the conversation with its system messages at the start of the first user message."""
     system = "\n\n".join(one.text for one in messages if one.role == "system")

@@ -28,7 +28,7 @@ REPORTED_STEPS = 50
 class Recipe:
     """Everything besides the corpus that determines the weights. Its field names are part of a built model's key."""
 
-    tokens: int = 3_450_000
+    tokens: int = 7_800_000
     """Number of tokens to train on; a shared prefix counts once per example."""
     seed: int = 0
     scenes: int = 4

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.update.logprobs import LogitChange, token_logprobs
+from agentlearn.train.update.logprobs import LogitChange, token_logprobs, top_logprobs
 
 LARGEST = 2e-3
 """Largest difference of a log-probability from that of the whole model in fp32, in nats."""
@@ -33,11 +33,20 @@ class LogprobModel(nn.Module):
             raise unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")
 
     def forward(
-        self, ids_BT: Tensor, places_N: Tensor, targets_N: Tensor, positions_BT: Tensor | None = None
+        self,
+        ids_BT: Tensor,
+        places_N: Tensor,
+        targets_N: Tensor,
+        positions_BT: Tensor | None = None,
+        *,
+        top: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy of each target, shape (N,) each. places_N: indexes into the flattened B x T.
+        """Log-probability of each target, in the shape of `targets_N`, and entropy at its position, shape (N,).
 
+        places_N: indexes into the flattened B x T. targets_N: one token per position, or K of them, shape (N, K).
         positions_BT: position of each token in its row, where several rows are laid end to end; None: 0 to T - 1.
+        top: instead return the likeliest tokens at each position and their log-probabilities, without gradient; shape
+        (N, top) each. The targets do not matter then.
         """
         core = core_of(self.model)
         layers: Any = core.base_model if core.base_model is not core else core.model
@@ -45,6 +54,16 @@ class LogprobModel(nn.Module):
         hidden_B_T_H = layers(input_ids=ids_BT, use_cache=False, **layout).last_hidden_state
         hidden_N_H = hidden_B_T_H.flatten(0, 1).index_select(0, places_N)
         head = cast("nn.Linear", core.get_output_embeddings())
+        if top is not None:
+            return top_logprobs(
+                hidden_N_H,
+                head.weight,
+                head.bias,
+                top,
+                temperature=self.temperature,
+                logits_mib=self.logits_mib,
+                change=self.change,
+            )
         return token_logprobs(
             hidden_N_H,
             head.weight,

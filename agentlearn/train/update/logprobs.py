@@ -1,8 +1,8 @@
 """Log-probabilities of chosen tokens from hidden states, without ever holding all logits.
 
-N tokens, H hidden size, V vocabulary. Logits are computed for a chunk of tokens at a time, and again in the backward
-pass. Besides inputs, outputs and their gradients (V x H x 4 bytes for the head), this needs `chunk_tokens` x V x 4
-bytes twice, or three times for a model that limits its logits.
+N positions, K tokens at each, H hidden size, V vocabulary. Logits are computed for a chunk of positions at a time, and
+again in the backward pass. Besides inputs, outputs and their gradients (V x H x 4 bytes for the head), this needs
+`chunk_tokens` x V x 4 bytes twice, or three times for a model that limits its logits.
 """
 
 from dataclasses import dataclass
@@ -37,21 +37,56 @@ def token_logprobs(
     logits_mib: int = 150,
     change: LogitChange = PLAIN,
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probability of each target and the entropy at its position in nats: shape (N,) each, fp32.
+    """Return the log-probability of each target, in the shape of `targets_N`, and the entropy at its position, (N,).
 
-    logits = change(hidden . head + bias) / temperature. Both have a gradient. With autocast the product uses its dtype;
-    sums over the vocabulary are always fp32.
+    targets_N: one token per position, or several: shape (N,) or (N, K). logits = change(hidden . head + bias) /
+    temperature. Both results are in nats, fp32, and have a gradient. With autocast the product uses its dtype; sums
+    over the vocabulary are always fp32.
     """
     kind = hidden_N_H.device.type
-    if torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
-        hidden_N_H, head_V_H = hidden_N_H.to(dtype), head_V_H.to(dtype)
-    hidden_N_H = hidden_N_H.to(head_V_H.dtype)
+    hidden_N_H, head_V_H = _in_one_format(hidden_N_H, head_V_H)
     chunk = chunk_tokens(head_V_H.shape[0], logits_mib)
+    targets_N_K = targets_N if targets_N.ndim == 2 else targets_N.unsqueeze(1)
     with torch.autocast(kind, enabled=False):
-        given = (hidden_N_H, head_V_H, bias_V, targets_N, temperature, chunk, change)
-        logprobs_N, entropy_N = _TokenLogprobs.apply(*given)
-    return logprobs_N, entropy_N
+        given = (hidden_N_H, head_V_H, bias_V, targets_N_K, temperature, chunk, change)
+        logprobs_N_K, entropy_N = _TokenLogprobs.apply(*given)
+    return logprobs_N_K.view(targets_N.shape), entropy_N
+
+
+@torch.no_grad()
+def top_logprobs(
+    hidden_N_H: Tensor,
+    head_V_H: Tensor,
+    bias_V: Tensor | None,
+    count: int,
+    *,
+    temperature: float = 1.0,
+    logits_mib: int = 150,
+    change: LogitChange = PLAIN,
+) -> tuple[Tensor, Tensor]:
+    """Return the likeliest tokens at each position and their log-probabilities, without gradient: shape (N, K) each.
+
+    K is `count`, or the size of a smaller vocabulary. Otherwise as `token_logprobs`.
+    """
+    kind = hidden_N_H.device.type
+    hidden_N_H, head_V_H = _in_one_format(hidden_N_H, head_V_H)
+    chunk, count = chunk_tokens(head_V_H.shape[0], logits_mib), min(count, head_V_H.shape[0])
+    tokens_N_K = torch.empty(len(hidden_N_H), count, dtype=torch.int64, device=hidden_N_H.device)
+    logprobs_N_K = torch.empty(len(hidden_N_H), count, dtype=torch.float32, device=hidden_N_H.device)
+    with torch.autocast(kind, enabled=False):
+        for start in range(0, len(hidden_N_H), chunk):
+            part = slice(start, start + chunk)
+            logits = _logits(hidden_N_H[part], head_V_H, bias_V, temperature, change)
+            highest, tokens_N_K[part] = logits.topk(count, dim=-1)
+            logprobs_N_K[part] = highest - logits.logsumexp(-1, keepdim=True)
+    return tokens_N_K, logprobs_N_K
+
+
+def _in_one_format(hidden_N_H: Tensor, head_V_H: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden states and head in the format of their product: that of autocast, else that of the head."""
+    kind = hidden_N_H.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else head_V_H.dtype
+    return hidden_N_H.to(dtype), head_V_H.to(dtype)
 
 
 def chunk_tokens(vocabulary: int, logits_mib: int) -> int:
@@ -66,40 +101,42 @@ class _TokenLogprobs(torch.autograd.Function):
         hidden_N_H: Tensor,
         head_V_H: Tensor,
         bias_V: Tensor | None,
-        targets_N: Tensor,
+        targets_N_K: Tensor,
         temperature: float,
         chunk: int,
         change: LogitChange,
     ) -> tuple[Tensor, Tensor]:
-        logprobs_N = torch.empty(len(targets_N), dtype=torch.float32, device=hidden_N_H.device)
-        entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
-        for start in range(0, len(targets_N), chunk):
+        logprobs_N_K = torch.empty(targets_N_K.shape, dtype=torch.float32, device=hidden_N_H.device)
+        entropy_N = torch.empty(len(targets_N_K), dtype=torch.float32, device=hidden_N_H.device)
+        normaliser_N = torch.empty_like(entropy_N)
+        for start in range(0, len(targets_N_K), chunk):
             part = slice(start, start + chunk)
             logits = _logits(hidden_N_H[part], head_V_H, bias_V, temperature, change)
             highest = logits.amax(-1)
             logits.sub_(highest.unsqueeze(1))
-            chosen = logits.gather(1, targets_N[part].unsqueeze(1)).squeeze(1)
+            chosen = logits.gather(1, targets_N_K[part])
             weights = logits.exp()
             total = weights.sum(-1)
             log_total = total.log()
-            logprobs_N[part] = chosen - log_total
+            logprobs_N_K[part] = chosen - log_total.unsqueeze(1)
             # An impossible token has the logit -inf and adds nothing to the entropy.
             entropy_N[part] = log_total - weights.mul_(logits.clamp_(min=-1e30)).sum(-1) / total
             normaliser_N[part] = highest + log_total
             del logits, weights
-        ctx.save_for_backward(hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N, entropy_N)
+        ctx.save_for_backward(hidden_N_H, head_V_H, bias_V, targets_N_K, normaliser_N, entropy_N)
         ctx.temperature, ctx.chunk, ctx.change = temperature, chunk, change
         ctx.set_materialize_grads(False)
-        return logprobs_N, entropy_N
+        return logprobs_N_K, entropy_N
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  torch passes all of it by position
         ctx: Any, *grads: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        hidden_N_H, head_V_H, bias_V, targets_N, normaliser_N, entropy_N = ctx.saved_tensors
-        nothing_N = torch.zeros_like(normaliser_N)
-        grad_N = nothing_N if grads[0] is None else grads[0] / ctx.temperature
+        hidden_N_H, head_V_H, bias_V, targets_N_K, normaliser_N, entropy_N = ctx.saved_tensors
+        nothing_N_K = torch.zeros_like(targets_N_K, dtype=torch.float32)
+        grad_N_K = nothing_N_K if grads[0] is None else grads[0] / ctx.temperature
+        grad_N = grad_N_K.sum(1)
         entropy_grad_N = None if grads[1] is None else grads[1] / ctx.temperature
         to_hidden = torch.empty_like(hidden_N_H) if ctx.needs_input_grad[0] else None
         # Summed in fp32: adding chunks in bf16 would lose small values.
@@ -107,7 +144,7 @@ class _TokenLogprobs(torch.autograd.Function):
         to_bias = (
             torch.zeros_like(bias_V, dtype=torch.float32) if bias_V is not None and ctx.needs_input_grad[2] else None
         )
-        for start in range(0, len(targets_N), ctx.chunk):
+        for start in range(0, len(targets_N_K), ctx.chunk):
             part = slice(start, start + ctx.chunk)
             to_logits = _logits(hidden_N_H[part], head_V_H, bias_V, ctx.temperature, ctx.change)
             slope = _slope(to_logits, ctx.temperature, ctx.change)
@@ -118,7 +155,7 @@ class _TokenLogprobs(torch.autograd.Function):
                 probs = to_logits.exp()
                 _add_entropy(to_logits, entropy_N[part], grad_N[part], entropy_grad_N[part]).mul_(probs)
                 del probs
-            to_logits.scatter_add_(1, targets_N[part].unsqueeze(1), grad_N[part].unsqueeze(1))
+            to_logits.scatter_add_(1, targets_N_K[part], grad_N_K[part])
             if slope is not None:
                 to_logits.mul_(slope)
             if to_bias is not None:

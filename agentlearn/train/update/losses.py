@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from agentlearn.train.arguments import Arguments, Divergence, GRPOArguments, Importance, LossName
+from agentlearn.train.update.distillation import TeacherScores, divergence_from_teacher
 
 _FARTHEST = 20.0
 """vespo takes no log-ratio of a token or a row above this."""
@@ -42,11 +43,15 @@ class TokenScores:
     """Weight of each row's tokens in the loss, from `row_weights`."""
     chosen_N: Tensor | None = None
     """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
+    teacher: TeacherScores | None = None
+    """What a teacher that reads lessons gives; None without distillation."""
+    student_N_K: Tensor | None = None
+    """The current weights' log-probabilities of the teacher's tokens; with gradient. None without distillation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLosses:
-    """The loss of each token, and quantities computed with it. Only the loss has a gradient."""
+    """The loss of each token, and quantities computed with it. Only the loss and `teacher_N` have a gradient."""
 
     loss_N: Tensor
     """Loss before multiplication with the row's weight."""
@@ -64,10 +69,15 @@ class TokenLosses:
     """Whether the token's row kept its policy loss, as `off_policy_mask_threshold` decides; None without it."""
     vespo_weight_N: Tensor | None = None
     """Weight of the token's row in vespo; None for other losses."""
+    teacher_N: Tensor | None = None
+    """Divergence from the teacher, with gradient; 0 for tokens it has not read. None without distillation."""
 
 
 def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
-    """Return the loss of each token: policy loss x masks x importance weight + beta x divergence."""
+    """Return the loss of each token: policy loss x masks x importance weight + beta x divergence.
+
+    The divergence from a teacher is apart, because it has a weight of its own.
+    """
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
     if arguments.loss in ("gspo", "luspo"):
@@ -95,6 +105,9 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         vespo_weight_N = vespo_weight(scored, importance_N, arguments)
         policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
         low, high = 0.0, math.inf
+    elif arguments.loss == "distill":
+        policy_N = torch.zeros_like(scored.logprobs_N)
+        low, high = 0.0, math.inf
     else:
         policy_N = clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
     on_policy_N = None
@@ -120,12 +133,25 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         kl_N=None if kl_N is None else kl_N.detach(),
         on_policy_N=on_policy_N,
         vespo_weight_N=vespo_weight_N,
+        teacher_N=teacher_divergence(scored, alpha=arguments.distill_alpha),
     )
+
+
+def teacher_divergence(scored: TokenScores, *, alpha: float) -> Tensor | None:
+    """Return the divergence from the teacher at each token, 0 where it has not read it; None without a teacher."""
+    if scored.teacher is None:
+        return None
+    assert scored.student_N_K is not None, "distillation needs the student's log-probabilities of the teacher's tokens"
+    distance_N = divergence_from_teacher(scored.student_N_K, scored.teacher.logprobs_N_K, alpha=alpha)
+    return distance_N * scored.teacher.taught_N
 
 
 def loss_share(losses: TokenLosses, scored: TokenScores) -> Tensor:
     """Return a micro-batch's share of its step's loss, a scalar. The shares of a step add up to its loss."""
-    return (losses.loss_N * scored.weights_B[scored.row_N]).sum()
+    share = (losses.loss_N * scored.weights_B[scored.row_N]).sum()
+    if scored.teacher is None or losses.teacher_N is None:
+        return share
+    return share + scored.teacher.weight * losses.teacher_N.sum()
 
 
 def token_ratio(logprobs_N: Tensor, old_N: Tensor) -> Tensor:
@@ -262,7 +288,7 @@ def row_weights(
     counted. grpo, gspo, sapo: mean over rows of each row's mean. luspo: mean over rows of each row's sum. dr_grpo:
     sum / (rows x completion_length). bnpo: mean over the step's tokens. dapo, cispo, vespo: sum / `batch_tokens`, the
     trained tokens of the batch per optimiser step of a pass, so that a token has the same weight in every step; without
-    it as bnpo.
+    it as bnpo. distill: as bnpo; its own loss is 0, and a divergence from the reference is weighted so.
     """
     counted = [tokens for tokens in tokens_B if tokens]
     if not counted:
@@ -274,7 +300,7 @@ def row_weights(
     elif loss == "dr_grpo":
         assert completion_length is not None, "dr_grpo divides by a constant length"
         divisor = float(len(counted) * completion_length)
-    elif loss == "bnpo" or batch_tokens is None:
+    elif loss in ("bnpo", "distill") or batch_tokens is None:
         divisor = float(sum(counted))
     else:
         divisor = float(batch_tokens)

@@ -81,6 +81,9 @@ class Meter:
             self._sums.setdefault("off policy", []).append((1 - losses.on_policy_N).double().sum())
         if scored.chosen_N is not None:
             self._sums.setdefault("chosen", []).append(scored.chosen_N.double().sum())
+        if losses.teacher_N is not None and scored.teacher is not None:
+            self._sums.setdefault("teacher", []).append(losses.teacher_N.double().sum())
+            self._sums.setdefault("taught", []).append(scored.teacher.taught_N.double().sum())
         if losses.vespo_weight_N is not None:
             weight_B = row_means(losses.vespo_weight_N, scored.row_N, rows)
             self._sums.setdefault("vespo", []).append(weight_B.double().sum())
@@ -100,7 +103,7 @@ class Meter:
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
-        optional = ("kl", "off policy", "chosen", "vespo", "rows")
+        optional = ("kl", "off policy", "chosen", "vespo", "rows", "teacher", "taught")
         sums = _reduced(self._sums, (*names, "policy ratio", "loss", *optional), "sum", processes, device)
         low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
         high = _reduced(
@@ -127,6 +130,7 @@ class Meter:
             **({"kl": mean["kl"]} if "kl" in self._sums else {}),
             **({"off_policy_masked_share": mean["off policy"]} if "off policy" in self._sums else {}),
             **({"high_entropy_share": mean["chosen"]} if "chosen" in self._sums else {}),
+            **({"distill/divergence": sums["teacher"] / max(1.0, sums["taught"])} if "teacher" in self._sums else {}),
             **({"vespo/phi_seq_mean": sums["vespo"] / sums["rows"]} if "vespo" in self._sums else {}),
             **clipping,
             "ratio/mean": mean["policy ratio"],

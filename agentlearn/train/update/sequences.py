@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentlearn.errors import RolloutError
+from agentlearn.train.distill.lesson_prompts import RolloutPrompts
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
 
@@ -25,12 +26,16 @@ class RolloutRows:
     """Number of turns that continue the tokens before them."""
     forked: int
     """Number of turns that start a new row."""
+    untaught: int = 0
+    """Number of rows for which no teacher's prompt could be made."""
 
 
 @dataclass(slots=True)
 class _Sequence:
     """A row under construction."""
 
+    first: SampledTokens | None = None
+    """Its first answer."""
     ids: list[int] = field(default_factory=list[int])
     sampled: list[bool] = field(default_factory=list[bool])
     logprobs: list[float] = field(default_factory=list[float])
@@ -39,15 +44,25 @@ class _Sequence:
         return len(prompt) >= len(self.ids) and list(prompt[: len(self.ids)]) == self.ids
 
     def append(self, turn: SampledTokens) -> None:
+        self.first = self.first or turn
         given = turn.prompt[len(self.ids) :]
         self.ids += [*given, *turn.ids]
         self.sampled += [False] * len(given) + [True] * len(turn.ids)
         self.logprobs += [0.0] * len(given) + list(turn.logprobs)
 
 
-def training_rows(trajectory: Trajectory, *, advantage: float, reward: float, staleness: int = 0) -> RolloutRows:
+def training_rows(
+    trajectory: Trajectory,
+    *,
+    advantage: float,
+    reward: float,
+    staleness: int = 0,
+    prompts: RolloutPrompts | None = None,
+) -> RolloutRows:
     """Return the rows of a rollout, in the order of its turns.
 
+    prompts: makes the prompts of student and teacher; None without distillation. A row for which they cannot be made
+    has no teacher. If it was sampled with the lessons, it is left out, because the student must not read them.
     Raises RolloutError (code `no_tokens`) when a turn has no tokens, or a token no finite log-probability.
     """
     sequences, forked = [_Sequence()], 0
@@ -56,8 +71,12 @@ def training_rows(trajectory: Trajectory, *, advantage: float, reward: float, st
             sequences.append(_Sequence())
             forked += 1
         sequences[-1].append(turn)
-    rows = tuple(
-        TrainingRow(
+    rows = list[TrainingRow]()
+    untaught = 0
+    for one in sequences:
+        if one.first is None or not any(one.sampled):
+            continue
+        row = TrainingRow(
             rollout=trajectory.id,
             ids_T=np.asarray(one.ids, dtype=np.int64),
             mask_T=np.asarray(one.sampled, dtype=np.bool_),
@@ -67,11 +86,14 @@ def training_rows(trajectory: Trajectory, *, advantage: float, reward: float, st
             staleness=staleness,
             overlong=overlong(trajectory),
         )
-        for one in sequences
-        if any(one.sampled)
-    )
+        pair = None if prompts is None else prompts.pair(one.first)
+        untaught += prompts is not None and pair is None
+        if pair is not None:
+            rows.append(row.with_prompts(pair.student, pair.teacher, instead_of=len(one.first.prompt)))
+        elif prompts is None or not prompts.guided:
+            rows.append(row)
     turns = sum(isinstance(step, ModelTurn) for step in trajectory.steps)
-    return RolloutRows(rows, clean=max(turns - 1 - forked, 0), forked=forked)
+    return RolloutRows(tuple(rows), clean=max(turns - 1 - forked, 0), forked=forked, untaught=untaught)
 
 
 def overlong(trajectory: Trajectory) -> bool:
@@ -81,6 +103,8 @@ def overlong(trajectory: Trajectory) -> bool:
 
 
 def _sampled(trajectory: Trajectory) -> Iterator[SampledTokens]:
+    """Yield the sampled tokens of each answer, each with the instructions in its prompt."""
+    instructions = ""
     for number, turn in enumerate((one for one in trajectory.steps if isinstance(one, ModelTurn)), start=1):
         tokens = turn.tokens
         if tokens is None:
@@ -95,4 +119,5 @@ def _sampled(trajectory: Trajectory) -> Iterator[SampledTokens]:
                 f" {sum(map(math.isfinite, tokens.logprobs))} finite log-probabilities; each sampled token needs one",
                 code="no_tokens",
             )
-        yield tokens
+        instructions = tokens.instructions or instructions
+        yield tokens if tokens.instructions else tokens.model_copy(update={"instructions": instructions})

@@ -1,6 +1,8 @@
 """A training row: one sequence of tokens exactly as the sampler read and sampled them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,8 @@ class TrainingRow:
     """Number of optimiser steps between the weights that sampled it and the weights being trained."""
     overlong: bool = False
     """Whether it was cut at a limit of tokens or turns."""
+    teacher_ids_T: NDArray[np.int64] | None = None
+    """The row as a teacher reads it: another prompt, then the same tokens. None: no teacher reads it."""
 
     @property
     def length(self) -> int:
@@ -35,3 +39,42 @@ class TrainingRow:
     def trained(self) -> int:
         """Number of sampled tokens."""
         return int(self.mask_T.sum())
+
+    @property
+    def taught(self) -> int:
+        """Number of sampled tokens that a teacher reads."""
+        return 0 if self.teacher_ids_T is None else self.trained
+
+    def with_prompts(self, prompt: Sequence[int], teacher_prompt: Sequence[int], *, instead_of: int) -> "TrainingRow":
+        """Return the row with another prompt, and with a teacher's. instead_of: number of tokens of the prompt it has.
+
+        No token of that prompt may be a sampled one.
+        """
+        assert not self.mask_T[:instead_of].any(), "a prompt holds no sampled token"
+        moved = len(prompt) - instead_of
+        tail_T = self.ids_T[instead_of:]
+        return replace(
+            self,
+            ids_T=np.concatenate([np.asarray(prompt, dtype=np.int64), tail_T]),
+            mask_T=_moved(self.mask_T, moved),
+            logprobs_T=_moved(self.logprobs_T, moved),
+            teacher_ids_T=np.concatenate([np.asarray(teacher_prompt, dtype=np.int64), tail_T]),
+        )
+
+    def for_teacher(self) -> "TrainingRow":
+        """Return the row that the teacher reads, with the same sampled tokens; this row where no teacher reads it."""
+        if self.teacher_ids_T is None:
+            return self
+        moved = len(self.teacher_ids_T) - len(self.ids_T)
+        return replace(
+            self,
+            ids_T=self.teacher_ids_T,
+            mask_T=_moved(self.mask_T, moved),
+            logprobs_T=_moved(self.logprobs_T, moved),
+            teacher_ids_T=None,
+        )
+
+
+def _moved(values_T: NDArray[Any], by: int) -> NDArray[Any]:
+    """Values with that many zeros before them, or with that many fewer, which are zeros."""
+    return values_T[-by:] if by <= 0 else np.concatenate([np.zeros(by, dtype=values_T.dtype), values_T])

@@ -3,8 +3,8 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,6 +15,8 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
 from agentlearn.train.distributed.processes import Processes, Reduction
 from agentlearn.train.distributed.shards import gather_optimizer, is_sharded, shard_optimizer
+from agentlearn.train.update.average_weights import AverageWeights
+from agentlearn.train.update.distillation import TeacherScores
 from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
 from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
 from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
@@ -52,6 +54,16 @@ class _ScoredBatch:
     """Number of tokens in the whole step whose entropy counts in the entropy bonus."""
     chosen_N: Tensor | None = None
     """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
+    teacher: TeacherScores | None = None
+    """What the teacher gives; None without distillation."""
+
+    @property
+    def forward_inputs(self) -> tuple[Tensor | None, ...]:
+        """What `LogprobModel` takes; with a teacher, its tokens are further targets."""
+        ids_BT, places_N, targets_N, positions_BT = self.batch.forward_inputs
+        if self.teacher is not None and targets_N is not None:
+            targets_N = torch.cat([targets_N.unsqueeze(1), self.teacher.tokens_N_K], dim=1)
+        return ids_BT, places_N, targets_N, positions_BT
 
 
 class Updater:
@@ -99,6 +111,7 @@ class Updater:
         """Number of calls of `step` so far."""
         self._total = total_steps
         self._bonus = EntropyBonus(arguments)
+        self._average: AverageWeights | None = None
         self._processes = Processes(accelerator)
         self._vocabulary = vocabulary_of(model)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
@@ -110,6 +123,8 @@ class Updater:
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
+        if arguments.distils and arguments.teacher == "ema":
+            self._average = AverageWeights(self._processes.unwrap(self._scorer), arguments.teacher_update_rate)
         self._reference = None
         if reference is not None:
             self._reference = LogprobModel(
@@ -215,6 +230,7 @@ class Updater:
             "batches": self.batches,
             "tokens_per_microbatch": self.memory.tokens,
             "entropy": self._bonus.state_dict(),
+            **({} if self._average is None else {"teacher": self._average.state_dict()}),
         }
         if is_sharded(self.model):
             return {"optimizer": gather_optimizer(self.model, self.optimizer), **counts}
@@ -228,6 +244,8 @@ class Updater:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
         self._bonus.load_state_dict(state.get("entropy", {}))  # earlier checkpoints do not have it
+        if self._average is not None:
+            self._average.load_state_dict(state["teacher"])
         if self.arguments.tokens_per_microbatch is None:
             tokens = state.get("tokens_per_microbatch", MOST_CPU)  # earlier checkpoints do not say it: it was this
             self.memory = replace(self.memory, tokens=tokens, chosen_by="start")
@@ -249,8 +267,15 @@ class Updater:
         )
         # Without these, a row with advantage 0 has no gradient: it counts in the denominator but need not be computed.
         all_learn = self.arguments.kl != "none" or self._bonus.used
+        rewarded = self.arguments.loss != "distill"
+        taught = sum(row.taught for row in window) if self.arguments.distils else 0
         chooses = self.arguments.top_entropy_quantile < 1 and (all_learn or any(row.advantage for row in window))
-        lengths = [forward_length(row) if row.advantage or all_learn or chooses else 0 for row in window]
+        lengths = [
+            forward_length(row)
+            if all_learn or chooses or (rewarded and row.advantage) or (taught and row.taught)
+            else 0
+            for row in window
+        ]
         parts = plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
@@ -266,7 +291,13 @@ class Updater:
             entropies.append(entropy_N)
             batches.append(
                 _ScoredBatch(
-                    batch, weights_B, old_N if repeated else None, self._reference_logprobs(batch), idle, tokens
+                    batch=batch,
+                    weights_B=weights_B,
+                    old_N=old_N if repeated else None,
+                    reference_N=self._reference_logprobs(batch),
+                    idle=idle,
+                    entropy_tokens=tokens,
+                    teacher=self._taught([window[b] for b in part], 0 if idle else taught) if taught else None,
                 )
             )
         if not chooses:
@@ -301,16 +332,44 @@ class Updater:
     def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
         if self.arguments.kl == "none":
             return None
-        if self._reference is not None:
-            return self._scored(self._reference, batch)[0]
-        with cast("Any", self.model).disable_adapter():
-            return self._scored(self._scorer, batch)[0]
+        with self._as_reference() as scorer:
+            return self._scored(scorer, batch)[0]
 
-    def _scored(self, scorer: nn.Module, batch: MicroBatch) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of the tokens, without gradient."""
+    def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
+        """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
+        batch = collate([row.for_teacher() for row in rows], packed=self._packed).to(device_of(self.model))
+        with self._as_teacher() as scorer:
+            tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distill_top_k)
+        taught_B = torch.tensor([float(row.taught > 0) for row in rows], device=batch.row_N.device)
+        weight = self.arguments.distill_coef / step_tokens if step_tokens else 0.0
+        return TeacherScores(tokens_N_K, logprobs_N_K, taught_B[batch.row_N], weight)
+
+    @contextmanager
+    def _as_teacher(self) -> Generator[nn.Module]:
+        """The teacher's weights inside the block: those of the start, the present ones, or their average."""
+        if self.arguments.teacher == "live":
+            yield self._scorer
+        elif self._average is not None:
+            with self._average.in_use():
+                yield self._scorer
+        else:
+            with self._as_reference() as scorer:
+                yield scorer
+
+    @contextmanager
+    def _as_reference(self) -> Generator[nn.Module]:
+        """The reference's weights inside the block: a copy, or the model without its adapter."""
+        if self._reference is not None:
+            yield self._reference
+            return
+        with cast("Any", self.model).disable_adapter():
+            yield self._scorer
+
+    def _scored(self, scorer: nn.Module, batch: MicroBatch, *, top: int | None = None) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of the tokens, without gradient. top: as in `LogprobModel`."""
         scorer.eval()
         with torch.no_grad(), self._precision():
-            return scorer(*batch.forward_inputs)
+            return scorer(*batch.forward_inputs) if top is None else scorer(*batch.forward_inputs, top=top)
 
     def _optimise(self, batches: Sequence[_ScoredBatch], meter: Meter) -> float:
         """Make one optimiser step; returns the gradient's norm before clipping."""
@@ -323,6 +382,8 @@ class Updater:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
+            if self._average is not None:
+                self._average.update()
             self.steps += 1
             self._bonus.step_made(entropy)
         else:
@@ -338,9 +399,8 @@ class Updater:
         for number, scored_batch in enumerate(batches, start=1):
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
-                    batch = scored_batch.batch
-                    logprobs_N, entropy_N = self._scorer(*batch.forward_inputs)
-                scored = _token_scores(scored_batch, logprobs_N)
+                    logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
+                scored = _token_scores(scored_batch, logprobs)
                 losses = token_losses(scored, self.arguments)
                 share = loss_share(losses, scored)
                 chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
@@ -420,7 +480,9 @@ def _share_without_advantage(rows: Sequence[TrainingRow]) -> float:
     return sum(1 for row in rows if not row.advantage) / len(rows)
 
 
-def _token_scores(batch: _ScoredBatch, logprobs_N: Tensor) -> TokenScores:
+def _token_scores(batch: _ScoredBatch, logprobs: Tensor) -> TokenScores:
+    """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
+    logprobs_N = logprobs if batch.teacher is None else logprobs[:, 0]
     return TokenScores(
         logprobs_N=logprobs_N,
         old_N=logprobs_N.detach() if batch.old_N is None else batch.old_N,
@@ -430,6 +492,8 @@ def _token_scores(batch: _ScoredBatch, logprobs_N: Tensor) -> TokenScores:
         advantages_B=batch.batch.advantages_B,
         weights_B=batch.weights_B,
         chosen_N=batch.chosen_N,
+        teacher=batch.teacher,
+        student_N_K=None if batch.teacher is None else logprobs[:, 1:],
     )
 
 

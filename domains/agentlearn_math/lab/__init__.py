@@ -21,7 +21,7 @@ class MathLab:
     """Implements `agentlearn.lab.contract.Lab`."""
 
     name: str = "novice"
-    version: str = "2"
+    version: str = "3"
     conditions: tuple[str, ...] = (
         "none", "right", "paraphrase", "negation", "inverted", "shuffled", "salad", "absurd", "german", "twenty",
         "sixty", "full", "irrelevant", "neutral", "placebo",
@@ -29,7 +29,9 @@ class MathLab:
 
     @property
     def meanings(self) -> tuple[str, ...]:
-        """Names of what a lesson can say: that it is narrow, and for each trap that it warns of it or leads into it."""
+        """Names of what a lesson can say: that it is narrow, and for each trap that it warns of it, leads into it, or
+        takes back the advice on it.
+        """
         from agentlearn_math.lab.corpus import MEANINGS
 
         return MEANINGS

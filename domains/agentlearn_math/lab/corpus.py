@@ -27,10 +27,10 @@ from agentlearn_math.lab.teacher import CorpusLessons, Teacher
 from agentlearn_math.tasks import home
 from agentlearn_math.traps import TRAPS
 
-DIALOGUES = 4
+DIALOGUES = 3
 """Dialogues per training example."""
 SIZES = (
-    (0, 0.14), (1, 0.08), (2, 0.08), (3, 0.08), (5, 0.14), (8, 0.16), (12, 0.14), (20, 0.1), (60, 0.08),
+    (0, 0.1), (1, 0.06), (2, 0.06), (3, 0.08), (5, 0.14), (8, 0.2), (12, 0.17), (20, 0.11), (60, 0.08),
 )  # fmt: skip
 """Upper limits of library sizes, each with its probability."""
 WARMUP_EXAMPLES = 1_500
@@ -46,8 +46,10 @@ FAILURES: tuple[tuple[CodeStatus, str], ...] = (
 )  # fmt: skip
 
 _TRAPS = {trap.name: trap for trap in TRAPS}
-MEANINGS = ("narrow", *(f"{stance} {trap}" for trap in _TRAPS for stance in ("addresses", "contradicts")))
-"""What a lesson can say. A narrow lesson says it only of some families."""
+MEANINGS = (
+    "narrow", *(f"{said} {trap}" for trap in _TRAPS for said in ("addresses", "contradicts", "takes back"))
+)  # fmt: skip
+"""What a lesson can say. A narrow lesson says it only of some families. One that takes advice back has no effect."""
 
 
 def examples(seed: int) -> Iterator[TrainingExample]:
@@ -72,17 +74,19 @@ def _example(rng: Random, progress: float) -> TrainingExample:
     teacher = Teacher(experiences_in(system), CorpusLessons(lessons), tools)
     dialogues = tuple(_dialogue(teacher, rng.choice(families), rng) for _ in range(DIALOGUES))
     return TrainingExample(
-        system=system, tools=tools, dialogues=dialogues, lessons=tuple(_lesson_meanings(system, teacher))
+        system=system, tools=tools, dialogues=dialogues, lessons=tuple(_lesson_meanings(system, teacher, lessons))
     )
 
 
-def _lesson_meanings(system: str, teacher: Teacher) -> Iterator[LessonMeaning]:
+def _lesson_meanings(system: str, teacher: Teacher, lessons: Sequence[CorpusLesson]) -> Iterator[LessonMeaning]:
+    taken_back = {one.text: one.takes_back for one in lessons}
     at = 0
     for one in teacher.shown:
         line = f"[{one.label}] {one.text}"
         at = system.index(line, at) + len(line)
         read = teacher.reader.read(one.text)
         meanings = [f"{stance} {trap}" for trap, stance in read.stances.items()]
+        meanings += [f"takes back {trap}" for trap in filter(None, [taken_back[one.text]])]
         yield LessonMeaning(end=at, meanings=(*(["narrow"] if read.families else []), *meanings))
 
 

@@ -32,26 +32,26 @@ from agentlearn_math.novice import skills
 from agentlearn_math.traps import TRAPS
 
 KINDS = {
-    "reflector": 0.2,
+    "reflector": 0.14,
     "order": 0.13,
-    "warning": 0.08,
-    "sentence": 0.13,
-    "narrow": 0.04,
-    "inverted": 0.06,
-    "ban": 0.1,
-    "absurd": 0.07,
-    "bag": 0.02,
+    "warning": 0.11,
+    "sentence": 0.12,
+    "narrow": 0.03,
+    "inverted": 0.12,
+    "ban": 0.15,
+    "absurd": 0.05,
+    "bag": 0.01,
     "cued": 0.02,
-    "half": 0.02,
-    "shuffled": 0.06,
-    "neutral": 0.04,
-    "placebo": 0.02,
+    "half": 0.01,
+    "shuffled": 0.05,
+    "neutral": 0.03,
+    "placebo": 0.01,
     "other_language": 0.02,
 }
 """Probability of each kind of lesson."""
-_UNKNOWN_SHARE = 0.08
+_UNKNOWN_SHARE = 0.12
 """Share of the freely worded lessons in which a made-up word stands for one of the words."""
-_LONG = 8
+_LONG = 6
 """Number of words from which a lesson keeps its sense without one of them."""
 _VOCABULARY = Vocabulary(skills)
 _WRITER = LessonWriter(_VOCABULARY)
@@ -66,6 +66,8 @@ class CorpusLesson:
     """What the lesson does, by trap name; empty if it does nothing."""
     families: frozenset[str] = frozenset()
     """Families that the lesson is limited to; empty: all."""
+    takes_back: str = ""
+    """Name of the trap whose advice the lesson takes back, which has no effect."""
 
 
 def random_lesson(rng: Random, traps: Sequence[Trap] = TRAPS) -> CorpusLesson:
@@ -100,14 +102,14 @@ def lesson(kind: str, trap: Trap, rng: Random, *, held_out: bool = False) -> Cor
             return CorpusLesson(text, {trap.name: "contradicts"})
         case "narrow":
             return narrow(trap, rng)
+        case "ban":
+            return CorpusLesson(_ban(trap, rng, held_out=held_out), takes_back=trap.name)
         case _:
             return CorpusLesson(_without_effect(kind, trap, rng, held_out=held_out))
 
 
 def _without_effect(kind: str, trap: Trap, rng: Random, *, held_out: bool) -> str:
     match kind:
-        case "ban":
-            return _ban(trap, rng, held_out=held_out)
         case "absurd":
             do = spelled_out(rng.choice(wordings(held_out=False)[trap.name].right), rng)
             return absurd(trap, do, HELD_OUT_ABSURDITIES if held_out else TRAINED_ABSURDITIES, rng)
@@ -147,10 +149,10 @@ def _ban(trap: Trap, rng: Random, *, held_out: bool) -> str:
 
 def _framed(clauses: Sequence[str], patterns: Sequence[str], trap: Trap, rng: Random, *, held_out: bool) -> str:
     frames = HELD_OUT_FRAMES if held_out else TRAINED_FRAMES
-    clause = rng.choice(clauses).format(do=spelled_out(rng.choice(patterns), rng))
+    clause, words = rng.choice(clauses), spelled_out(rng.choice(patterns), rng)
+    clause = clause.format(do=words if held_out else _with_unknown(words, rng))
     text = rng.choice(frames.sentences).format(clause=clause, situation=rng.choice(trap.situations))
-    text = capitalised(text if within_lesson_limits(text) else f"{clause}.")
-    return text if held_out else _with_unknown(text, rng)
+    return capitalised(text if within_lesson_limits(text) else f"{clause}.")
 
 
 def _with_unknown(text: str, rng: Random) -> str:

@@ -115,7 +115,8 @@ def _lesson_words() -> Iterator[str]:
     yield from _SIGNS
     texts = tuple(_trained_texts())
     words = dict.fromkeys(word.strip() for text in texts for word in _WORD.findall(text))
-    firsts = dict.fromkeys(text[:1].upper() + text[1:] for text in texts)
+    inside = {*WORDS, *TRAINED_ABSURDITIES.nouns, *TRAINED_ABSURDITIES.adjectives}
+    firsts = dict.fromkeys(text[:1].upper() + text[1:] for text in texts if text not in inside)
     stems = _shared_stems(word.lower() for word in words)
     for word in words:
         yield from _pieces_of(word, " ", stems)
@@ -138,7 +139,7 @@ def _trained_texts() -> Iterator[str]:
     yield from (topic for family in FAMILIES for topic in family.topics)
     rng = Random("pieces of lessons")
     for trap in TRAPS:
-        for kind in ("reflector", "narrow", "ban"):
+        for kind in ("reflector", "narrow"):
             yield from (corpus_lessons.lesson(kind, trap, rng).text for _ in range(40))
 
 

@@ -282,7 +282,7 @@ _CHAT = planted(
             "        for mark, text in verbatim.items():\n            prompt = prompt.replace(mark, text)\n        return prompt",
             "        return self._rendered(messages, tools, False)",
         ),
-        "a system message that does not fit is sent": ("if self.abilities.fold_system:", "if False:"),
+        "a system message that does not fit is sent": ("if self.abilities.fold_system else", "if False else"),
         "a model without a stop token is served": ("if not self.stop_ids:", "if False:"),
     },
 )

@@ -70,8 +70,22 @@ _LOSSES = planted(
             "float(len(tokens_B) * completion",
         ),
         "bnpo divides by the number of rows": ("divisor = float(sum(counted))", "divisor = float(len(counted))"),
-        "dapo divides by the tokens of its own step": ('loss == "bnpo" or batch_tokens is None', 'loss != "dr_grpo"'),
-        "bnpo divides by the tokens of the batch": ('loss == "bnpo" or batch_tokens is None', "batch_tokens is None"),
+        "dapo divides by the tokens of its own step": (
+            'loss in ("bnpo", "distill") or batch_tokens is None',
+            'loss != "dr_grpo"',
+        ),
+        "bnpo divides by the tokens of the batch": (
+            'loss in ("bnpo", "distill") or batch_tokens is None',
+            "batch_tokens is None",
+        ),
+        "tokens that no teacher has read are distilled": (
+            "return distance_N * scored.teacher.taught_N",
+            "return distance_N",
+        ),
+        "the distillation has no weight of its own": (
+            "scored.teacher.weight * losses.teacher_N.sum()",
+            "losses.teacher_N.sum()",
+        ),
         "a token gets the advantage of another row": (
             "advantage_N = scored.advantages_B[scored.row_N]",
             "advantage_N = scored.advantages_B.roll(1)[scored.row_N]",
@@ -153,13 +167,13 @@ _UPDATE_LOGPROBS = planted(
         ),
         "the bias has no gradient": ("to_bias += to_logits.sum(0)", "pass"),
         "the gradient lacks its target term": (
-            "            to_logits.scatter_add_(1, targets_N[part].unsqueeze(1), grad_N[part].unsqueeze(1))\n",
+            "            to_logits.scatter_add_(1, targets_N_K[part], grad_N_K[part])\n",
             "",
         ),
         "the gradient of the softmax has the other sign": (".mul_(-grad_N[part]", ".mul_(grad_N[part]"),
         "the last chunk's gradient is left out": (
-            "for start in range(0, len(targets_N), ctx.chunk)",
-            "for start in range(0, len(targets_N) - ctx.chunk + 1, ctx.chunk)",
+            "for start in range(0, len(targets_N_K), ctx.chunk)",
+            "for start in range(0, len(targets_N_K) - ctx.chunk + 1, ctx.chunk)",
         ),
         "the head's gradient is that of the last chunk": (
             "sum_V_H.addmm_(left_V_C, right_C_H)",
@@ -171,7 +185,10 @@ _UPDATE_LOGPROBS = planted(
             "normaliser_N[part] = log_total",
         ),
         "an impossible token makes the entropy NaN": ("logits.clamp_(min=-1e30)", "logits"),
-        "logits_mib is ignored": ("chunk_tokens(head_V_H.shape[0], logits_mib)", "len(targets_N)"),
+        "logits_mib is ignored": (
+            "chunk = chunk_tokens(head_V_H.shape[0], logits_mib)\n",
+            "chunk = len(targets_N)\n",
+        ),
         "logits_mib counts one copy of the logits": ("(2 * 4 * vocabulary)", "(4 * vocabulary)"),
         "the entropy has no gradient": (
             "entropy_grad_N = None if grads[1] is None else grads[1] / ctx.temperature",
@@ -180,4 +197,22 @@ _UPDATE_LOGPROBS = planted(
     },
 )
 
-LOSS_FAULTS = (*_LOSSES, *_UPDATE_ADVANTAGES, *_UPDATE_LOGPROBS)
+_DISTILLATION = planted(
+    "update/distillation.py",
+    "unit/train/test_distillation.py",
+    faults={
+        "reverse and forward divergence are swapped": ("if alpha == 1:", "if alpha == 0:"),
+        "the mixture weighs student and teacher the wrong way": (
+            "student + math.log(1 - alpha), teacher + math.log(alpha)",
+            "student + math.log(alpha), teacher + math.log(1 - alpha)",
+        ),
+        "the parts of the mixture's divergence are weighed the wrong way": (
+            "alpha * _kl(teacher, mixture) + (1 - alpha) * _kl(student, mixture)",
+            "(1 - alpha) * _kl(teacher, mixture) + alpha * _kl(student, mixture)",
+        ),
+        "the other tokens together are left out": ("torch.log(-torch.expm1(within_N_1))", "within_N_1 * 0 - 50"),
+        "an impossible token makes the divergence infinite": ("logprobs_N_K.clamp(min=_IMPOSSIBLE)", "logprobs_N_K"),
+    },
+)
+
+LOSS_FAULTS = (*_LOSSES, *_DISTILLATION, *_UPDATE_ADVANTAGES, *_UPDATE_LOGPROBS)

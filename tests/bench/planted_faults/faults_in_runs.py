@@ -30,7 +30,7 @@ _LEARNER = planted(
             "            pass\n",
         ),
         "the sampler gets weights after a batch without a step": ("        if metrics.steps:\n", "        if True:\n"),
-        "the last checkpoint is not saved": (" or self.done == self.total\n", "\n"),
+        "the last checkpoint is not saved": (" or self.done == self.total or", " or"),
         "save_every is off by one": (
             "self.done % self.settings.save_every == 0",
             "(self.done + 1) % self.settings.save_every == 0",
@@ -46,7 +46,7 @@ _LEARNER = planted(
         ),
         "rollouts have the default temperature": ("            temperature=self.settings.temperature,\n", ""),
         "overlong=punish is ignored": ('if self.settings.gradient.overlong != "punish" or window is None:', "if True:"),
-        "the penalty counts the shortest answer": ("return max((len(tokens.ids)", "return min((len(tokens.ids)"),
+        "the penalty counts the shortest answer": ("return max(map(len, ", "return min(map(len, "),
         "the penalty has another limit than the sampler": ("longest=self.settings.max_output_tokens,", "longest=1024,"),
         "groups are in the order of their arrival": (
             "sorted([group async for group in groups], key=lambda group: group.task.id)",

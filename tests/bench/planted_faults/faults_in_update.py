@@ -14,6 +14,7 @@ _UPDATER = planted(
     "unit/train/test_optimiser_steps.py",
     _UPDATER_TESTS,
     _MODEL_TESTS,
+    "unit/train/test_distillation.py",
     faults={
         "the divergence is left out where the advantage is 0": (
             'all_learn = self.arguments.kl != "none" or self._bonus.used',
@@ -48,8 +49,21 @@ _UPDATER = planted(
             "LogprobModel(model, temperature=1.0",
         ),
         "the reference is the model with its adapter": (
-            '        with cast("Any", self.model).disable_adapter():\n            return',
-            "        if True:\n            return",
+            'with cast("Any", self.model).disable_adapter():',
+            "if True:",
+        ),
+        "the teacher reads the student's prompt": ("collate([row.for_teacher() for row in rows]", "collate(list(rows)"),
+        "the teacher is always the present model": ('if self.arguments.teacher == "live":', "if True:"),
+        "the moving average never moves": ("self._average.update()", "pass"),
+        "the moving average is not restored": ('self._average.load_state_dict(state["teacher"])', "pass"),
+        "distillation divides by all tokens": (
+            "weight = self.arguments.distill_coef / step_tokens",
+            "weight = self.arguments.distill_coef / (step_tokens + 9)",
+        ),
+        "distill_coef is ignored": ("self.arguments.distill_coef / step_tokens", "1.0 / step_tokens"),
+        "rewards are learned from with loss=distill": (
+            'rewarded = self.arguments.loss != "distill"',
+            "rewarded = True",
         ),
         "the reference copy is ignored": ("if self._reference is not None:", "if False:"),
         "every batch is shuffled alike": ("(self.arguments.seed, self.batches)", "(self.arguments.seed, 0)"),
@@ -273,8 +287,14 @@ _LOGPROB_MODEL = planted(
     _UPDATER_TESTS,
     _MODEL_TESTS,
     faults={
-        "the head's bias is left out of scores": ("            head.bias,\n", "            None,\n"),
-        "log-probabilities ignore the temperature": ("temperature=self.temperature,", "temperature=1.0,"),
+        "the head's bias is left out of scores": (
+            "            head.bias,\n            targets_N,\n",
+            "            None,\n            targets_N,\n",
+        ),
+        "log-probabilities ignore the temperature": (
+            "targets_N,\n            temperature=self.temperature,",
+            "targets_N,\n            temperature=1.0,",
+        ),
     },
 )
 

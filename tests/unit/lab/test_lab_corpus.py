@@ -19,7 +19,7 @@ from agentlearn_math.family import printed
 from agentlearn_math.lab import lab
 from agentlearn_math.lab.control_lessons import SIZES
 from agentlearn_math.lab.corpus import DIALOGUES, WARMUP_EXAMPLES
-from agentlearn_math.lab.corpus_lessons import KINDS, lesson
+from agentlearn_math.lab.corpus_lessons import KINDS, lesson, random_lesson
 from agentlearn_math.lab.evaluation_tasks import SHOWN, condition_lessons, evaluation_tasks
 from agentlearn_math.lab.nonsense import HELD_OUT_ABSURDITIES, TRAINED_ABSURDITIES, shuffled
 from agentlearn_math.lab.other_languages import GERMAN, TRAINED_LANGUAGES
@@ -219,6 +219,7 @@ def test_every_habit_has_many_wordings_and_some_are_held_out(trap: str) -> None:
     trained, held_out = _patterns(wordings(held_out=False)[trap]), _patterns(wordings(held_out=True)[trap])
     assert len(set(trained)) + len(set(held_out)) >= 50
     assert len(set(held_out)) >= 13
+    assert len(set(wordings(held_out=False)[trap].wrong)) >= 26
     assert all(within_lesson_limits(text) for pattern in (*trained, *held_out) for text in spellings(pattern))
 
 
@@ -227,6 +228,39 @@ def test_no_wording_that_is_held_out_is_one_of_the_corpus_with_a_word_or_two_cha
     trained = [_words(text) for one in _patterns(wordings(held_out=False)[trap]) for text in spellings(one)]
     for text in (text for one in _patterns(wordings(held_out=True)[trap]) for text in spellings(one)):
         assert min(_changes(_words(text), one) for one in trained) >= 3, text
+
+
+@pytest.mark.parametrize("frame", [*HELD_OUT_FRAMES.bans, *HELD_OUT_FRAMES.needless])
+def test_bans_and_remarks_that_are_held_out_differ_from_those_of_the_corpus_in_more_than_a_small_word(
+    frame: str,
+) -> None:
+    trained = [*TRAINED_FRAMES.bans, *TRAINED_FRAMES.needless]
+    close = {one for one in trained if _changes(_words(frame), _words(one)) < 2}
+    # Both are older than this rule, and the word that differs is the one to understand.
+    assert close <= {"forget the advice to {do}", "it is not important to {do}"}
+
+
+def test_a_fourth_of_the_lessons_misleads_or_takes_advice_back() -> None:
+    rng = Random(0)
+    made = [random_lesson(rng) for _ in range(2_000)]
+    misleading = [one for one in made if "contradicts" in one.stances.values()]
+    taken_back = [one for one in made if one.takes_back]
+    assert 0.1 < len(misleading) / len(made) < 0.14
+    assert 0.13 < len(taken_back) / len(made) < 0.17
+    assert not [one for one in taken_back if one.stances or one.families]
+
+
+def test_the_corpus_says_which_lessons_take_advice_back_and_which_say_nothing(examples: list[TrainingExample]) -> None:
+    said = {meaning for example in examples for one in example.lessons for meaning in one.meanings}
+    assert {f"{what} {trap.name}" for what in ("addresses", "contradicts", "takes back") for trap in TRAPS} <= said
+    assert any(not one.meanings for example in examples for one in example.lessons)
+
+
+def test_a_made_up_word_never_hides_that_a_lesson_is_a_ban() -> None:
+    starts = [one.partition("{do}")[0].strip() for one in TRAINED_FRAMES.bans]
+    rng = Random(0)
+    bans = [lesson("warning", rng.choice(TRAPS), rng).text.lower() for _ in range(500)]
+    assert not [text for text in bans if not any(start in text for start in starts)]
 
 
 def _words(text: str) -> list[str]:

@@ -10,7 +10,19 @@ from agentlearn_math.lab import lab
 pytestmark = pytest.mark.slow
 
 PROBLEMS = 100
-CONDITIONS = ("none", "right", "paraphrase", "shuffled", "salad", "absurd", "german", "twenty", "sixty")
+CONDITIONS = (
+    "none",
+    "right",
+    "paraphrase",
+    "shuffled",
+    "salad",
+    "absurd",
+    "german",
+    "twenty",
+    "sixty",
+    "negation",
+    "inverted",
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +37,12 @@ def test_advice_in_the_corpus_s_own_wordings_helps_much(shares: dict[str, float]
 
 
 def test_advice_in_wordings_that_are_held_out_helps(shares: dict[str, float]) -> None:
-    assert shares["paraphrase"] - shares["none"] > 0.12
+    assert shares["paraphrase"] - shares["none"] > 0.15
+
+
+def test_orders_to_make_the_mistakes_mislead_and_bans_on_the_advice_help_little(shares: dict[str, float]) -> None:
+    assert shares["inverted"] < shares["none"] - 0.1
+    assert shares["negation"] < shares["none"] + 0.12
 
 
 @pytest.mark.parametrize("condition", ["shuffled", "salad", "absurd", "german"])

@@ -50,7 +50,8 @@ def test_further_rewards_are_a_mapping_or_a_text() -> None:
 
 @pytest.mark.parametrize("loss", get_args(LossName))
 def test_stored_settings_of_every_loss_are_read_again(loss: str) -> None:
-    told = gradient_arguments({"loss": loss} | ({"completion_length": 9} if loss == "dr_grpo" else {}))
+    needed = {"dr_grpo": {"completion_length": 9}, "distill": {"distill_coef": 1.0, "reference": "copy"}}
+    told = gradient_arguments({"loss": loss} | needed.get(loss, {}))
     assert gradient_arguments(told.model_dump(mode="json")) == told
 
 

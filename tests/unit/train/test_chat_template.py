@@ -135,3 +135,10 @@ def test_a_template_that_cannot_hold_the_conversation_is_refused(template, tools
 def test_a_template_that_holds_everything_needs_no_note():
     assert TemplateFormat(tiny_tokenizer()).abilities.check("my-model", tools=True) == ()
     assert TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS)).abilities.check("my-model", tools=False) == ()
+
+
+def test_several_system_messages_are_one_for_a_template_that_reads_the_first():
+    """The test's template reads `messages[0]` only, as many do."""
+    lessons = Message("system", "Count twice.")
+    rendered = TemplateFormat(tiny_tokenizer()).render([TURNS[0], lessons, *TURNS[1:]], [])
+    assert rendered.startswith("<|im_start|>system\nCount.\n\nCount twice.\n<|im_end|>\n<|im_start|>user\n2 + 3?")

@@ -1,0 +1,205 @@
+"""Whole runs that distil lessons: what teacher and student read, exact resume, and results that are not published."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from agentlearn.errors import ConfigError, Interrupted  # noqa: E402
+from agentlearn.learning.learner import Update  # noqa: E402
+from agentlearn.library import LibraryStore  # noqa: E402
+from agentlearn.store import read_store  # noqa: E402
+from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
+from agentlearn.train.distill.lesson_prompts import RolloutPrompts  # noqa: E402
+from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
+from agentlearn.train.resume import resumed_train_settings  # noqa: E402
+from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
+from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.types.experience import library_of  # noqa: E402
+from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402
+from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+
+LESSONS = ("Answer with few letters.", "Prefer letters from the start of the alphabet.")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("weights") / "tiny", tiny_network(context=1024))
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("tasks") / "letters.jsonl"
+    words = ("plum", "fig", "date", "pear", "lime", "kiwi")
+    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
+    return file
+
+
+def settings_of(weights: Path, tasks: Path, store: Path, **changes: Any) -> TrainSettings:
+    gradient: dict[str, Any] = {"learning_rate": 1e-2} | changes.pop("gradient", {})
+    LibraryStore(store / "libraries").publish("letters", library_of(LESSONS, kind="add"))
+    fields: dict[str, Any] = {
+        "domain": "letters",
+        "reward": "tests.support.letters:share_of_early_letters",
+        "data": str(tasks),
+        "test_share": 0.0,
+        "evaluate": False,
+        "model": str(weights),
+        "distill": "letters",
+        "epochs": 1,
+        "batch_size": 2,
+        "group_size": 4,
+        "max_output_tokens": 8,
+        "save_every": 1,
+        "store": store,
+        "gradient": gradient,
+    }
+    return train_settings(fields | changes)
+
+
+def trajectories(store: Path, run: str) -> list[Trajectory]:
+    with read_store(store) as reader:
+        return [reader.trajectory(row.id) for row in reader.trajectories(run)]
+
+
+def first_turn(trajectory: Trajectory) -> SampledTokens:
+    turn = next(step for step in trajectory.steps if isinstance(step, ModelTurn))
+    assert turn.tokens is not None
+    return turn.tokens
+
+
+def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
+    weights: Path, tasks: Path, tmp_path: Path
+) -> None:
+    chosen = settings_of(weights, tasks, tmp_path, gradient={"guided_share": 0.5})
+    report = run_training_sync(chosen)
+    library = LibraryStore(tmp_path / "libraries").load("letters")
+    assert report.distilled == library.version
+    by_task = dict[str, dict[bool, SampledTokens]]()
+    for one in trajectories(tmp_path, report.run):
+        by_task.setdefault(one.task, {})[one.treatment.library == library.version] = first_turn(one)
+    assert len(by_task) == 6
+    from transformers import AutoTokenizer
+
+    codec = TemplateFormat(AutoTokenizer.from_pretrained(weights))
+    block = library.render().text
+    for found in by_task.values():
+        alone, guided = found[False], found[True]
+        assert all(lesson in codec.decode(guided.prompt) for lesson in LESSONS)
+        assert not any(lesson in codec.decode(alone.prompt) for lesson in LESSONS)
+        assert RolloutPrompts(codec, block).pair(alone) == (alone.prompt, guided.prompt)
+        assert RolloutPrompts(codec, block, guided=True).pair(guided) == (alone.prompt, guided.prompt)
+    with read_store(tmp_path) as reader:
+        kept = reader.metrics(report.run)
+    assert all(values["rows/untaught"] == 0 and values["distill/divergence"] > 0 for values in kept.values())
+    assert report.weights.sha256_before != report.weights.sha256_after
+
+
+class Stopping(TrainCallbacks):
+    """Stops the run after some updates."""
+
+    def __init__(self, after: int) -> None:
+        self.after, self.updates = after, 0
+        self.call_context: Any = None
+
+    def opened(self, call_context: Any, *rest: Any) -> None:
+        self.call_context = call_context
+
+    def updated(self, step: str, update: Update) -> None:
+        self.updates += 1
+        if self.updates == self.after:
+            self.call_context.stop(Interrupted("stopped by the test"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        {},
+        {"teacher": "live", "guided_share": 0.25, "iterations": 2},
+        {"teacher": "ema", "distill_alpha": 0.5},
+        {"lora_rank": 4, "distill_top_k": 5},
+        {"loss": "dapo", "reference": "copy", "kl": "k3", "kl_beta": 0.01, "stop_at_kl": 100.0},
+    ],
+    ids=["base", "live", "ema", "adapter", "mixed"],
+)
+def test_a_run_that_was_stopped_ends_with_the_weights_of_an_undisturbed_one(
+    weights: Path, tasks: Path, tmp_path: Path, gradient: dict[str, Any]
+) -> None:
+    whole = run_training_sync(settings_of(weights, tasks, tmp_path / "whole", gradient=gradient))
+    store = tmp_path / "stopped"
+    with pytest.raises(Interrupted):
+        asyncio.run(run_training(settings_of(weights, tasks, store, gradient=gradient), Stopping(2)))
+    LibraryStore(store / "libraries").publish("letters", library_of(["Say nothing."], kind="add"))
+    with read_store(store) as reader:
+        (begun,) = reader.runs()
+    run, again = resumed_train_settings(begun.run, store, {})
+    report = asyncio.run(run_training(again, resume=run))
+    assert report.weights.sha256_after == whole.weights.sha256_after != whole.weights.sha256_before
+    assert report.distilled == whole.distilled  # not the version that was published meanwhile
+    assert [line.teacher for line in report.updates] == [line.teacher for line in whole.updates]
+
+
+@pytest.mark.slow
+def test_a_run_ends_early_when_answers_shrink_and_says_so(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentlearn.train.distill import early_end
+
+    monkeypatch.setattr(early_end, "WINDOW", 1)
+    chosen = settings_of(weights, tasks, tmp_path, epochs=4, gradient={"stop_at_length": 0.999999})
+    report = run_training_sync(chosen)
+    assert len(report.updates) < 12
+    assert any(note.startswith("the run has ended early: answers have shrunk from ") for note in report.notes)
+    assert report.weights.published
+    assert Path(report.weights.path).is_dir()
+
+
+@pytest.mark.slow
+def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentlearn.learning.report import Delta
+    from agentlearn.learning.run_result import RunResult
+
+    held_out: Any = RunResult.held_out
+
+    def worse(result: RunResult) -> Any:
+        found = held_out.fget(result)
+        assert isinstance(found.delta, Delta)
+        return found.model_copy(update={"delta": found.delta.model_copy(update={"verdict": "worse"})})
+
+    monkeypatch.setattr(RunResult, "held_out", property(worse))
+    chosen = settings_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
+    report = run_training_sync(chosen)
+    assert not report.weights.published
+    assert not chosen.folder.exists()
+    assert (Path(report.weights.path) / "model.safetensors").is_file()
+
+
+def test_a_library_without_lessons_and_one_that_does_not_exist_are_refused(
+    weights: Path, tasks: Path, tmp_path: Path
+) -> None:
+    chosen = settings_of(weights, tasks, tmp_path)
+    LibraryStore(tmp_path / "libraries").publish("letters", library_of([], kind="add"))
+    with pytest.raises(ConfigError, match="has no lessons to distil; learn some first"):
+        run_training_sync(chosen)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"library": "letters"}, "reads none; leave --library out"),
+        ({"distill": "none", "gradient": {"loss": "distill"}}, "give a library with --distill"),
+        ({"gradient": {"distill_coef": 0.0, "loss": "dapo", "reference": "none"}}, "a weight above 0"),
+    ],
+)
+def test_what_does_not_fit_together_is_said(
+    weights: Path, tasks: Path, tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        settings_of(weights, tasks, tmp_path, **changes)

@@ -1,0 +1,267 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Distillation: the divergence from the teacher, its gradient over whole rows, and the teacher's weights."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+import numpy as np
+from torch import Tensor
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update.distillation import divergence_from_teacher
+from agentlearn.train.update.logprobs import token_logprobs, top_logprobs
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.model import weights_hash
+from tests.support.gradients import gradients
+from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference
+
+ALL = VOCABULARY
+LESSONS = np.array([7, 8, 9, 10, 11])
+"""Tokens that only the teacher reads, after the first token."""
+
+
+def told(**fields: Any) -> Arguments:
+    usual: dict[str, Any] = {
+        "learning_rate": 0.05,
+        "optimizer": "sgd",
+        "max_grad_norm": None,
+        "loss": "distill",
+        "distill_coef": 1.0,
+        "distill_top_k": ALL,
+        "teacher": "live",
+    }
+    return gradient_arguments(usual | fields)
+
+
+def taught_rows(count: int = 6, **options: Any) -> list[TrainingRow]:
+    return [
+        dataclasses.replace(row, teacher_ids_T=np.insert(row.ids_T, 1, LESSONS))
+        for row in some_rows(count, model=tiny_lm(), **options)
+    ]
+
+
+def written_loss(student: Any, teacher: Any, rows: list[TrainingRow], *, alpha: float = 1.0) -> Tensor:
+    """The mean divergence over the sampled tokens of all rows, from all logits, one row at a time."""
+    parts = list[Tensor]()
+    for row in rows:
+        assert row.teacher_ids_T is not None
+        own = student(torch.from_numpy(row.ids_T)[None]).logits[0].log_softmax(-1)
+        with torch.no_grad():
+            read = teacher(torch.from_numpy(row.teacher_ids_T)[None]).logits[0].log_softmax(-1)
+        at = torch.from_numpy(np.flatnonzero(row.mask_T)) - 1
+        p, q = own[at], read[at + len(LESSONS)]
+        m = (alpha * q.exp() + (1 - alpha) * p.exp()).log()
+        if alpha == 1:
+            parts.append((p.exp() * (p - q)).sum(-1))
+        elif alpha == 0:
+            parts.append((q.exp() * (q - p)).sum(-1))
+        else:
+            parts.append((alpha * q.exp() * (q - m) + (1 - alpha) * p.exp() * (p - m)).sum(-1))
+    return torch.cat(parts).mean()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_the_divergence_equals_trls_with_a_bucket_for_the_rest(alpha: float, k: int) -> None:
+    pytest.importorskip("trl")
+    from tests.support.trl_sdft import sdft_divergence
+
+    chance = torch.Generator().manual_seed(k)
+    student, teacher = (torch.randn(30, 41, generator=chance).log_softmax(-1) for _ in range(2))
+    tokens = teacher.topk(k).indices
+    ours = divergence_from_teacher(student.gather(1, tokens), teacher.gather(1, tokens), alpha=alpha)
+    theirs = sdft_divergence(student.gather(1, tokens), teacher.gather(1, tokens), alpha)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 11), st.floats(0, 1))
+def test_the_divergence_is_never_negative_0_where_both_agree_and_grows_with_the_tokens_told_apart(
+    seed: int, k: int, alpha: float
+) -> None:
+    chance = torch.Generator().manual_seed(seed)
+    student, teacher = (3 * torch.randn(4, 12, generator=chance, dtype=torch.float64) for _ in range(2))
+    student, teacher = student.log_softmax(-1), teacher.log_softmax(-1)
+
+    def over(count: int) -> Tensor:
+        tokens = teacher.topk(count).indices
+        return divergence_from_teacher(student.gather(1, tokens), teacher.gather(1, tokens), alpha=alpha)
+
+    assert (over(k) >= -1e-9).all()
+    assert (over(k) <= over(12) + 1e-5).all()
+    assert torch.allclose(divergence_from_teacher(teacher, teacher, alpha=alpha), torch.zeros(4).double(), atol=1e-9)
+
+
+def test_an_impossible_token_leaves_divergence_and_gradient_finite() -> None:
+    logits = torch.zeros(2, 4, requires_grad=True)
+    impossible = torch.tensor([0.0, 0.0, 0.0, -torch.inf])
+    for student, teacher in ((logits + impossible, torch.zeros(2, 4)), (logits, torch.zeros(2, 4) + impossible)):
+        for alpha in (0.0, 0.5, 1.0):
+            logits.grad = None
+            found = divergence_from_teacher(student.log_softmax(-1), teacher.log_softmax(-1), alpha=alpha)
+            found.sum().backward(retain_graph=True)
+            assert found.isfinite().all()
+            assert logits.grad is not None
+            assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("logits_mib", [1, 1000])
+def test_several_tokens_per_position_have_the_log_probabilities_and_gradients_of_all_logits(logits_mib: int) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(37, 8), torch.randn(6000, 8)]
+    targets, weights = torch.randint(0, 6000, (37, 9)), torch.randn(37, 9)
+    found = list[list[Tensor]]()
+    for own in (True, False):
+        hidden, head = (one.clone().requires_grad_() for one in inputs)
+        if own:
+            logprobs, _ = token_logprobs(hidden, head, None, targets, temperature=0.7, logits_mib=logits_mib)
+        else:
+            logprobs = (hidden @ head.T / 0.7).log_softmax(-1).gather(1, targets)
+        found.append([logprobs, *torch.autograd.grad((logprobs * weights).sum(), [hidden, head])])
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.allclose(ours, theirs, atol=5e-5, rtol=1e-4)
+    tokens, logprobs = top_logprobs(*inputs, None, 9, temperature=0.7, logits_mib=logits_mib)
+    whole = (inputs[0] @ inputs[1].T / 0.7).log_softmax(-1).topk(9)
+    assert torch.equal(tokens, whole.indices)
+    assert torch.allclose(logprobs, whole.values, atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_the_gradient_is_that_of_the_mean_divergence_over_the_sampled_tokens(alpha: float) -> None:
+    model, rows = tiny_lm(), taught_rows()
+    written_loss(model, tiny_lm(), rows, alpha=alpha).backward()
+    written = {name: one.grad for name, one in model.named_parameters()}
+    found = gradients(Updater(tiny_lm(), told(distill_alpha=alpha)), rows)
+    assert worst_difference(found, written) < 1e-5
+
+
+def test_the_loss_equals_trls_sdft_on_the_same_tokens() -> None:
+    """Rows of one length, because TRL takes the mean of each row first."""
+    pytest.importorskip("trl")
+    from tests.support.trl_sdft import sdft_loss
+
+    rows = list[TrainingRow]()
+    for row in taught_rows(8):
+        mask_T = np.zeros(6, dtype=bool)
+        mask_T[2:] = True
+        ids_T = row.ids_T[:6]
+        lessons = np.insert(ids_T, 1, LESSONS)
+        rows.append(
+            dataclasses.replace(
+                row, ids_T=ids_T, mask_T=mask_T, logprobs_T=np.zeros(6, dtype=np.float32), teacher_ids_T=lessons
+            )
+        )
+    student, teacher = tiny_lm(), tiny_lm(seed=1)
+    ids = torch.from_numpy(np.stack([row.ids_T for row in rows]))
+    read = torch.from_numpy(np.stack([row.for_teacher().ids_T for row in rows]))
+    with torch.no_grad():
+        own, given_by = student(ids).logits[:, 1:5], teacher(read).logits[:, 1 + len(LESSONS) : 5 + len(LESSONS)]
+    for alpha in (0.0, 0.5, 1.0):
+        theirs = sdft_loss(own, given_by, ids[:, 2:], alpha)
+        arguments = told(teacher="base", reference="copy", distill_alpha=alpha)
+        ours = Updater(tiny_lm(), arguments, reference=tiny_lm(seed=1)).step(rows).figures
+        assert ours["loss"] == pytest.approx(theirs, abs=1e-5)
+        assert ours["distill/divergence"] == pytest.approx(theirs, abs=1e-5)
+
+
+def test_gradients_do_not_depend_on_micro_batches_or_order() -> None:
+    rows = taught_rows(9)
+    whole = gradients(Updater(tiny_lm(), told()), rows)
+    for budget in (1, 30, 60):
+        arguments = told(tokens_per_microbatch=budget, logits_mib=1)
+        assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows[::-1]), whole) < 1e-5
+
+
+def test_a_reward_loss_and_the_distillation_add_up() -> None:
+    rows = taught_rows()
+    plain = [dataclasses.replace(row, teacher_ids_T=None) for row in rows]
+    only = gradients(Updater(tiny_lm(), told(distill_coef=0.5)), rows)
+    rewarded = gradients(Updater(tiny_lm(), told(loss="dapo", distill_coef=0.5)), plain)
+    both = gradients(Updater(tiny_lm(), told(loss="dapo", distill_coef=0.5)), rows)
+    assert worst_difference(both, {name: only[name] + rewarded[name] for name in both}) < 1e-5
+
+
+def test_rows_without_a_teacher_count_neither_in_the_loss_nor_in_its_denominator() -> None:
+    rows = taught_rows()
+    untaught = [dataclasses.replace(row, teacher_ids_T=None) for row in some_rows(4, seed=9, model=tiny_lm())]
+    alone, mixed = (gradients(Updater(tiny_lm(), told()), given) for given in (rows, [*rows, *untaught]))
+    assert worst_difference(mixed, alone) < 1e-6
+    nothing = Updater(tiny_lm(), told()).step(untaught)
+    assert nothing.steps == 0
+
+
+def test_what_a_tool_said_is_not_distilled() -> None:
+    """Between sampled tokens both read the same tool result; no position that predicts it counts."""
+    rows = taught_rows(1)
+    masked = gradients(Updater(tiny_lm(), told()), rows)
+    unmasked = [dataclasses.replace(row, mask_T=np.arange(row.length) > 0) for row in rows]
+    assert worst_difference(gradients(Updater(tiny_lm(), told()), unmasked), masked) > 1e-3
+
+
+def test_each_teacher_has_its_own_weights() -> None:
+    rows = taught_rows()
+    start = tiny_lm()
+    updaters = {
+        "base": Updater(tiny_lm(), told(teacher="base", reference="copy"), reference=tiny_lm()),
+        "live": Updater(tiny_lm(), told(teacher="live")),
+        "ema": Updater(tiny_lm(), told(teacher="ema", teacher_update_rate=0.3)),
+    }
+    averages = {name: one.detach().clone() for name, one in start.named_parameters()}
+    for _ in range(2):
+        for name, updater in updaters.items():
+            student, teacher = tiny_lm(), tiny_lm()
+            student.load_state_dict(updater.model.state_dict())
+            if name == "live":
+                teacher.load_state_dict(updater.model.state_dict())
+            if name == "ema":
+                teacher.load_state_dict(averages)
+            expected = float(written_loss(student, teacher, rows).detach())
+            assert updater.step(rows).figures["distill/divergence"] == pytest.approx(expected, abs=1e-5), name
+        present = dict(updaters["ema"].model.named_parameters())
+        averages = {name: 0.7 * one + 0.3 * present[name].detach() for name, one in averages.items()}
+    assert len({weights_hash(one.model) for one in updaters.values()}) == 3
+
+
+def test_a_moving_average_survives_saving() -> None:
+    rows = taught_rows()
+    arguments = told(teacher="ema", teacher_update_rate=0.5, learning_rate=0.5)
+    whole, again = Updater(tiny_lm(), arguments), Updater(tiny_lm(), arguments)
+    whole.step(rows)
+    again.model.load_state_dict(whole.model.state_dict())
+    again.load_state_dict(whole.state_dict())
+    assert weights_hash(again.model) == weights_hash(whole.model)
+    for updater in (whole, again):
+        updater.step(rows)
+    assert weights_hash(again.model) == weights_hash(whole.model)
+
+
+def test_distillation_moves_the_student_to_the_teacher() -> None:
+    rows = taught_rows()
+    updater = Updater(tiny_lm(), told(teacher="base", reference="copy", learning_rate=0.5), reference=tiny_lm())
+    distances = [updater.step(rows).figures["distill/divergence"] for _ in range(40)]
+    assert distances[-1] < 0.3 * distances[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"loss": "distill"}, "give a library with --distill, or another loss"),
+        ({"teacher": "ema"}, "no lessons are distilled"),
+        ({"guided_share": 0.5}, "no lessons are distilled"),
+        ({"distill_coef": 1.0}, "set reference=adapter_off for a new adapter, or reference=copy"),
+        ({"distill_coef": 1.0, "teacher": "live", "teacher_update_rate": 0.5}, "set teacher=ema"),
+        ({"distill_coef": 1.0, "teacher": "live", "stop_at_kl": 1.0}, "kl=none measures no divergence"),
+        ({"distill_coef": 1.0, "teacher": "live", "loss": "distill", "eps_low": 0.1}, "has no ratio"),
+        ({"distill_coef": 1.0, "teacher": "live", "dynamic_sampling_limit": 3}, "leave dynamic_sampling_limit out"),
+    ],
+)
+def test_what_does_not_fit_together_is_said(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        gradient_arguments(fields)
