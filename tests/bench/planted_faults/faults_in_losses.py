@@ -12,6 +12,7 @@ _LOSSES = planted(
     "unit/train/test_loss_figures.py",
     _WRITTEN,
     _ORACLE,
+    "unit/train/test_distillation.py",
     faults={
         "the ratio is upside down": ("torch.exp(logprobs_N - old_N)", "torch.exp(old_N - logprobs_N)"),
         "the ratio has no gradient": ("torch.exp(logprobs_N - old_N)", "torch.exp((logprobs_N - old_N).detach())"),

@@ -188,11 +188,23 @@ def test_a_reward_loss_and_the_distillation_add_up() -> None:
     assert worst_difference(both, {name: only[name] + rewarded[name] for name in both}) < 1e-5
 
 
+def test_the_coefficient_weighs_the_distillation() -> None:
+    rows = taught_rows()
+    once, twice = (gradients(Updater(tiny_lm(), told(distill_coef=one)), rows) for one in (1.0, 2.0))
+    assert worst_difference(twice, {name: 2 * one for name, one in once.items()}) < 1e-5
+
+
 def test_rows_without_a_teacher_count_neither_in_the_loss_nor_in_its_denominator() -> None:
     rows = taught_rows()
     untaught = [dataclasses.replace(row, teacher_ids_T=None) for row in some_rows(4, seed=9, model=tiny_lm())]
-    alone, mixed = (gradients(Updater(tiny_lm(), told()), given) for given in (rows, [*rows, *untaught]))
-    assert worst_difference(mixed, alone) < 1e-6
+
+    def found(given_rows: list[TrainingRow]) -> dict[str, Tensor]:
+        """With another model as teacher, which differs on every row, and rows of both kinds in one micro-batch."""
+        arguments = told(teacher="base", reference="copy", loss="dapo", tokens_per_microbatch=4096)
+        plain = [dataclasses.replace(row, advantage=0.0 if row.taught else 1e-9) for row in given_rows]
+        return gradients(Updater(tiny_lm(), arguments, reference=tiny_lm(seed=1)), plain)
+
+    assert worst_difference(found([*rows, *untaught]), found(rows)) < 1e-5
     nothing = Updater(tiny_lm(), told()).step(untaught)
     assert nothing.steps == 0
 
