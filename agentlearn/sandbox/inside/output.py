@@ -6,9 +6,14 @@ Descriptors 1 and 2 of a session are this file (a memfd), so text printed by C c
 import io
 import os
 import threading
+import time
 
 FILE_ROOM_BYTES = 1 << 18
 """Size up to which output goes to the file; of later output only the end is kept, in memory."""
+
+
+_WRITE_S = 0.1
+"""Longest time that a call waits for the last write of a thread of an earlier call."""
 
 
 class Output:
@@ -21,17 +26,29 @@ class Output:
         self._tail = bytearray()
         self._tail_bytes = 0
         self._silent: frozenset[int] = frozenset()
+        self._writing: set[int] = set()
+        """System ids of the threads that are in `write`. Not a lock, which a fork could leave closed for ever."""
 
     def begin(self, silent: frozenset[int]) -> None:
         """Start the output of a call. silent: system ids of threads of earlier calls, whose text is dropped."""
         self._silent = silent
+        deadline = time.monotonic() + _WRITE_S
+        while self._writing & silent and time.monotonic() < deadline:  # they have passed the test for silence before
+            time.sleep(0)
         os.ftruncate(self._fd, 0)
         self._room, self._tail, self._tail_bytes = FILE_ROOM_BYTES, bytearray(), 0
 
     def write(self, chunk: bytes) -> None:
         """Add printed bytes."""
-        if self._silent and threading.get_native_id() in self._silent:
-            return
+        thread = threading.get_native_id()
+        self._writing.add(thread)
+        try:
+            if thread not in self._silent:
+                self._add(chunk)
+        finally:
+            self._writing.discard(thread)
+
+    def _add(self, chunk: bytes) -> None:
         size = len(chunk)
         if size <= self._room:
             os.write(self._fd, chunk)

@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from agentlearn.sandbox.inside.output import Output
 from tests.unit.sandbox.conftest import Box
 
 WHERE = "import os\nos.getpid()"
@@ -158,3 +160,28 @@ def test_a_stopped_session_ends_at_once(box: Box) -> None:
     pid = box.runner.run(scenario())
     assert not Path(f"/proc/{pid}").exists()
     assert time.monotonic() - began < 20
+
+
+def test_a_write_that_a_thread_has_begun_ends_before_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the test for silence and the kernel, a thread can be stopped with the text of an earlier call."""
+    write, begun = os.write, threading.Event()
+
+    def slow_write(fd: int, chunk: bytes) -> int:
+        begun.set()
+        time.sleep(0.02)
+        return write(fd, chunk)
+
+    with (tmp_path / "output").open("a+b") as file:
+        output = Output(file.fileno(), kept_bytes=100)
+        monkeypatch.setattr(os, "write", slow_write)
+        late = threading.Thread(target=output.write, args=(b"LATE",))
+        late.start()
+        assert begun.wait(5)
+        assert late.native_id is not None
+        output.begin(frozenset({late.native_id}))
+        late.join()
+        assert output.take(100) == ("", 0)
+        output.write(b"42")
+        assert output.take(100) == ("42", 2)
