@@ -42,7 +42,9 @@ def train_page(report: TrainReport, settings: TrainSettings) -> str:
     return render_page(
         HtmlPage(
             title=f"Training {Path(report.model).name or report.model} on {report.domain}",
-            kicker="Gradient GRPO on a local model",
+            kicker="Lessons distilled into a local model"
+            if _only_distils(report)
+            else "Gradient GRPO on a local model",
             mark="lab model" if is_lab(report.model) else "",
             front=(_result(report), _figures(report)),
             sections=tuple(sections),
@@ -95,10 +97,11 @@ def _rewards(report: TrainReport) -> Section:
 
 
 def _updates(report: TrainReport) -> Section:
+    only_distils = _only_distils(report)
     charts: list[tuple[str, str, Callable[[UpdateLine], float | None]]] = [
         ("Entropy of trained tokens", "nats", lambda line: line.entropy),
         ("Share of tasks with different rewards", "share", lambda line: line.mixed),
-        ("Share of tokens whose ratio was clipped", "share", lambda line: line.clipped),
+        ("Share of tokens whose ratio was clipped", "share", lambda line: None if only_distils else line.clipped),
         ("Divergence between sampler and trainer", "nats per token", lambda line: line.mismatch),
         ("Divergence from the teacher that reads the lessons", "nats per token", lambda line: line.teacher),
         ("Length of answers without lessons", "tokens", lambda line: line.answer_tokens),
@@ -110,11 +113,16 @@ def _updates(report: TrainReport) -> Section:
     )
     lede = (
         "Only tasks whose rollouts get different rewards contribute to an update."
-        if report.loss != "distill"
+        if not only_distils
         else "Rewards were only measured: the model learned from a teacher that reads the lessons."
     )
     lede += " If entropy falls to 0, the model no longer explores."
     return Section(title="Updates", lede=lede, parts=parts or (Paragraph(text="The run made no update."),))
+
+
+def _only_distils(report: TrainReport) -> bool:
+    """Whether the run learned from a teacher and not from rewards."""
+    return report.loss == "distill"
 
 
 def _series(label: str, report: TrainReport, value: Callable[[UpdateLine], float | None]) -> Series:
