@@ -13,6 +13,12 @@ from agentlearn.store import read_store
 from tests.support.tiny_model import saved, tiny_network
 
 ROOT = Path(__file__).parents[2]
+TORCHRUN = """
+import socket
+socket.getfqdn = lambda *_: "localhost"  # torchrun asks for the name of this machine, which tests may not do
+from torch.distributed.run import main
+main()
+"""
 
 
 @pytest.mark.slow
@@ -33,7 +39,7 @@ def test_two_processes_train_with_a_real_server(processes: str, tmp_path: Path) 
         port = str(probe.getsockname()[1])
     common = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     path = os.pathsep.join([str(ROOT), str(ROOT / "domains"), os.environ.get("PYTHONPATH", "")])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", port]
+    torchrun = [sys.executable, "-c", TORCHRUN, "--nproc-per-node", "2", "--master-port", port]
     running = subprocess.Popen(
         [*torchrun, "-m", "agentlearn", "train", str(recipe), "--store", str(tmp_path / "store")],
         cwd=ROOT,
@@ -52,4 +58,8 @@ def test_two_processes_train_with_a_real_server(processes: str, tmp_path: Path) 
         (run,) = reader.runs()
         found = reader.metrics(run.run)
     assert sorted(found) == [1, 2]
-    assert all(one["sampling/sampling_logp_difference/max"] < 1e-3 for one in found.values())
+    # An update in which all rewards of each group are equal trains no token, so it has no such figure.
+    name = "sampling/sampling_logp_difference/max"
+    differences = [one[name] for one in found.values() if name in one]
+    assert differences
+    assert max(differences) < 1e-3

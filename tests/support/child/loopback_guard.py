@@ -32,8 +32,7 @@ def _refuse_the_world(event: str, args: tuple[object, ...]) -> None:
         ):
             allowed = is_loopback(host)
         case "socket.getaddrinfo" | "socket.gethostbyname" | "socket.gethostbyaddr", (host, *_):
-            # torchrun asks for the full name of its own machine, which needs no connection
-            allowed = host is None or is_loopback(host) or host == socket.gethostname()
+            allowed = host is None or is_loopback(host)
         case _:
             return
     if not allowed:
