@@ -133,7 +133,8 @@ def screens(world: Path) -> dict[str, tuple[int, str]]:
     with OpenAIStub(poisoned) as stub:
         model = ("--model", f"{stub.base_url}#stub", "--sandbox", "unsafe-local", "--max-outage-minutes", "0")
         tasks = ("learn", "tasks.jsonl", "--reward", "exact", "--name", "poisoned", "--tools", "python", *model)
-        show("learn", *tasks, "--group-size", "4", "--epochs", "1", "--eval-rollouts", "1", "--log", "debug")
+        last = ("--select", "last", "--validation-rollouts", "0")  # a library is published whatever it is worth
+        show("learn", *tasks, *last, "--group-size", "4", "--epochs", "1", "--eval-rollouts", "1", "--log", "debug")
         show("solve", "solve", "math", f"number 1 {POISON}", *model)
         show(
             "compare",
