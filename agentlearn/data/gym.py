@@ -3,6 +3,7 @@
 An entry can be built again from its name, options and number, so `Task.source` is all that scoring needs.
 """
 
+import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def gym_rows(source: str) -> Iterator[SourceRow]:
     gym = parse_gym(source)
     entries = _entries(gym)
     for number in range(len(entries)):
-        entry = entries[number]
+        entry = _entry(entries, number)
         # Not by iterating: that adds a random id to each entry.
         yield SourceRow(
             f"{gym}#{number}", {"question": entry["question"], "answer": entry["answer"], "family": gym.name}
@@ -76,7 +77,7 @@ def scorer(source: str) -> Callable[[str | None], float]:
     """
     place, _, number = source.rpartition("#")
     entries = _entries(parse_gym(place))
-    entry = entries[int(number)]
+    entry = _entry(entries, int(number))
 
     def score(answer: str | None) -> float:
         if answer is None or not answer.strip():
@@ -101,6 +102,16 @@ _ATTRIBUTE = re.compile(r"\.\s*[^\W\d]")
 _FUNCTIONS = frozenset(
     {"sin", "cos", "tan", "exp", "log", "ln", "sqrt", "asin", "acos", "atan", "sinh", "cosh", "tanh"}
 )
+
+
+def _entry(entries: Entries, number: int) -> dict[str, Any]:
+    """Return an entry, the same each time. Some tasks also draw from Python's shared generator, without a seed."""
+    before = random.getstate()
+    random.seed(number)
+    try:
+        return entries[number]
+    finally:
+        random.setstate(before)
 
 
 @lru_cache(maxsize=8)

@@ -1,5 +1,6 @@
 """Tasks of the real reasoning-gym."""
 
+import random
 from types import ModuleType
 
 import pytest
@@ -52,6 +53,20 @@ def test_every_task_of_the_package_is_read_and_gives_its_expected_answer_full_po
     for name in set(real.factory.DATASETS) - {"composite"}:  # it is made of others, which its options name
         for task in read_tasks(f"gym:{name}?size=2&seed=1", domain="any", split="train", answer_required=False):
             assert task.answer is None or scorer(task.source)(task.answer) == 1, name
+
+
+def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType) -> None:
+    """`list_functions` of reasoning-gym draws some numbers from Python's shared generator."""
+    source = "gym:list_functions?size=40&seed=1"
+
+    def read() -> list[str]:
+        return [task.problem for task in read_tasks(source, domain="any", split="train", answer_required=False)]
+
+    state = random.getstate()
+    first = read()
+    assert random.getstate() == state
+    random.seed(7)
+    assert read() == first
 
 
 @pytest.mark.parametrize(
