@@ -274,9 +274,11 @@ class RunLoop(ABC, Generic[S]):
 
     def _end_early(self, schedule: Schedule, update: Update) -> None:
         """Plan no further batch when the learner says so. What has started is still sampled."""
-        if update.ends:
-            schedule.end()
-            self.stats.notes.append(f"the run has ended early: {update.ends}")
+        if not update.ends:
+            return
+        schedule.end()
+        if (note := f"the run has ended early: {update.ends}") not in self.stats.notes:
+            self.stats.notes.append(note)
 
     def _end_epochs(self, batch: Batch, following: Batch | None, update: Update, seconds: float) -> None:
         """End the epoch of the batch, and the epochs up to the following batch, which visit no task."""

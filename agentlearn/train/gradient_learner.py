@@ -155,7 +155,7 @@ class GradientLearner:
         await self._batch_done()
         kinds = dict(Counter(group.kind() for group in groups))
         evidence = Evidence(groups=kinds, metrics=self._batch_figures(groups))
-        return Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence)
+        return Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence, ends=self.ended)
 
     async def _wait(self, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
         """Keep the groups for a later update."""

@@ -13,6 +13,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
 from agentlearn.train.serving.vllm_options import VllmOptions, given_options
+from agentlearn.train.weights.model_source import is_adapter
 
 SAMPLERS = ("local", "vllm")
 _OLD_LIMIT = "max_staleness"
@@ -182,7 +183,9 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
         raise ConfigError(
             f"the weights of {model!r} cannot be trained here; give a folder or hub id with --model", code="no_weights"
         )
-    given = _distilling(dict(fields.get("gradient") or {}), str(fields.get("distill") or NO_LIBRARY))
+    given = dict(fields.get("gradient") or {})
+    if str(fields.get("distill") or NO_LIBRARY) != NO_LIBRARY:
+        given = _distilling(given, model=str(fields["model"]))
     if _OLD_LIMIT in given:
         raise ConfigError(
             f"gradient.max_staleness is {given[_OLD_LIMIT]!r}, but the limit is a setting of the run now and counts"
@@ -193,12 +196,10 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
 
 
-def _distilling(given: dict[str, Any], library: str) -> dict[str, Any]:
+def _distilling(given: dict[str, Any], *, model: str) -> dict[str, Any]:
     """Settings of the update, with the defaults of a run that distils lessons: no rewards, and the weights of the start
-    as teacher."""
-    if library == NO_LIBRARY:
-        return given
-    new_adapter = int(given.get("lora_rank") or 0) > 0
+    as teacher. Those of an adapter that is trained on are kept in a copy."""
+    new_adapter = int(given.get("lora_rank") or 0) > 0 and not is_adapter(Path(model).expanduser())
     base = {"reference": "adapter_off" if new_adapter else "copy"} if given.get("teacher", "base") == "base" else {}
     return {"loss": "distill", "distill_coef": 1.0, **base, **given}
 

@@ -159,6 +159,44 @@ def test_a_run_ends_early_when_answers_shrink_and_says_so(
     assert Path(report.weights.path).is_dir()
 
 
+class StoppingAtTheEnd(Stopping):
+    """Stops the run after the update that ends it early."""
+
+    def updated(self, step: str, update: Update) -> None:
+        if update.ends:
+            self.call_context.stop(Interrupted("stopped by the test"))
+
+
+@pytest.mark.slow
+def test_a_run_that_had_ended_early_does_not_go_on_when_it_is_resumed(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentlearn.train.distill import early_end
+
+    monkeypatch.setattr(early_end, "WINDOW", 1)
+    chosen = settings_of(weights, tasks, tmp_path, epochs=4, gradient={"stop_at_length": 0.999999})
+    with pytest.raises(Interrupted):
+        asyncio.run(run_training(chosen, StoppingAtTheEnd(0)))
+    with read_store(tmp_path) as reader:
+        (begun,) = reader.runs()
+        made = len(reader.metrics(begun.run))
+    run, again = resumed_train_settings(begun.run, tmp_path, {})
+    report = asyncio.run(run_training(again, resume=run))
+    assert len(report.updates) <= made + 1
+    assert sum(note.startswith("the run has ended early: ") for note in report.notes) == 1
+
+
+def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: Path) -> None:
+    """Without the adapter it would be another model than the one at the start."""
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": 4, "base_model_name_or_path": "base"}))
+    common: dict[str, Any] = {"domain": "math", "distill": "letters", "store": tmp_path}
+    gradient = {"lora_rank": 4}
+    assert train_settings({**common, "model": str(adapter), "gradient": gradient}).gradient.reference == "copy"
+    assert train_settings({**common, "model": "base", "gradient": gradient}).gradient.reference == "adapter_off"
+
+
 @pytest.mark.slow
 def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
     weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
