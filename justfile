@@ -110,6 +110,12 @@ lowest: setup-dev
 bench *ARGS: setup-dev
     .venv/bin/python -m tests.bench "$@"
 
+# Train a small real model on five kinds of tasks with three seeds, and print what changed (first: agentlearn models fetch smollm2-135m)
+[group("check")]
+[no-exit-message]
+real *ARGS: setup-dev
+    .venv/bin/python -m tests.bench.real "$@"
+
 # Run lint, types, all tests, wheel and lowest, as CI does
 [group("check")]
 check: lint types test-all wheel lowest

@@ -43,7 +43,7 @@ _HISTORY = {
     "add": "Add a lesson by hand.",
     "edit": "Change the words of a lesson by hand.",
     "remove": "Remove a lesson by hand.",
-    "park": "Keep a lesson without showing it to agents.",
+    "park": "Keep lessons without showing them to agents.",
     "unpark": "Show a parked lesson again.",
     "rollback": "Make an older version the current one again.",
     "join": "Join another library or branch into this one.",

@@ -176,15 +176,15 @@ def library_park(
     reference: BranchReference,
     lesson: LessonId,
     /,
-    *,
+    *others: Annotated[str, Parameter(help="Further lessons, parked in the same change.")],
     reason: Annotated[str, Parameter(help="Why, in a sentence; stored with the lesson.")] = "",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
-    """Keep a lesson without showing it to agents. Later runs do not learn nearly the same words again."""
+    """Keep lessons without showing them to agents. Later runs do not learn nearly the same words again."""
     history, branch = _branch(store, reference)
-    change = history.park(lesson, reason=reason, branch=branch)
-    _report(history, change, store, f"parked {lesson}", json=json)
+    change = history.park(lesson, *others, reason=reason, branch=branch)
+    _report(history, change, store, f"parked {', '.join((lesson, *others))}", json=json)
 
 
 def library_unpark(

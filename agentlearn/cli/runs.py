@@ -1,8 +1,9 @@
 """`agentlearn runs`."""
 
 import json as json_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -78,6 +79,14 @@ def runs_page(
         console().print(str(page))
 
 
+def _hybrid_result(rounds: Sequence[Mapping[str, Any]]) -> str:
+    """The share of the lessons' gain that the weights of the latest compared round keep."""
+    compared = [one["compared"] for one in rounds if one["compared"]]
+    if not compared or compared[-1]["kept"] is None:
+        return ""
+    return f"  weights keep {compared[-1]['kept']:.0%} of the lessons' gain"
+
+
 def _result(report: str) -> str:
     from agentlearn.cli.held_out import verdict_words
 
@@ -86,6 +95,8 @@ def _result(report: str) -> str:
     loaded = json_module.loads(report)
     if "contrasts" in loaded:
         return "  " + ", ".join(f"{one['arm']} {one['verdict'].replace('_', ' ')}" for one in loaded["contrasts"])
+    if "rounds" in loaded:
+        return _hybrid_result(loaded["rounds"])
     if loaded.get("pilot"):
         return f"  pilot of {loaded['pilot']['tasks']} tasks"
     delta = loaded.get("delta")

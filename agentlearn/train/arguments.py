@@ -156,6 +156,9 @@ class GradientArguments(OptionGroup):
     packing: bool | None = None
     """Lay the rows of a forward pass end to end instead of padding them. None: only with flash attention. Other kinds
     of attention compute the whole square of the packed length. Refused for models that do not keep the rows apart."""
+    share_prompts: bool = False
+    """Compute the prompt of a group once, with all its answers behind it: less work where prompts are long and answers
+    short. Needs layers that see all tokens before them, and attention that takes masks (sdpa or eager)."""
     logits_mib: int = Field(default=150, ge=1)
     """Memory for logits in MiB, which hold two fp32 copies of the logits of the tokens computed at once."""
 

@@ -114,8 +114,10 @@ class TrainPlan(Value):
         return f"{count}{size_words(self.size_bytes)} in {self.folder}"
 
 
-def plan_training(settings: TrainSettings) -> TrainPlan:
+def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> TrainPlan:
     """Return what a run with these settings will do. Local tasks are read; nothing is downloaded, loaded or stored.
+
+    lessons_exist: whether the library to distil is there yet. False: an earlier stage will learn it.
 
     Raises DataError or ConfigError when the tasks cannot be read, as the run would. All other reasons why the run would
     stop before it samples are `refusals`.
@@ -128,7 +130,7 @@ def plan_training(settings: TrainSettings) -> TrainPlan:
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
-    library, refusals = _refusals(settings, domain, counts)
+    library, refusals = _refusals(settings, domain, counts, lessons_exist=lessons_exist)
     folder = _folder(settings.model)
     stored = None if folder is None else stored_size(folder)
     rank = settings.gradient.lora_rank
@@ -187,7 +189,9 @@ def _expected(
     return measured, f"as run {row.run[:8]} had: {each}", seconds if made and kept else None
 
 
-def _refusals(settings: TrainSettings, domain: Domain, counts: TaskCounts) -> tuple[Library, tuple[str, ...]]:
+def _refusals(
+    settings: TrainSettings, domain: Domain, counts: TaskCounts, *, lessons_exist: bool
+) -> tuple[Library, tuple[str, ...]]:
     """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
     library, found = EMPTY_LIBRARY, list[str]()
 
@@ -205,7 +209,7 @@ def _refusals(settings: TrainSettings, domain: Domain, counts: TaskCounts) -> tu
         lambda: require_vllm(settings.model) if settings.sampler == "vllm" else None,
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
-        lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")),
+        lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
         reward,
         lambda: check_planned_model(settings),
         lambda: FurtherRewards.load(settings.gradient),

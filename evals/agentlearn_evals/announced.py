@@ -10,3 +10,7 @@ power = CommandEntry(
     "agentlearn_evals.command:power",
     "Show how many tasks and rollouts are needed to detect a difference, and their cost.",
 )
+hybrid = CommandEntry(
+    "agentlearn_evals.hybrid.hybrid_command:hybrid",
+    "Learn lessons, distil them into weights, measure both, and propose lessons to park.",
+)

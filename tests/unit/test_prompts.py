@@ -46,6 +46,7 @@ RELEASED = {
     ("summarise", 2): "abc10179b4dc9f0cb3b551162dc1253b3560bb34a15f49cb78405c2128abc6ac",
     ("compare", 2): "3feb2c6b0e8dc1435786aa6cb02534440f2f0760cf89b34f997f33a5e70cf571",
     ("compare", 3): "f8ce8237310cf7ee50ac7f28bd16000a2de9ce867ad3469a7cdb6ae915e4a62e",
+    ("tools_in_words", 1): "5c002ad9fd24d030ded255ecbfd552f084f0bf0580b363c5ace88e01504142ae",
     ("consolidate", 2): "58bf8f7941345ff22532ae99c193e3d5d11677a702b44456823884780ea7e6e7",
 }
 """A released file is not edited: a change here means that a new version is due."""

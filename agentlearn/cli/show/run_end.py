@@ -21,9 +21,11 @@ def next_step(reader: StoreReader, run: RunRow) -> str:
     store = reader.directory
     if run.state == "running":
         return f"wait for it; what is stored so far: {command_words('trace', run.run, store=store)}"
+    if run.state == "done" and run.kind == "hybrid":
+        return f"its stages are runs of their own: {command_words('runs', 'list', store=store)}"
     if run.state == "done":
         return command_words("trace", run.run, store=store)
-    if run.kind in {"learn", "train"}:
+    if run.kind in {"learn", "train", "hybrid"}:
         first = "" if run.state == "interrupted" else "correct the cause, then  "
         return f"{first}{command_words(run.kind, '--resume', run.run, store=store)}"
     if run.kind == "eval":

@@ -20,6 +20,9 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
         for contrast in report["contrasts"]:
             yield labelled("verdict", contrast["sentence"])
         return
+    if run.kind == "hybrid":
+        yield from (labelled("found", sentence) for sentence in report.get("sentences", ()))
+        return
     if report.get("delta"):
         delta = report["delta"]
         scores = f"{score_words(report['before']['mean'])} → {score_words(report['after']['mean'])}"

@@ -5,7 +5,7 @@ the code of the rule in the way. A person may set some rules aside by their code
 looking like another part of a prompt hold for everybody.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.library.curate.next_version import why_not
+from agentlearn.library.curate.withhold import withhold
 from agentlearn.library.history.change import ApproveLesson, HistoryOperation, ParkLesson, RejectLesson, UnparkLesson
 from agentlearn.library.history.library_diff import held_lessons
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, WithheldStatus, experience_id
@@ -26,10 +27,12 @@ _ID_SHOWN = 12
 
 
 class HandEdit(NamedTuple):
-    """A library after an operation of a person."""
+    """A library after what a person did in one change."""
 
     library: Library
     operation: HistoryOperation
+    further: tuple[HistoryOperation, ...] = ()
+    """Operations of the same change after the first one."""
 
 
 def person_context(
@@ -79,11 +82,11 @@ def removed(library: Library, target: ExperienceId) -> HandEdit:
     return HandEdit(_next(library, rest.experiences, rest.withheld), Delete(target=target))
 
 
-def parked(library: Library, target: ExperienceId, reason: str) -> HandEdit:
-    """Keep a shown lesson without showing it."""
-    entry = Withheld(experience=library.by_id[target], status="parked", reason=reason)
-    after = _next(library, _without(library, target).experiences, (*library.withheld, entry))
-    return HandEdit(after, ParkLesson(target=target, reason=reason))
+def parked(library: Library, targets: Sequence[ExperienceId], reason: str) -> HandEdit:
+    """Keep one or more shown lessons without showing them."""
+    after = withhold(library, dict.fromkeys(targets, reason))
+    first, *others = (ParkLesson(target=one, reason=reason) for one in targets)
+    return HandEdit(after, first, tuple(others))
 
 
 def shown_again(library: Library, target: ExperienceId, context: CheckContext, kind: WithheldStatus) -> HandEdit:

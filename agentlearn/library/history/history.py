@@ -189,13 +189,13 @@ class History:
 
         return self._edit("remove", edit, branch=branch, **signed)
 
-    def park(self, lesson: str, *, reason: str = "", branch: str = MAIN, **signed: Any) -> Change:
-        """Keep a lesson without showing it to agents."""
+    def park(self, lesson: str, *others: str, reason: str = "", branch: str = MAIN, **signed: Any) -> Change:
+        """Keep lessons without showing them to agents, in one change."""
         from agentlearn.library.history import hand_edits
 
         def edit(library: Library) -> "HandEdit":
-            target = find_lesson(library, lesson, "shown", where=self._named(branch))
-            return hand_edits.parked(library, target, storable(reason))
+            named = (find_lesson(library, one, "shown", where=self._named(branch)) for one in (lesson, *others))
+            return hand_edits.parked(library, tuple(dict.fromkeys(named)), storable(reason))
 
         return self._edit("park", edit, branch=branch, **signed)
 
@@ -389,14 +389,14 @@ class History:
             state = state_after(writer.logged.changes)
             new = create and branch == MAIN and MAIN not in state.branches
             library = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
-            after, operation = edit(library)
+            after, operation, further = edit(library)
             self._files.save(after)
             return self._append(
                 writer,
                 kind,
                 after.version,
                 branch,
-                operations=(operation,),
+                operations=(operation, *further),
                 accepted=tuple(sorted(set(accepted))),
                 **signed,
             )

@@ -133,7 +133,8 @@ class ActiveBatch:
             attention_mask=self._attention.masks(at, read, self._model.dtype),
             past_key_values=kv_cache,
             use_cache=True,
-            logits_to_keep=1,
+            # Not the number 1: a slice of hidden states makes torch copy the whole head for each row on a CPU.
+            logits_to_keep=torch.tensor([ids_B_Q.shape[1] - 1], device=device),
         )
         return out.logits[:, -1].float()
 

@@ -13,6 +13,7 @@ from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
 from agentlearn.serving.hermes import parse_hermes
 from agentlearn.train.engine.template_abilities import folded_system, template_abilities, with_one_system
+from agentlearn.train.engine.tools_in_words import tools_in_words
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 """Marks around the number of a message whose exact text is inserted after rendering (Unicode private use)."""
@@ -36,7 +37,8 @@ class TemplateFormat:
         self.stop_ids = stop_ids | self._stop_ids()
         """Tokens that end an answer."""
         self.abilities = template_abilities(lambda messages, tools: self._rendered(messages, tools, False))
-        """What the template can hold. A system message that it cannot hold is put before the first question."""
+        """What the template can hold. A system message that it cannot hold is put before the first question;
+        tools that it does not know become text."""
         if not self.stop_ids:
             raise ConfigError(
                 f"no token ends an answer of the model in {tokenizer.name_or_path!r};"
@@ -46,6 +48,8 @@ class TemplateFormat:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the prompt as text. Raises RequestRefused (400) with the template's error message."""
+        if self.abilities.tools_as_text:
+            messages, tools = tools_in_words(messages, tools), ()
         messages = folded_system(messages) if self.abilities.fold_system else with_one_system(messages)
         verbatim = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
         prompt = self._rendered(messages, tools, bool(verbatim))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
+from agentlearn.train.engine.tools_in_words import tools_in_words
 
 _SYSTEM, _QUESTION, _RESULT, _NAME = "Lore 4711.", "Why 4712?", "Because 4713.", "probe_4714"
 _FUNCTION = {"name": _NAME, "description": "Probe.", "parameters": {"type": "object", "properties": {}}}
@@ -28,6 +29,8 @@ class TemplateAbilities:
     """Whether the system message must become the start of the first user message."""
     refused: str = ""
     """Why it cannot hold a question at all; empty when it can."""
+    tools_as_text: bool = False
+    """Whether tools, calls and results must become text, because the template knows none."""
     tools_refused: str = ""
     """Why it cannot hold tools, their calls and their results; empty when it can."""
 
@@ -41,9 +44,14 @@ class TemplateAbilities:
                 " chat_template.jinja",
                 code="chat_template",
             )
-        if not self.fold_system:
-            return ()
-        return (f"the chat template of {model!r} takes no system message: it was put before the first question",)
+        notes: list[str] = []
+        if self.fold_system:
+            notes.append(
+                f"the chat template of {model!r} takes no system message: it was put before the first question"
+            )
+        if tools and self.tools_as_text:
+            notes.append(f"the chat template of {model!r} knows no tools: they were described in the instructions")
+        return tuple(notes)
 
 
 def with_one_system(messages: Sequence[Message]) -> Sequence[Message]:
@@ -75,8 +83,12 @@ def template_abilities(render: Render) -> TemplateAbilities:
         return TemplateAbilities(refused=f"a question: {problem}")
     if problem := _problem(render, (*begun, Message("assistant", "So."), user), (), _SYSTEM, _QUESTION):
         return TemplateAbilities(fold, refused=f"a second question: {problem}")
-    tools = _problem(render, (*begun, _CALLED, _ANSWERED), (_TOOL,), _QUESTION, _RESULT, _NAME)
-    return TemplateAbilities(fold, tools_refused=tools)
+    if not _problem(render, (*begun, _CALLED, _ANSWERED), (_TOOL,), _QUESTION, _RESULT, _NAME):
+        return TemplateAbilities(fold)
+    described = tools_in_words((system, user, _CALLED, _ANSWERED), (_TOOL,))
+    described = folded_system(described) if fold else described
+    tools = _problem(render, described, (), _QUESTION, _RESULT, _NAME)
+    return TemplateAbilities(fold, tools_as_text=not tools, tools_refused=tools)
 
 
 def _problem(render: Render, messages: Sequence[Message], tools: Sequence[Tool], *texts: str) -> str:

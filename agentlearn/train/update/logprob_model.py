@@ -38,6 +38,7 @@ class LogprobModel(nn.Module):
         places_N: Tensor,
         targets_N: Tensor,
         positions_BT: Tensor | None = None,
+        seen_BTT: Tensor | None = None,
         *,
         top: int | None = None,
     ) -> tuple[Tensor, Tensor]:
@@ -45,12 +46,15 @@ class LogprobModel(nn.Module):
 
         places_N: indexes into the flattened B x T. targets_N: one token per position, or K of them, shape (N, K).
         positions_BT: position of each token in its row, where several rows are laid end to end; None: 0 to T - 1.
+        seen_BTT: whether a token (first T) sees another one, where rows share a prompt; None: all before it in its row.
         top: instead return the likeliest tokens at each position and their log-probabilities, without gradient; shape
         (N, top) each. The targets do not matter then.
         """
         core = core_of(self.model)
         layers: Any = core.base_model if core.base_model is not core else core.model
         layout = {} if positions_BT is None else {"position_ids": positions_BT}
+        if seen_BTT is not None:
+            layout["attention_mask"] = _attention_mask(core, seen_BTT)
         hidden_B_T_H = layers(input_ids=ids_BT, use_cache=False, **layout).last_hidden_state
         hidden_N_H = hidden_B_T_H.flatten(0, 1).index_select(0, places_N)
         head = cast("nn.Linear", core.get_output_embeddings())
@@ -73,6 +77,14 @@ class LogprobModel(nn.Module):
             logits_mib=self.logits_mib,
             change=self.change,
         )
+
+
+def _attention_mask(core: PreTrainedModel, seen_BTT: Tensor) -> Tensor:
+    """The mask (B, 1, T, T) as the model's attention takes it: numbers that are added to scores, or truth values."""
+    seen = seen_BTT.unsqueeze(1)
+    if getattr(core.config, "_attn_implementation", "sdpa") != "eager":
+        return seen
+    return torch.zeros(seen.shape, dtype=core.dtype, device=seen.device).masked_fill(~seen, torch.finfo(core.dtype).min)
 
 
 def logit_change(config: Any) -> LogitChange:

@@ -10,7 +10,8 @@ import torch
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _V2 = ("memory.max", "memory.current", "inactive_file")
-_M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 128 * 2**10
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
+_LARGE_BLOCK, _USUAL_MMAPS, _NEVER = 128 * 2**10, 65_536, 2**31 - 1
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
@@ -86,10 +87,22 @@ def return_freed_memory() -> None:
     """Make the C library give each large block back to the machine when it is freed.
 
     By default glibc keeps freed blocks of up to 32 MiB for reuse. They fit the next tensors badly, so that the memory
-    of an update grew to twice the tensors in it. Asking for each block again costs time, but little compared with a
-    large model's computation. Other C libraries are left as they are.
+    of an update grew to twice the tensors in it. Asking for each block again costs up to a third of the CPU time of an
+    update. Other C libraries are left as they are.
     """
+    _set_allocator((_M_MMAP_MAX, _USUAL_MMAPS), (_M_MMAP_THRESHOLD, _LARGE_BLOCK))
+
+
+def keep_freed_memory() -> None:
+    """Make the C library keep freed blocks of any size for the next tensors, which saves asking for them again."""
+    _set_allocator((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _NEVER))
+
+
+def _set_allocator(*options: tuple[int, int]) -> None:
+    """Set options of glibc's allocator; other C libraries do not have them."""
     try:
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        library = ctypes.CDLL(None)
+        for option, value in options:
+            library.mallopt(option, value)
     except (AttributeError, OSError):
         return

@@ -68,9 +68,13 @@ class MemoryPlan:
     """memory, the setting tokens_per_microbatch (`setting`), or the start of a resumed run (`start`)."""
 
     @property
-    def is_tight(self) -> bool:
+    def is_large(self) -> bool:
         """Whether activations of MOST_CPU tokens would need more than a small part of a usual machine's memory."""
         return self.rows is not None and self.rows.of_tokens(MOST_CPU) > _CPU_BYTES
+
+    def is_tight(self, fixed: float) -> bool:
+        """Whether twice an update's tensors would not fit: freed blocks that are kept can double its memory."""
+        return self.rows is not None and 2 * (fixed + self.rows.of_row(self.tokens)) > self.at_hand
 
     @property
     def sentence(self) -> str:

@@ -29,12 +29,14 @@ class MicroBatch:
     """The sampler's log-probability of each trained token."""
     advantages_B: Tensor
     positions_BT: Tensor | None = None
-    """Position of each token in its own row, for packed rows; None for padded ones."""
+    """Position of each token in its own row, for packed rows and shared prompts; None for padded rows."""
+    seen_BTT: Tensor | None = None
+    """Which tokens each token sees, where rows share their prompts; None: those before it in its own row."""
 
     @property
     def forward_inputs(self) -> tuple[Tensor | None, ...]:
         """What `LogprobModel` takes."""
-        return self.ids_BT, self.places_N, self.targets_N, self.positions_BT
+        return self.ids_BT, self.places_N, self.targets_N, self.positions_BT, self.seen_BTT
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return a copy on a device."""
@@ -42,6 +44,7 @@ class MicroBatch:
             *(one.to(device) for one in (self.ids_BT, self.places_N, self.targets_N)),
             *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B)),
             positions_BT=None if self.positions_BT is None else self.positions_BT.to(device),
+            seen_BTT=None if self.seen_BTT is None else self.seen_BTT.to(device),
         )
 
 

@@ -20,7 +20,7 @@ from agentlearn.train.update.distillation import TeacherScores
 from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
 from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
 from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
-from agentlearn.train.update.memory_at_hand import memory_at_hand, return_freed_memory
+from agentlearn.train.update.memory_at_hand import keep_freed_memory, memory_at_hand, return_freed_memory
 from agentlearn.train.update.memory_plan import (
     MOST_CPU,
     MemoryPlan,
@@ -37,6 +37,7 @@ from agentlearn.train.update.microbatch import MicroBatch, collate, forward_leng
 from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
 from agentlearn.train.update.packing import packs_rows
 from agentlearn.train.update.rounded_adamw import RoundedAdamW
+from agentlearn.train.update.shared_prompts import collate_shared, plan_shared, shares_prompts
 from agentlearn.train.update.training_row import TrainingRow
 
 
@@ -60,10 +61,10 @@ class _ScoredBatch:
     @property
     def forward_inputs(self) -> tuple[Tensor | None, ...]:
         """What `LogprobModel` takes; with a teacher, its tokens are further targets."""
-        ids_BT, places_N, targets_N, positions_BT = self.batch.forward_inputs
+        ids_BT, places_N, targets_N, *layout = self.batch.forward_inputs
         if self.teacher is not None and targets_N is not None:
             targets_N = torch.cat([targets_N.unsqueeze(1), self.teacher.tokens_N_K], dim=1)
-        return ids_BT, places_N, targets_N, positions_BT
+        return ids_BT, places_N, targets_N, *layout
 
 
 class Updater:
@@ -118,8 +119,9 @@ class Updater:
         if self._processes.count == 1:
             _add_gradients_in_fp32(model)
         precision = self._precision_on(device_of(model))
-        self._packed = packs_rows(scorer, arguments, precision)
-        memory = measure_rows(scorer, precision, packed=self._packed)
+        self._shared = shares_prompts(scorer, arguments, precision)
+        self._packed = not self._shared and packs_rows(scorer, arguments, precision)
+        memory = measure_rows(scorer, precision, packed=self._packed or self._shared)
         self._scorer, self.optimizer = self._processes.prepare(scorer, _optimizer(model, arguments))
         if self._processes.count > 1:
             self._packed, memory = self._agreed(memory)
@@ -276,7 +278,11 @@ class Updater:
             else 0
             for row in window
         ]
-        parts = plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
+        parts = (
+            plan_shared(window, lengths, self.memory.tokens)
+            if self._shared
+            else plan_microbatches(lengths, self.memory.tokens, packed=self._packed)
+        )
         count, rank = self._processes.count, self._processes.rank
         batches: list[_ScoredBatch] = []
         entropies: list[Tensor | None] = []
@@ -285,7 +291,7 @@ class Updater:
             number = turn * count + rank
             idle = number >= len(parts)
             part = parts[0 if idle else number]
-            batch = collate([window[b] for b in part], packed=self._packed).to(device_of(self.model))
+            batch = self._collated([window[b] for b in part])
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
             old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
             entropies.append(entropy_N)
@@ -329,6 +335,11 @@ class Updater:
             for one, place in zip(batches, places, strict=True)
         ]
 
+    def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
+        """The tensors of one forward pass."""
+        made = collate_shared(rows, most=self.memory.tokens) if self._shared else collate(rows, packed=self._packed)
+        return made.to(device_of(self.model))
+
     def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
         if self.arguments.kl == "none":
             return None
@@ -337,7 +348,7 @@ class Updater:
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
-        batch = collate([row.for_teacher() for row in rows], packed=self._packed).to(device_of(self.model))
+        batch = self._collated([row.for_teacher() for row in rows])
         with self._as_teacher() as scorer:
             tokens_N_K, logprobs_N_K = self._scored(scorer, batch, top=self.arguments.distill_top_k)
         taught_B = torch.tensor([float(row.taught > 0) for row in rows], device=batch.row_N.device)
@@ -450,8 +461,8 @@ class Updater:
 
     def _check_memory(self, rows: Sequence[TrainingRow]) -> None:
         """Raise ConfigError when the longest row does not fit into the memory at hand."""
-        if device_of(self.model).type == "cpu" and self.memory.is_tight:
-            return_freed_memory()
+        if device_of(self.model).type == "cpu" and self.memory.is_large:
+            (return_freed_memory if self.memory.is_tight(self._fixed_bytes()) else keep_freed_memory)()
         longest = max(map(forward_length, rows), default=0)
         if longest and self.memory.rows is not None:
             refuse_too_little(

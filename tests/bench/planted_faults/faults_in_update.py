@@ -52,7 +52,10 @@ _UPDATER = planted(
             'with cast("Any", self.model).disable_adapter():',
             "if True:",
         ),
-        "the teacher reads the student's prompt": ("collate([row.for_teacher() for row in rows]", "collate(list(rows)"),
+        "the teacher reads the student's prompt": (
+            "self._collated([row.for_teacher() for row in rows]",
+            "self._collated(list(rows)",
+        ),
         "the teacher is always the present model": ('if self.arguments.teacher == "live":', "if True:"),
         "the moving average never moves": ("self._average.update()", "pass"),
         "the moving average is not restored": ('self._average.load_state_dict(state["teacher"])', "pass"),

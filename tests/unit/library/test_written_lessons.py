@@ -48,7 +48,7 @@ def test_lessons_given_as_a_start_may_be_improved() -> None:
 
 
 def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
-    library = parked(WRITTEN, SECOND, "").library
+    library = parked(WRITTEN, (SECOND,), "").library
     after, (ended,) = learned(library, Add(lesson=CARRY.lower()))
     assert after == library
     assert isinstance(ended.end, Rejected)
@@ -62,7 +62,7 @@ def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
 
 
 def test_a_run_carries_withheld_lessons_over() -> None:
-    library = parked(WRITTEN, SECOND, "It costs points.").library
+    library = parked(WRITTEN, (SECOND,), "It costs points.").library
     after, _ = learned(library, Add(lesson=ZERO))
     assert after.withheld == library.withheld
 

@@ -1,6 +1,7 @@
 """A checkpoint's chat template: how messages are rendered, and how earlier answers keep their exact text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -79,9 +80,9 @@ def test_without_a_template_or_an_end_it_is_refused():
 
 
 def test_what_a_template_refuses_is_refused_with_its_words():
-    strict = TEMPLATE + "{% if tools %}{{ raise_exception('no tools please') }}{% endif %}"
-    with pytest.raises(RequestRefused, match="no tools please") as refused:
-        TemplateFormat(tiny_tokenizer(strict)).render(TURNS, [TOOL])
+    strict = TEMPLATE + "{% if messages[-1].content == 'x' %}{{ raise_exception('no x please') }}{% endif %}"
+    with pytest.raises(RequestRefused, match="no x please") as refused:
+        TemplateFormat(tiny_tokenizer(strict)).render([Message("user", "x")], [TOOL])
     assert (refused.value.status, refused.value.code) == (400, "chat_template_error")
 
 
@@ -98,6 +99,10 @@ SILENT = (
 )
 WITHOUT_TOOLS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 ONE_QUESTION = "{% if messages | length > 2 %}{{ raise_exception('one question only') }}{% endif %}" + WITHOUT_TOOLS
+NO_RESULTS = (
+    "{% for m in messages if '<tool_call>' in m.content or m.tool_calls %}"
+    "{{ raise_exception('nothing after an answer that calls') }}{% endfor %}"
+) + WITHOUT_TOOLS
 BROKEN = "{{ messages[0].nothing.at_all }}"
 PARTS_ONLY = "{% for m in messages %}{{ m.content[0]['text'] }}{% endfor %}"
 
@@ -117,8 +122,7 @@ def test_a_system_message_that_is_refused_or_left_out_comes_before_the_first_que
 @pytest.mark.parametrize(
     ("template", "tools", "words"),
     [
-        (GEMMA_LIKE, True, "cannot hold tools, which these tasks need: Conversation roles must alternate"),
-        (WITHOUT_TOOLS, True, "cannot hold tools, which these tasks need: it leaves out a part of the conversation"),
+        (NO_RESULTS, True, "cannot hold tools, which these tasks need: nothing after an answer that calls"),
         (ONE_QUESTION, False, "cannot hold a second question: one question only"),
         (BROKEN, False, "cannot hold a question: "),
         (PARTS_ONLY, False, "cannot hold a question: "),
@@ -135,6 +139,52 @@ def test_a_template_that_cannot_hold_the_conversation_is_refused(template, tools
 def test_a_template_that_holds_everything_needs_no_note():
     assert TemplateFormat(tiny_tokenizer()).abilities.check("my-model", tools=True) == ()
     assert TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS)).abilities.check("my-model", tools=False) == ()
+
+
+STRICT = TEMPLATE + "{% if tools %}{{ raise_exception('no tools please') }}{% endif %}"
+
+
+@pytest.mark.parametrize("template", [WITHOUT_TOOLS, STRICT])
+def test_a_template_without_tools_gets_them_as_text(template):
+    chat = TemplateFormat(tiny_tokenizer(template))
+    (note,) = chat.abilities.check("my-model", tools=True)
+    assert note == "the chat template of 'my-model' knows no tools: they were described in the instructions"
+    assert chat.abilities.check("my-model", tools=False) == ()
+    system, _, rest = chat.render(TURNS, [TOOL]).partition("<|im_end|>\n")
+    assert system.startswith("<|im_start|>system\nCount.\n\nYou can call these tools.")
+    assert json.dumps(FUNCTION) in system
+    assert rest == (
+        "<|im_start|>user\n2 + 3?<|im_end|>\n"
+        '<|im_start|>assistant\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": "ü"}}\n</tool_call>'
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>\n"
+        + ("<|im_start|>assistant\n" if template is STRICT else "")
+    )
+
+
+def test_calls_that_are_text_are_read_again_as_they_were_called():
+    chat = TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS))
+    rendered = chat.render(TURNS, [TOOL])
+    answer = rendered.partition("<|im_start|>assistant\n")[2].partition("<|im_end|>")[0]
+    parsed = chat.parse(answer)
+    assert parsed.text == "I add."
+    assert [(name, json.loads(arguments)) for name, arguments in parsed.calls] == [("add", {"a": 2, "b": "ü"})]
+
+
+def test_what_the_model_wrote_as_text_stands_as_it_wrote_it():
+    chat = TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS))
+    words = 'I  add.\n<tool_call>{"name":"add","arguments":{"a":2}}</tool_call>'
+    turns = [replace(one, verbatim=words) if one.role == "assistant" else one for one in TURNS]
+    assert f"<|im_start|>assistant\n{words}<|im_end|>" in chat.render(turns, [TOOL])
+
+
+def test_results_in_a_row_are_one_message_where_roles_must_alternate():
+    chat = TemplateFormat(tiny_tokenizer(GEMMA_LIKE))
+    rendered = chat.render([*TURNS, Message("tool", "6", answers="call_2")], [TOOL])
+    assert rendered.endswith(
+        "<|im_start|>user\n<tool_response>\n5\n</tool_response>\n<tool_response>\n6\n</tool_response><|im_end|>\n"
+        "<|im_start|>model\n"
+    )
+    assert rendered.startswith("<|im_start|>user\nCount.\n\nYou can call these tools.")
 
 
 def test_several_system_messages_are_one_for_a_template_that_reads_the_first():

@@ -282,6 +282,24 @@ def test_a_row_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch: p
 
 
 @pytest.mark.parametrize(
+    ("per_token", "at_hand", "done"),
+    [(MIB, 10 * GIB, "keep"), (MIB, 2 * GIB, "return"), (10_000, 2 * GIB, None)],
+)
+def test_freed_memory_is_kept_only_where_twice_an_update_fits(
+    per_token: int, at_hand: int, done: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model leaves the allocator as it is. Here 1,024 tokens at once need 1 GiB."""
+    updater = Updater(tiny_lm(), told(tokens_per_microbatch=1024))
+    rows = RowMemory(0, per_token, 0)
+    updater.memory = dataclasses.replace(updater.memory, rows=rows, at_hand=at_hand)
+    seen: list[str] = []
+    monkeypatch.setattr(updater_module, "keep_freed_memory", lambda: seen.append("keep"))
+    monkeypatch.setattr(updater_module, "return_freed_memory", lambda: seen.append("return"))
+    updater.step(some_rows(4))
+    assert seen == ([] if done is None else [done])
+
+
+@pytest.mark.parametrize(
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB"),

@@ -1,0 +1,123 @@
+"""`agentlearn hybrid`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from agentlearn.cli.extras import require_extras
+from agentlearn.cli.options import (
+    DryRunOption,
+    GivenSettings,
+    JsonOption,
+    LogOption,
+    ResumeOption,
+    YesOption,
+    setting_options,
+)
+from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
+from agentlearn.errors import ConfigError
+from agentlearn_evals.hybrid.hybrid_plan import HybridPlan, plan_hybrid
+from agentlearn_evals.hybrid.hybrid_record import HybridRecord, new_record, resumed_record
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
+from agentlearn_evals.hybrid.stage_settings import learn_stage
+
+_OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
+
+
+@setting_options(HybridSettings, only=_OPTIONS)
+def hybrid(
+    what: Annotated[
+        str | None, Parameter(help="A domain that has a recipe `hybrid` (math), or a recipe (.yaml, math/hybrid).")
+    ] = None,
+    /,
+    *,
+    given: GivenSettings,
+    resume: ResumeOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+    log: LogOption = "error",
+) -> None:
+    """Learn lessons, distil them into the weights of a local model, and measure both on held-out tasks.
+
+    Then each lesson is removed in turn, and lessons that the trained model no longer needs are proposed for parking.
+    Each stage is a run of its own. With --rounds, further rounds start from what a round made.
+    """
+    show_logs(log)
+    record = None if resume is None else _interrupted(resume, what, given, dry_run=dry_run)
+    settings = record.settings if record is not None else hybrid_settings(_fields(what, given))
+    if record is None:
+        plan = plan_hybrid(settings)
+        if dry_run:
+            _show_plan(plan, json=json)
+            return
+        _require(settings, plan, yes=yes)
+    from agentlearn_evals.hybrid.hybrid_lines import print_hybrid
+    from agentlearn_evals.hybrid.hybrid_rounds import HybridRun
+    from agentlearn_evals.hybrid.hybrid_stages import ShownStages
+
+    record = record or new_record(settings)
+    report = HybridRun(record, ShownStages(record, console(to_stderr=json))).to_end()
+    if json:
+        print_json(report)
+    else:
+        console().print()
+        print_hybrid(report, settings, console())
+
+
+def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
+    """All fields of a recipe, with options over them."""
+    from agentlearn.cli.own_tasks import with_domain
+
+    if what is None:
+        raise ConfigError(
+            "say what to run: a domain that has a recipe `hybrid` (agentlearn hybrid math), or a recipe",
+            code="no_task",
+        )
+    name = recipe_name(what)
+    path = packaged_recipe(name) or Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(
+            f"{what!r} is neither a domain nor a recipe; write a recipe such as hybrid.yaml with `domain`, `model`,"
+            " `learn`, `train` and `compare`",
+            code="no_task",
+        )
+    return with_domain(given.over(read_recipe(path)), what)
+
+
+def _interrupted(resume: str, what: str | None, given: GivenSettings, *, dry_run: bool) -> HybridRecord:
+    fixed = [f"--{name.replace('_', '-')}" for name in given.options if name != "store"]
+    fixed += ["--dry-run"] * dry_run + [repr(what)] * (what is not None)
+    if fixed:
+        raise ConfigError(
+            f"--resume continues run {resume!r} with the settings it was started with; leave out {', '.join(fixed)}",
+            code="fixed_setting",
+        )
+    return resumed_record(resume, Path(given.get("store", DEFAULT_STORE)))
+
+
+def _show_plan(plan: HybridPlan, *, json: bool) -> None:
+    """Print what the run will do. Raises ConfigError after that when its training would be refused."""
+    if json:
+        print_json(plan)
+    else:
+        print_plan(plan.lines())
+    if plan.train.refusals:
+        raise ConfigError(
+            f"the training would stop before it samples anything: {plan.train.refusals[0]}", code="would_be_refused"
+        )
+
+
+def _require(settings: HybridSettings, plan: HybridPlan, *, yes: bool) -> None:
+    """Raises ConfigError before anything is spent: for a missing package, a refused training, or an open question."""
+    from agentlearn.cli.ask import ask_before_spending
+    from agentlearn.train.serving.local import need_extra
+
+    need_extra("training weights", "peft", "accelerate")
+    if plan.train.refusals:
+        raise ConfigError(f"train: {plan.train.refusals[0]}", code="would_be_refused")
+    learning = learn_stage(settings, model=settings.bare_model, library=None)
+    require_extras((learning.model, learning.reflector_name), sandbox=learning.sandbox, otel=settings.otel)
+    ask_before_spending(learning, yes=yes)

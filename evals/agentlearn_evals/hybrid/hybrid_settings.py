@@ -1,0 +1,199 @@
+"""Settings of `hybrid`: what all stages share, and the settings of each stage in a mapping of its own."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from agentlearn.config import (
+    LAB,
+    CustomTaskOptions,
+    SeedOptions,
+    StoreOptions,
+    TaskSource,
+    given_settings,
+    is_lab,
+    packaged_recipe,
+)
+from agentlearn.config.endpoint_address import has_login
+from agentlearn.config.result_names import name_of_result
+from agentlearn.errors import ConfigError
+
+HYBRID_RECIPE = "hybrid"
+"""Name of the recipe that a domain's own name stands for."""
+StageName = Literal["learn", "train", "compare"]
+ProposalEvidence = Literal["verdict", "margin"]
+
+_SHARED = (
+    "domain",
+    "data",
+    "test_data",
+    "reward",
+    "tools",
+    "instructions",
+    "columns",
+    "model",
+    "seed",
+    "store",
+    "name",
+)
+_DECIDED: Mapping[StageName, frozenset[str]] = {
+    "learn": frozenset({"pilot", "from_store", "from_run", "from_phase"}),
+    "train": frozenset({"distill", "library", "sampler"}),
+    "compare": frozenset(
+        {"arms", "methods", "domains", "models", "margin", "sequential", "planned_looks", "fresh", "block"}
+    ),
+}
+"""Fields of a stage that `hybrid` sets itself."""
+
+
+def _mapping(given: object) -> object:
+    """A stage of a recipe; one that is empty in YAML has no settings."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"a stage is {given!r}, but learn, train and compare hold settings; write them below it, one per line, such"
+            " as `epochs: 2`",
+            code="bad_recipe",
+        )
+    return {str(name): value for name, value in given.items()}
+
+
+StageFields = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+
+
+class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
+    """Settings of `hybrid`. They are stored with its run."""
+
+    domain: str
+    """Name of an installed domain; with `reward`, a name for tasks from a file."""
+    model: str
+    """Model to learn with and to train: a folder, an adapter or a fetched model, or lab:NAME; vllm:FOLDER samples with
+    a vLLM server."""
+    data: TaskSource | None = None
+    """Tasks to learn from: a file, hf:NAME or gym:TASK. Without it, the domain's own tasks."""
+    test_data: TaskSource | None = None
+    """Held-out tasks, needed with `data`: a file, hf:NAME or gym:TASK."""
+    columns: str | None = None
+    """Columns of the task files, such as 'problem=Body+Question answer=Answer choices=options family=Type'."""
+    name: str | None = None
+    """Name of the library, and the start of the names of the weights. Default: the domain's name."""
+    rounds: int = Field(default=1, ge=1, le=10)
+    """Rounds. A further one starts from the trained weights, and from the library without the proposed lessons."""
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    """Largest loss that counts as not worse: of the trained weights against the lessons, and of removing a lesson."""
+    evidence: ProposalEvidence = "verdict"
+    """What proposes a lesson for removal. verdict: the verdict that its removal is not worse. margin: the corrected
+    test against the margin alone, also where there are too few tasks for a verdict; the result says so."""
+    removals: int = Field(default=20, ge=0, le=1000)
+    """Largest number of lessons whose removal is measured, those with the most tokens first; 0: none."""
+    removal_rollouts: int | None = Field(default=None, ge=1, le=4096)
+    """Rollouts per task and arm to measure removals. Default: `k` of the stage compare."""
+    learn: StageFields = Field(default_factory=dict[str, Any])
+    """Settings of the stage learn, as of `agentlearn learn`."""
+    train: StageFields = Field(default_factory=dict[str, Any])
+    """Settings of the stage train, as of `agentlearn train`, with `gradient` for the update."""
+    compare: StageFields = Field(default_factory=dict[str, Any])
+    """Settings of the stage compare, as of `agentlearn compare`."""
+
+    @property
+    def result_name(self) -> str:
+        """Name of the library."""
+        return self.name or name_of_result(self.domain)
+
+    @property
+    def sampler(self) -> Literal["local", "vllm"]:
+        """What samples the model's rollouts."""
+        return "vllm" if self.model.startswith("vllm:") else "local"
+
+    @property
+    def bare_model(self) -> str:
+        """The model without the name of what samples it: a folder, a fetched model or lab:NAME."""
+        return self.model.removeprefix("vllm:").removeprefix("local:")
+
+    def stage(self, name: StageName) -> Mapping[str, Any]:
+        """The fields that the recipe gives to a stage."""
+        return {"learn": self.learn, "train": self.train, "compare": self.compare}[name]
+
+
+def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
+    """Settings from a recipe and options. Raises ConfigError for what cannot be said in a recipe of `hybrid`.
+
+    The stages' own settings are checked by `stage_settings`.
+    """
+    if not fields.get("model"):
+        raise ConfigError(
+            "hybrid trains weights and needs a local model; write `model: FOLDER` into the recipe, or give --model",
+            code="no_model",
+        )
+    settings = given_settings(HybridSettings, fields)
+    _check_model(settings)
+    if "," in str(settings.store):
+        raise ConfigError(
+            f"the store is {str(settings.store)!r}, and the name of a compared model cannot hold a comma; choose"
+            " another folder",
+            code="out_of_range",
+        )
+    if settings.data is not None and settings.test_data is None:
+        raise ConfigError(
+            f"data is {settings.data!r}, but there are no held-out tasks to compare on; add `test_data: FILE`",
+            code="no_tasks",
+        )
+    for stage in ("learn", "train", "compare"):
+        _check_stage(stage, settings.stage(stage))
+    return settings
+
+
+def _check_model(settings: HybridSettings) -> None:
+    if settings.model.startswith(("sim:", "http:", "https:")) or settings.bare_model.startswith("sim:"):
+        raise ConfigError(
+            f"the weights of {settings.model!r} cannot be trained here; give a folder or lab:NAME as the model",
+            code="no_weights",
+        )
+    if settings.sampler == "vllm" and settings.bare_model.startswith(LAB):
+        raise ConfigError(
+            f"the model is {settings.model!r}, but a lab model is sampled in this process; write {settings.bare_model}",
+            code="contradiction",
+        )
+
+
+def _check_stage(stage: StageName, fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        if name in _SHARED:
+            raise ConfigError(
+                f"{stage}.{name} is {value!r}, but all stages share {name}; write it at the top of the recipe",
+                code="contradiction",
+            )
+        if name in _DECIDED[stage]:
+            raise ConfigError(
+                f"{stage}.{name} is {value!r}, but hybrid sets it itself; leave it out", code="contradiction"
+            )
+        if name == "api_key":
+            raise ConfigError(
+                f"{stage}.api_key would be stored with the run; leave it out and give the key of the service in its"
+                " environment variable",
+                code="secret_in_recipe",
+            )
+        if name in {"reflector", "judge"} and has_login(str(value)):
+            raise ConfigError(
+                f"the address in {stage}.{name} has a user name or a password, which would be stored (it is not shown"
+                " here); leave them out",
+                code="secret_in_recipe",
+            )
+    if stage == "train" and not isinstance(fields.get("gradient", {}), Mapping | None):
+        raise ConfigError(
+            f"train.gradient is {fields['gradient']!r}; write its settings below it, such as `learning_rate: 1.0e-4`",
+            code="bad_recipe",
+        )
+
+
+def recipe_name(what: str) -> str:
+    """The recipe that the user named; of a domain, its recipe `hybrid`."""
+    bare = "/" not in what and not what.endswith((".yaml", ".yml"))
+    return f"{what}/{HYBRID_RECIPE}" if bare and packaged_recipe(f"{what}/{HYBRID_RECIPE}") is not None else what
+
+
+def of_lab(settings: HybridSettings) -> bool:
+    """Whether the run trains a lab model, whose results show the machinery only."""
+    return is_lab(settings.bare_model)

@@ -1,0 +1,136 @@
+"""The tasks of the real runs, generated from a seed. No problem to learn from is held out."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LEARNED, HELD_OUT = 64, 32
+"""Problems to learn from, and held-out ones."""
+Row = dict[str, str]
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_THINGS = ("apples", "books", "coins", "stamps", "shells", "cards")
+_NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn")
+_CAPITALS = """
+France: Paris, Italy: Rome, Spain: Madrid, Germany: Berlin, Japan: Tokyo, China: Beijing, Egypt: Cairo,
+Greece: Athens, Portugal: Lisbon, Austria: Vienna, Poland: Warsaw, Russia: Moscow, Canada: Ottawa, Cuba:
+Havana, Peru: Lima, Chile: Santiago, Kenya: Nairobi, India: New Delhi, Ireland: Dublin, Norway: Oslo, Sweden:
+Stockholm, Finland: Helsinki, Denmark: Copenhagen, Hungary: Budapest, Turkey: Ankara, Iran: Tehran, Iraq:
+Baghdad, Thailand: Bangkok, Vietnam: Hanoi, Australia: Canberra, Belgium: Brussels, Ukraine: Kyiv
+"""
+_CITIES = ("Oslo", "Lima", "Cairo", "Rome", "Delhi", "Quito", "Bern", "Accra")
+
+
+@dataclass(frozen=True, slots=True)
+class RealTask:
+    """One kind of task, and how its answers are judged."""
+
+    name: str
+    what: str
+    """What is asked, in a few words, for the table."""
+    reward: str
+    problem: Callable[[random.Random], Row] | None = None
+    """Makes one problem; None for tasks of reasoning-gym."""
+    gym: str = ""
+    """Name and options of a task of reasoning-gym, without size and seed."""
+    answer_tokens: int = 24
+    """Most tokens in one answer of the model."""
+    tools: str = "none"
+    train_reward: str | None = None
+    """Another reward to train with, which also pays for a part of the way."""
+
+    def sources(self, folder: Path) -> tuple[str, str]:
+        """Return the source of the problems to learn from, and of held-out ones. Files are written into the folder."""
+        if self.gym:
+            return f"gym:{self.gym}&size={LEARNED}&seed=1", f"gym:{self.gym}&size={HELD_OUT}&seed=2"
+        rows = self.rows()
+        learned = _written(folder / f"{self.name}.jsonl", rows[:LEARNED])
+        return str(learned), str(_written(folder / f"{self.name}-held-out.jsonl", rows[LEARNED:]))
+
+    def rows(self) -> list[Row]:
+        """Return different problems: those to learn from, then the held-out ones."""
+        assert self.problem is not None
+        chance = random.Random(self.name)
+        found: dict[str, Row] = {}
+        while len(found) < LEARNED + HELD_OUT:
+            row = self.problem(chance)
+            found.setdefault(row["problem"], row)
+        return list(found.values())
+
+    def options(self, *, training: bool = False) -> tuple[str, ...]:
+        """Return the options of every command that runs the task."""
+        reward = (self.train_reward if training else None) or self.reward
+        return "--reward", reward, "--tools", self.tools, "--max-output-tokens", str(self.answer_tokens)
+
+
+def _words(chance: random.Random) -> Row:
+    a, b = chance.randint(1, 12), chance.randint(1, 12)
+    return {"problem": f"What is {_WORDS[a]} plus {_WORDS[b]}? Answer in digits.", "answer": str(a + b)}
+
+
+def _steps(chance: random.Random) -> Row:
+    had, more = chance.randint(2, 9), chance.randint(2, 9)
+    lost = chance.randint(1, min(9, had + more - 1))
+    name, things = chance.choice(_NAMES), chance.choice(_THINGS)
+    problem = f"{name} has {had} {things}, gets {more} more and loses {lost}. How many {things} are left?"
+    return {"problem": problem, "answer": str(had + more - lost)}
+
+
+def _record(chance: random.Random) -> Row:
+    name, city, age = chance.choice(_NAMES), chance.choice(_CITIES), chance.randint(18, 79)
+    example = 'Gus is 33 years old and lives in Paris.\n{"name": "Gus", "age": 33, "city": "Paris"}'
+    problem = f"Write the sentence as JSON.\n\n{example}\n\n{name} is {age} years old and lives in {city}."
+    return {"problem": problem, "answer": json.dumps({"name": name, "age": age, "city": city})}
+
+
+def _product(chance: random.Random) -> Row:
+    a, b = chance.randint(12, 99), chance.randint(12, 99)
+    example = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(11 * 13)"}}\n</tool_call>'
+    problem = f"Write this with {a} * {b} instead of 11 * 13:\n{example}\nThen say what it printed."
+    return {"problem": problem, "answer": str(a * b)}
+
+
+REWARDS = "tests.bench.real.rewards"
+NUMBER = f"{REWARDS}:towards_the_number"
+TASKS = (
+    RealTask(
+        "gym",
+        "reasoning-gym, chain_sum: two numbers of one or two digits",
+        "gym",
+        gym="chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2",
+        train_reward=NUMBER,
+    ),
+    RealTask("words", "sums in words, from one to twelve", "number", _words, train_reward=NUMBER),
+    RealTask("steps", "a story with two steps", "number", _steps, train_reward=NUMBER),
+    RealTask(
+        "record",
+        "a sentence as JSON with three keys",
+        f"{REWARDS}:same_record",
+        _record,
+        answer_tokens=40,
+    ),
+    RealTask(
+        "product",
+        "products of two digits, with the Python tool",
+        f"{REWARDS}:right_with_tool",
+        _product,
+        answer_tokens=48,
+        train_reward=f"{REWARDS}:towards_the_tool",
+        tools="python",
+    ),
+)
+CHECK = RealTask("capitals", "capitals of countries, which no run trains", "contains")
+"""What trained weights are checked for: whether they have forgotten it."""
+
+
+def check_source(folder: Path) -> str:
+    """Write the problems of the check into the folder, and return the file."""
+    pairs = [one.split(": ") for one in " ".join(_CAPITALS.split()).split(", ")]
+    rows = [{"problem": f"What is the capital of {country}?", "answer": city} for country, city in pairs]
+    return str(_written(folder / f"{CHECK.name}.jsonl", rows))
+
+
+def _written(file: Path, rows: Sequence[Row]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file

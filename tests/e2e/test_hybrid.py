@@ -1,0 +1,190 @@
+"""`agentlearn hybrid` over the real command line, on the lab model: all stages, interruptions, and parked lessons."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from agentlearn.library import LibraryStore
+from agentlearn.store import RunRow, read_store
+from tests.support.command import AGENTLEARN, agentlearn
+
+RECIPE = """
+domain: math
+model: lab:novice
+margin: 0.9
+evidence: margin
+rounds: {rounds}
+removals: 2
+removal_rollouts: 1
+learn: {{limit: 12, epochs: 1, group_size: 3, select: last, validation_rollouts: 0, evaluate: false}}
+train:
+  limit: 6
+  epochs: 1
+  batch_size: 3
+  group_size: 2
+  evaluate: {evaluate}
+  eval_rollouts: 1
+  max_output_tokens: 256
+  max_turns: 4
+  save_every: 1
+  tensorboard: false
+  gradient: {{learning_rate: {rate}}}
+compare: {{limit: 6, k: 2, temperature: 0.7, max_turns: 4}}
+"""
+
+
+def written(folder: Path, *, rounds: int = 1, evaluate: str = "false", rate: str = "5.0e-4") -> Path:
+    (folder / "small.yaml").write_text(RECIPE.format(rounds=rounds, evaluate=evaluate, rate=rate))
+    return folder
+
+
+def runs(folder: Path) -> list[RunRow]:
+    with read_store(folder / ".agentlearn") as reader:
+        return sorted(reader.runs(), key=lambda one: one.started_at)
+
+
+def kinds(folder: Path) -> list[str]:
+    return [one.kind for one in runs(folder)]
+
+
+def stop_at(folder: Path, printed: str, by: signal.Signals, *words: str) -> int:
+    """Start the run, send a signal when it has printed a text, and return its exit status."""
+    log = folder / "killed.log"
+    with log.open("wb") as out:
+        run = subprocess.Popen([AGENTLEARN, "hybrid", *words], cwd=folder, stdout=out, stderr=out)
+        ends = time.monotonic() + 600
+        while printed not in log.read_text() and run.poll() is None and time.monotonic() < ends:
+            time.sleep(0.02)
+        os.kill(run.pid, by)
+        return run.wait(timeout=120)
+
+
+def report_of(folder: Path, *words: str) -> dict[str, Any]:
+    done = agentlearn("hybrid", *words, "--json", cwd=folder)
+    assert done.stdout.count("\n") == 1, "exactly one JSON object on stdout"
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(tmp_path: Path) -> None:
+    """Killed in the middle of the training, and interrupted in the comparison: no stage is made twice."""
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    killed.mkdir()
+    whole.mkdir()
+    assert stop_at(written(killed), "update 1/2", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
+    (parent,) = (one for one in runs(killed) if one.kind == "hybrid")
+    assert parent.state == "interrupted"
+    assert [one["learned"]["published"] for one in json.loads(parent.report)["rounds"]] == [True]
+    shown = agentlearn("runs", "show", parent.run, "--short", cwd=killed).stdout
+    assert f"agentlearn hybrid --resume {parent.run}" in shown
+
+    words = ("--resume", parent.run[:12])
+    assert stop_at(killed, "rollouts are already stored", signal.SIGINT, *words) == 130
+    assert f"agentlearn hybrid --resume {parent.run}" in (killed / "killed.log").read_text()
+    found = report_of(killed, *words)
+    assert kinds(killed).count("learn") == kinds(killed).count("train") == kinds(killed).count("hybrid") == 1
+    again = report_of(written(whole), "small.yaml")
+    (first,), (second,) = found["rounds"], again["rounds"]
+    assert found["ended"] == again["ended"] == "done"
+    assert first["learned"]["version"] == second["learned"]["version"]
+    assert first["trained"]["sha256"] == second["trained"]["sha256"]
+    assert [one["score"] for one in first["compared"]["arms"]] == [one["score"] for one in second["compared"]["arms"]]
+    assert agentlearn("hybrid", "--resume", parent.run, cwd=killed, expect=2).stderr.startswith(
+        f"agentlearn: run '{parent.run}' is done"
+    )
+
+
+@pytest.mark.slow
+def test_the_stages_are_stored_runs_and_the_report_adds_up(tmp_path: Path) -> None:
+    report = report_of(written(tmp_path), "small.yaml")
+    (one,) = report["rounds"]
+    learned, trained, compared, pruning = one["learned"], one["trained"], one["compared"], one["pruning"]
+    stored = {row.run: row for row in runs(tmp_path)}
+    stages = [learned["run"], trained["run"], *compared["runs"], *pruning["runs"]]
+    assert all(stored[run].state == "done" for run in stages)
+    assert stored[report["run"]].kind == "hybrid"
+    assert learned["simulated"], "the reflector is simulated, and the report says so"
+    assert (tmp_path / trained["weights"] / "config.json").is_file()
+
+    arms = {arm["arm"]: arm for arm in compared["arms"]}
+    assert list(arms) == ["none", "lessons", "distilled", "both"]
+    assert {(arm["rollouts"], arm["undecided"]) for arm in arms.values()} == {(12, 0)}
+    assert arms["lessons"]["tokens_in_per_call"] > arms["none"]["tokens_in_per_call"] + learned["tokens"] / 2
+    assert abs(arms["distilled"]["tokens_in_per_call"] - arms["none"]["tokens_in_per_call"]) < 20
+    pairs = [(found["arm"], found["baseline"]) for found in compared["contrasts"]]
+    assert pairs == [("lessons", "none"), ("distilled", "none"), ("both", "none"), ("distilled", "lessons")]
+
+    library = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(learned["reference"])
+    assert len(pruning["removals"]) == 2
+    assert pruning["not_measured"] == len(library) - 2
+    assert {removal["lesson"] for removal in pruning["removals"]} <= set(library.by_id)
+    assert not pruning["parked"], "lessons are proposed and never parked by themselves"
+    listed = agentlearn("runs", "list", cwd=tmp_path).stdout
+    assert f"{report['run']}  " in listed
+    assert " hybrid  done " in listed
+    sentences = agentlearn("runs", "show", report["run"], "--short", cwd=tmp_path).stdout
+    assert report["sentences"][0] in sentences
+
+
+@pytest.mark.slow
+def test_the_printed_command_parks_the_proposed_lessons(tmp_path: Path) -> None:
+    printed = agentlearn("hybrid", "small.yaml", cwd=written(tmp_path)).stdout
+    line = next(one for one in printed.splitlines() if "agentlearn library park" in one)
+    words = line.partition("agentlearn ")[2].split()
+    before = LibraryStore(tmp_path / ".agentlearn" / "libraries").load("math")
+    agentlearn(*words, cwd=tmp_path)
+    after = LibraryStore(tmp_path / ".agentlearn" / "libraries").load("math")
+    assert {one.id[:12] for one in before.experiences} - {one.id[:12] for one in after.experiences} == set(words[3:])
+
+
+@pytest.mark.slow
+def test_a_further_round_starts_from_what_the_round_before_made(tmp_path: Path) -> None:
+    report = report_of(written(tmp_path, rounds=2), "small.yaml")
+    first, second = report["rounds"]
+    assert second["model"] == first["trained"]["weights"]
+    start = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(second["start"])
+    proposed = {one["lesson"] for one in first["pruning"]["removals"] if one["state"] == "proposed"}
+    assert proposed
+    assert first["pruning"]["parked"] == first["pruning"]["together_shown"]
+    assert first["pruning"]["parked"]
+    assert not proposed & set(start.by_id)
+    assert proposed <= {one.experience.id for one in start.withheld}
+    learning = [row for row in runs(tmp_path) if row.kind == "learn"]
+    settings = json.loads(learning[1].settings)
+    assert settings["library"] == second["start"]
+    assert settings["model"] == f"local:{first['trained']['weights']}"
+    assert settings["reflector"] == "sim:reflector"
+
+
+@pytest.mark.slow
+def test_weights_that_are_worse_end_the_run_in_good_order(tmp_path: Path) -> None:
+    """A learning rate that destroys the model: the lessons are kept, and nothing is compared."""
+    folder = written(tmp_path, evaluate="true", rate="0.5")
+    recipe = folder / "small.yaml"
+    recipe.write_text(recipe.read_text().replace("  limit: 6\n  epochs: 1", "  epochs: 1"))
+    done = agentlearn("hybrid", "small.yaml", cwd=folder)
+    assert "the weights were not published, so the run ends here, because held-out tasks got worse" in done.stdout
+    assert "agentlearn library show math" in done.stdout
+    assert "eval" not in kinds(folder)
+    assert {one.state for one in runs(folder)} == {"done"}
+
+
+@pytest.mark.slow
+def test_without_new_lessons_the_run_ends_in_good_order(tmp_path: Path) -> None:
+    """Groups of one rollout have nothing to compare, so nothing is learned, trained or compared."""
+    folder = written(tmp_path)
+    recipe = folder / "small.yaml"
+    recipe.write_text(recipe.read_text().replace("group_size: 3", "group_size: 1"))
+    report = report_of(folder, "small.yaml")
+    assert report["ended"] == "nothing_learned"
+    assert report["rounds"][0]["trained"] is None
+    assert report["sentences"][-1].startswith("nothing to distil, so the run ends here")
+    assert kinds(folder) == ["hybrid", "learn"]

@@ -1,0 +1,157 @@
+"""Recipes of `hybrid`: each mistake is one sentence with the value and the next step, before anything runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.config import read_recipe
+from agentlearn.config.recipes import packaged_recipe
+from agentlearn.errors import ConfigError
+from agentlearn_evals.hybrid.hybrid_plan import plan_hybrid
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
+from agentlearn_evals.hybrid.stage_settings import compare_stage, learn_stage, start_folder, train_stage
+from tests.support.command import agentlearn_here
+
+
+def recipe(**changes: Any) -> HybridSettings:
+    return hybrid_settings({"domain": "math", "model": "lab:novice", **changes})
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        plan_hybrid(recipe(**changes))
+    assert caught.value.exit_status == 2
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"epochs": 2}, "there is no setting 'epochs' (known: "),
+        ({"rounds": 11}, "rounds is 11, but input should be less than or equal to 10; give a value in that range"),
+        ({"margin": 0}, "margin is 0, but input should be greater than 0; give a value in that range"),
+        ({"model": ""}, "hybrid trains weights and needs a local model; write `model: FOLDER` into the recipe"),
+        ({"model": "sim:novice"}, "the weights of 'sim:novice' cannot be trained here; give a folder or lab:NAME"),
+        ({"model": "vllm:lab:novice"}, "the model is 'vllm:lab:novice', but a lab model is sampled in this process"),
+        ({"model": "no/such"}, "the model is 'no/such', and there is no folder of that name; give a folder with a"),
+        ({"model": "qwen-none"}, "the model is 'qwen-none', and there is no folder of that name;"),
+        ({"store": "a,b"}, "the store is 'a,b', and the name of a compared model cannot hold a comma"),
+        ({"data": "rows.csv"}, "data is 'rows.csv', but there are no held-out tasks to compare on; add `test_data: "),
+        ({"learn": 3}, "a stage is 3, but learn, train and compare hold settings; write them below it"),
+        ({"learn": {"epoch": 1}}, "learn: there is no setting 'epoch' (known: "),
+        ({"learn": {"epochs": 0}}, "learn: epochs is 0, but input should be greater than or equal to 1;"),
+        (
+            {"learn": {"model": "x"}},
+            "learn.model is 'x', but all stages share model; write it at the top of the recipe",
+        ),
+        ({"learn": {"pilot": 5}}, "learn.pilot is 5, but hybrid sets it itself; leave it out"),
+        ({"learn": {"api_key": "k"}}, "learn.api_key would be stored with the run; leave it out and give the key"),
+        ({"train": {"distill": "math"}}, "train.distill is 'math', but hybrid sets it itself; leave it out"),
+        ({"train": {"gradient": {"learningrate": 1}}}, "train: "),
+        ({"train": {"gradient": "fast"}}, "train.gradient is 'fast'; write its settings below it, such as"),
+        ({"train": {"gradient": {"temperature": 0.5}}}, "train: rollouts are sampled at temperature 1, but gradient."),
+        ({"compare": {"k": 0}}, "compare: k is 0, but input should be greater than or equal to 1;"),
+        ({"compare": {"sequential": True}}, "compare.sequential is True, but hybrid sets it itself; leave it out"),
+        ({"compare": {"correction": "no"}}, "compare: correction is 'no', but "),
+    ],
+)
+def test_a_wrong_recipe_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    assert refusal(**changes).startswith(sentence)
+
+
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    words = refusal(learn={"reflector": "http://me:hidden@host/v1#m"})
+    assert words.startswith("the address in learn.reflector has a user name or a password")
+    assert "hidden" not in words
+
+
+def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
+    settings = recipe(
+        seed=7, store=tmp_path, name="mine", margin=0.2, learn={"epochs": 2}, train={"epochs": 5}, compare={"k": 3}
+    )
+    learning = learn_stage(settings, model="lab:novice", library=None)
+    training = train_stage(settings, model="lab:novice", library="mine@abc", number=2)
+    comparing = compare_stage(settings, ("none", "mine"), k=None)
+    assert {learning.seed, training.seed, training.gradient.seed, comparing.seed} == {7}
+    assert {learning.store, training.store, comparing.store} == {tmp_path}
+    assert (learning.epochs, training.epochs, comparing.k, comparing.margin) == (2, 5, 3, 0.2)
+    assert (learning.library, learning.library_name, learning.reflector_name) == ("none", "mine", "sim:reflector")
+    assert (training.distill, training.library, training.weights_name) == ("mine@abc", "none", "mine-2")
+    assert training.gradient.loss == "distill"
+    assert comparing.domains == ("math",)
+    assert compare_stage(settings, ("none", "mine"), k=9).k == 9
+
+
+def test_a_trained_lab_model_does_not_write_its_own_lessons() -> None:
+    settings = recipe()
+    again = learn_stage(settings, model=".agentlearn/weights/math-1", library="math@abc")
+    assert (again.model, again.reflector_name, again.library) == (
+        "local:.agentlearn/weights/math-1",
+        "sim:reflector",
+        "math@abc",
+    )
+
+
+def test_a_lab_model_is_compared_as_training_starts_from_it(tmp_path: Path) -> None:
+    settings = recipe(store=tmp_path)
+    assert start_folder(settings, "lab:novice") == f"local:{tmp_path}/lab/novice"
+    assert start_folder(settings, "models/mine") == "local:models/mine"
+
+
+def test_own_tasks_are_compared_on_the_held_out_file() -> None:
+    settings = recipe(data="learn.jsonl", test_data="held.jsonl", model="models/mine")
+    assert learn_stage(settings, model="models/mine", library=None).test_data == ("held.jsonl",)
+    assert train_stage(settings, model="models/mine", library="x", number=1).test_data == ("held.jsonl",)
+    comparing = compare_stage(settings, ("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("math",), "held.jsonl", None)
+    judged = hybrid_settings(settings.model_dump(exclude_unset=True) | {"reward": "number", "domain": "mine"})
+    comparing = compare_stage(judged, ("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("held.jsonl",), None, "number")
+
+
+def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:
+    assert recipe_name("math") == "math/hybrid"
+    assert recipe_name("math/hybrid") == "math/hybrid"
+    assert recipe_name("mine.yaml") == "mine.yaml"
+    path = packaged_recipe("math/hybrid")
+    assert path is not None
+    plan = plan_hybrid(hybrid_settings({**read_recipe(path), "store": tmp_path}))
+    assert plan.train.refusals == ()
+    assert plan.compare_rollouts == plan.compare_tasks * plan.compare_k * 4
+    with pytest.raises(ConfigError, match="there is no recipe 'web/hybrid'"):
+        recipe_name("web")
+
+
+def test_a_training_that_would_be_refused_stops_before_lessons_are_learned(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("domain: math\nmodel: lab:novice\ntrain:\n  gradient:\n    lora_dropout: 0.1\n")
+    done = agentlearn_here("hybrid", "mine.yaml", cwd=tmp_path, expect=2)
+    assert done.stderr.startswith("agentlearn: train: ")
+    assert "lora_dropout is 0.1, but lora_rank=0" in done.stderr
+    assert not (tmp_path / ".agentlearn").exists()
+    done = agentlearn_here("hybrid", "mine.yaml", "--dry-run", cwd=tmp_path, expect=2)
+    assert "the training would stop before it samples anything" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "say what to run: a domain that has a recipe `hybrid`"),
+        (("nothing",), "'nothing' is neither a domain nor a recipe; write a recipe such as hybrid.yaml"),
+        (
+            ("--resume", "01", "--rounds", "2"),
+            "continues run '01' with the settings it was started with; leave out --r",
+        ),
+        (("math", "--resume", "01"), "continues run '01' with the settings it was started with; leave out 'math'"),
+    ],
+)
+def test_wrong_usage_has_status_2(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    assert sentence in agentlearn_here("hybrid", *words, cwd=tmp_path, expect=2).stderr
+
+
+def test_a_dry_run_prints_all_stages_and_stores_nothing(tmp_path: Path) -> None:
+    printed = agentlearn_here("hybrid", "math", "--dry-run", "--rounds", "2", cwd=tmp_path).stdout
+    for words in ("2, margin 0.1", "STAGE learn", "STAGE train", "STAGE compare", "STAGE remove", "960 rollouts"):
+        assert words in printed
+    assert not (tmp_path / ".agentlearn").exists()

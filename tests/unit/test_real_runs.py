@@ -1,0 +1,133 @@
+"""The tasks, rewards and table of `just real`: what they hold out, pay for, and print."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
+from agentlearn.types.treatment import Treatment
+from tests.bench.real.rewards import right_with_tool, same_record, towards_the_number, towards_the_tool
+from tests.bench.real.runs import RunFailed, run
+from tests.bench.real.table import Change, LessonsLine, RealResults, TaskLine, TrainingRun, as_text
+from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
+
+
+def task(answer: str) -> Task:
+    return Task(id=TaskId("t"), domain="real", problem="?", answer=answer)
+
+
+def rollout(said: str, printed: str | None = None, *, ok: bool = True) -> Trajectory:
+    result = () if printed is None else (ToolResult(call="c", tool="run_python", content=printed, ok=ok),)
+    return Trajectory(
+        id=RolloutId("r"),
+        run=RunId("0" * 26),
+        phase="epoch-1",
+        task=TaskId("t"),
+        g=0,
+        seed=0,
+        treatment=Treatment(model="local:x", library=LibraryVersion("a" * 16)),
+        steps=(*result, ModelTurn(text=said)),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+@pytest.mark.parametrize("one", [one for one in TASKS if not one.gym], ids=lambda one: one.name)
+def test_no_held_out_problem_is_learned_from_and_each_call_makes_the_same(one: Any, tmp_path: Path) -> None:
+    learned, held_out = (
+        [json.loads(line)["problem"] for line in Path(file).read_text().splitlines()] for file in one.sources(tmp_path)
+    )
+    assert (len(learned), len(held_out)) == (LEARNED, HELD_OUT)
+    assert len({*learned, *held_out}) == LEARNED + HELD_OUT
+    assert one.rows() == one.rows()
+
+
+def test_the_check_has_problems_that_no_task_has(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in Path(check_source(tmp_path)).read_text().splitlines()]
+    assert len({row["problem"] for row in rows}) == len(rows) >= 30
+    assert {"problem": "What is the capital of India?", "answer": "New Delhi"} in rows
+    assert CHECK.name not in {one.name for one in TASKS}
+
+
+@pytest.mark.parametrize(
+    ("answer", "reward"),
+    [
+        ('{"name": "Eva", "age": 51, "city": "Lima"}', 1.0),
+        ('{"city": "Lima", "age": 51, "name": "Ann"}', 2 / 3),
+        ('{"name": "Eva", "age": "51", "city": "Lima"}', 2 / 3),
+        ('{"name": "Eva", "age": 51, "city": "Lima", "x": 1}', 0.0),
+        ('Sure: {"name": "Eva", "age": 51, "city": "Lima"}', 0.0),
+        ("[1]", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_record_is_paid_by_its_keys(answer: str | None, reward: float) -> None:
+    assert same_record(task('{"name": "Eva", "age": 51, "city": "Lima"}'), answer) == reward
+
+
+@pytest.mark.parametrize(
+    ("said", "reward"), [("12", 1.0), (" 12\n", 1.0), ("5 + 7 = 12.", 0.5), ("12 or 13", 0.0), ("112", 0.0), ("", 0.0)]
+)
+def test_a_number_alone_is_paid_in_full_and_in_a_sentence_by_half(said: str, reward: float) -> None:
+    assert towards_the_number(task("12"), said, rollout(said)) == reward
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "full", "towards"),
+    [
+        ("It printed 1,482.", "1482\n", 1.0, 1.0),
+        ("It printed 57.", "1482", 0.0, 0.6),
+        ("143", "143", 0.0, 0.3),
+        ("1482", None, 0.0, 0.0),
+        ('<tool_call>\n{"na', None, 0.0, 0.1),
+    ],
+)
+def test_a_product_needs_the_tool(said: str, printed: str | None, full: float, towards: float) -> None:
+    given = task("1482"), said, rollout(said, printed)
+    assert (right_with_tool(*given), towards_the_tool(*given)) == (full, towards)
+
+
+def test_what_a_failed_call_says_is_no_result() -> None:
+    assert right_with_tool(task("12"), "12", rollout("12", "line 12", ok=False)) == 0.0
+
+
+def test_a_command_s_result_and_its_cpu_time_are_read() -> None:
+    program = "import json, sys; print('x' * 200_000, file=sys.stderr); print(json.dumps({'n': sum(range(10**6))}))"
+    ran = run([sys.executable, "-c", program], threads=1)
+    assert ran.result == {"n": 499999500000}
+    assert ran.cpu_s > 0
+    assert ran.wall_s > 0
+
+
+def test_a_command_that_fails_says_why() -> None:
+    with pytest.raises(RunFailed, match="ended with status 3: no model"):
+        run([sys.executable, "-c", "import sys; print('no model', file=sys.stderr); sys.exit(3)"], threads=1)
+
+
+def test_the_table_counts_only_intervals_above_zero() -> None:
+    def line(name: str, low: float | None) -> TaskLine:
+        change = Change(name="trained", before=0.1, after=0.4, mean=0.3, low=low, high=0.5)
+        return TaskLine(task=name, what=name, gain=change, check=change)
+
+    runs = tuple(
+        TrainingRun(task=name, seed=0, weights="w", curve=(0.1, 0.4), wall_s=60, cpu_s=50, sampling_s=30, updating_s=20)
+        for name in "abc"
+    )
+    found = RealResults(
+        model="m", cores=2, seeds=2, updates=2, k=2, lines=(line("a", 0.1), line("b", -0.1), line("c", None)),
+        runs=runs, lessons=None, wall_s=120,
+    )  # fmt: skip
+    text = as_text(found)
+    assert "1 of 3 kinds of tasks gain with an interval above 0" in text
+    assert "+0.30 [+0.10, +0.50]" in text
+    assert "0.10 → 0.40" in text
+    nothing = LessonsLine(task="a", changes=(), notes=("reflector itself: 0 lessons",))
+    text = as_text(found.model_copy(update={"lessons": nothing}))
+    assert text.endswith("lessons on a: reflector itself: 0 lessons")
+    helped = LessonsLine(task="a", changes=(found.lines[0].gain,), notes=())
+    assert as_text(found.model_copy(update={"lessons": helped})).endswith("+0.30 [+0.10, +0.50]")

@@ -1,0 +1,194 @@
+# ruff: noqa: E402  what needs torch is imported after it is known to be there
+"""Rows that share one copy of their prompt give the gradients of single rows, or are refused."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import Arguments, gradient_arguments
+from agentlearn.train.update.logprob_model import LogprobModel
+from agentlearn.train.update.microbatch import collate, forward_length
+from agentlearn.train.update.shared_prompts import (
+    collate_shared,
+    is_exact_when_shared,
+    plan_shared,
+    shared_trees,
+    shares_prompts,
+)
+from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.updater import Updater
+from tests.support.gradients import gradients
+from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
+from tests.unit.train.test_packing import FAMILIES, MIXING, built
+
+ALL_SEEN = [one for one in FAMILIES if not one[2].get("sliding_window")]
+LIMITED = [one for one in FAMILIES if one[2].get("sliding_window")]
+
+
+def told(**fields: Any) -> Arguments:
+    return gradient_arguments({"learning_rate": 0.05, "optimizer": "sgd", "max_grad_norm": None} | fields)
+
+
+def rows_of_groups(prompts: Sequence[int] = (4, 9), group: int = 3, *, seed: int = 0) -> list[TrainingRow]:
+    """Rows in groups of one prompt each, with tool results in the middle. prompts: the length of each prompt."""
+    chance = np.random.default_rng(seed)
+    rows: list[TrainingRow] = []
+    for number, length in enumerate(prompts):
+        prompt = chance.integers(3, 40, length)
+        for row in some_rows(group, seed=seed + number):
+            ids_T = np.concatenate([prompt, row.ids_T[1:]])  # its first token is not trained
+            masks = np.concatenate([np.zeros(length, dtype=bool), row.mask_T[1:]])
+            logprobs = np.concatenate([np.zeros(length, dtype=np.float32), row.logprobs_T[1:]])
+            rows.append(replace(row, ids_T=ids_T, mask_T=masks, logprobs_T=logprobs))
+    return rows
+
+
+@pytest.mark.parametrize(("model", "config", "fields"), ALL_SEEN, ids=[name for name, *_ in ALL_SEEN])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_gradients_equal_those_of_single_rows(model: str, config: str, fields: dict[str, Any], attention: str) -> None:
+    language_model = built(model, config, fields)
+    language_model.set_attn_implementation(attention)
+    rows = rows_of_groups()
+    alone = gradients(Updater(language_model, told(tokens_per_microbatch=1)), rows)
+    together = gradients(Updater(language_model, told(share_prompts=True)), rows)
+    assert worst_difference(together, alone) < 1e-5
+
+
+@given(
+    prompts=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    group=st.integers(1, 4),
+    most=st.integers(1, 120),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
+    prompts: list[int], group: int, most: int, seed: int
+) -> None:
+    rows = rows_of_groups(prompts, group, seed=seed)
+    scorer = LogprobModel(tiny_lm()).eval()
+    padded, shared = collate(rows), collate_shared(rows, most=most)
+    with torch.no_grad():
+        alone, together = (scorer(*one.forward_inputs)[0] for one in (padded, shared))
+    assert torch.allclose(alone, together, atol=1e-4)
+    for name in ("targets_N", "row_N", "sampler_N", "advantages_B"):
+        assert torch.equal(getattr(padded, name), getattr(shared, name))
+
+
+@given(
+    prompts=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    group=st.integers(1, 5),
+    budget=st.integers(1, 200),
+    left_out=st.sets(st.integers(0, 19)),
+)
+@settings(max_examples=60, deadline=None)
+def test_each_row_is_computed_once_and_within_the_budget(
+    prompts: list[int], group: int, budget: int, left_out: set[int]
+) -> None:
+    rows = rows_of_groups(prompts, group)
+    lengths = [0 if b in left_out else forward_length(row) for b, row in enumerate(rows)]
+    parts = plan_shared(rows, lengths, budget)
+    assert sorted(b for part in parts for b in part) == [b for b, length in enumerate(lengths) if length]
+    for part in parts:
+        width = collate_shared([rows[b] for b in part], most=budget).ids_BT.numel()
+        assert width <= budget or len(part) == 1
+
+
+def test_a_prompt_is_computed_once_for_its_group() -> None:
+    rows = rows_of_groups((50,), 8)
+    trees = shared_trees(rows, most=10_000)
+    assert trees == [list(range(8))]
+    batch = collate_shared(rows, most=10_000)
+    saved = collate(rows).ids_BT.numel() - batch.ids_BT.numel()
+    assert saved >= 7 * 50
+    assert (batch.ids_BT[0, :50] == torch.from_numpy(rows[0].ids_T[:50])).all()
+
+
+def test_rows_with_other_prompts_share_nothing() -> None:
+    first, second = rows_of_groups((6,), 1), rows_of_groups((6,), 1, seed=5)
+    assert shared_trees([*first, *second], most=1000) == [[0], [1]]
+
+
+def test_a_teacher_s_longer_prompts_are_shared_too() -> None:
+    """The loss of distillation is the same with shared and with padded rows."""
+    lessons = np.array([7, 8, 9, 10, 11, 12])
+    rows = [replace(row, teacher_ids_T=np.concatenate([lessons, row.ids_T])) for row in rows_of_groups()]
+    given_: dict[str, Any] = {"loss": "distill", "distill_coef": 1.0, "teacher": "live", "distill_top_k": 5}
+    alone = gradients(Updater(tiny_lm(), told(**given_)), rows)
+    together = gradients(Updater(tiny_lm(), told(share_prompts=True, **given_)), rows)
+    assert worst_difference(together, alone) < 1e-5
+
+
+@pytest.mark.parametrize(("model", "config", "fields"), LIMITED, ids=[name for name, *_ in LIMITED])
+def test_models_whose_layers_see_less_are_refused(model: str, config: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Updater(built(model, config, fields), told(share_prompts=True))
+    assert refused.value.code == "cannot_share_prompts"
+    assert str(refused.value) == (
+        f"share_prompts is true, but {model} has layers that do not see all tokens before them; set share_prompts=false"
+    )
+
+
+@pytest.mark.parametrize(("model", "config", "fields"), MIXING, ids=[name for name, *_ in MIXING])
+def test_models_without_positions_or_keys_are_refused(model: str, config: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="has layers that see more or less than the tokens before them") as refused:
+        Updater(built(model, config, fields), told(share_prompts=True))
+    assert refused.value.code == "cannot_share_prompts"
+
+
+def test_attention_that_takes_no_masks_is_refused() -> None:
+    scorer = LogprobModel(tiny_lm())
+    scorer.model.config._attn_implementation_internal = "flash_attention_2"
+    with pytest.raises(ConfigError, match="computes attention with flash_attention_2, which takes no masks"):
+        shares_prompts(scorer, told(share_prompts=True), nullcontext)
+    assert not shares_prompts(scorer, told(), nullcontext)
+
+
+def test_rows_cannot_be_packed_and_share_prompts() -> None:
+    with pytest.raises(ConfigError, match="share_prompts and packing are both true") as refused:
+        Updater(tiny_lm(), told(share_prompts=True, packing=True))
+    assert refused.value.code == "contradiction"
+
+
+@pytest.mark.parametrize("ignored", ["attention_mask", "position_ids"])
+def test_a_model_that_ignores_masks_or_positions_is_refused(ignored: str) -> None:
+    model = tiny_lm()
+    forward = model.model.forward
+    model.model.forward = lambda **inputs: forward(**{name: one for name, one in inputs.items() if name != ignored})
+    with pytest.raises(ConfigError, match="does not keep answers to one prompt apart"):
+        Updater(model, told(share_prompts=True))
+
+
+def test_a_model_that_takes_no_masks_is_refused() -> None:
+    model = tiny_lm()
+    forward = model.model.forward
+    model.model.forward = lambda input_ids, use_cache: forward(input_ids=input_ids, use_cache=use_cache)
+    assert not is_exact_when_shared(LogprobModel(model), nullcontext)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rounding_is_allowed_as_the_number_format_needs(dtype: str) -> None:
+    model = tiny_lm().to(getattr(torch, dtype))
+    modes = [one.training for one in model.modules()]
+    assert is_exact_when_shared(LogprobModel(model), nullcontext)
+    assert [one.training for one in model.modules()] == modes
+
+
+def test_with_bf16_products_gradients_differ_by_rounding_only() -> None:
+    rows = rows_of_groups()
+    alone = gradients(Updater(tiny_lm(), told(dtype="bf16")), rows)
+    together = gradients(Updater(tiny_lm(), told(dtype="bf16", share_prompts=True)), rows)
+    assert worst_difference(together, alone) < 0.05
+
+
+def test_a_process_without_weights_shares_as_the_others_do() -> None:
+    assert shares_prompts(LogprobModel(tiny_lm().to("meta")), told(share_prompts=True), nullcontext)
