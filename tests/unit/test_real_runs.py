@@ -12,7 +12,8 @@ from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
-from tests.bench.real.rewards import right_with_tool, same_record, towards_the_number, towards_the_tool
+from tests.bench.real.measuring import once
+from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_number, towards_the_tool
 from tests.bench.real.runs import RunFailed, run
 from tests.bench.real.table import Change, LessonsLine, RealResults, TaskLine, TrainingRun, as_text
 from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
@@ -75,6 +76,7 @@ def test_a_record_is_paid_by_its_keys(answer: str | None, reward: float) -> None
 )
 def test_a_number_alone_is_paid_in_full_and_in_a_sentence_by_half(said: str, reward: float) -> None:
     assert towards_the_number(task("12"), said, rollout(said)) == reward
+    assert last_number(task("12"), said, rollout(said)) == float(reward > 0)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +133,46 @@ def test_the_table_counts_only_intervals_above_zero() -> None:
     assert text.endswith("lessons on a: reflector itself: 0 lessons")
     helped = LessonsLine(task="a", changes=(found.lines[0].gain,), notes=())
     assert as_text(found.model_copy(update={"lessons": helped})).endswith("+0.30 [+0.10, +0.50]")
+
+
+def test_the_table_tells_trainers_apart() -> None:
+    change = Change(name="trained", before=0.1, after=0.4, mean=0.3, low=0.2, high=0.5)
+    lines = tuple(TaskLine(task="a", what="a", gain=change, check=change, trainer=one) for one in ("agentlearn", "trl"))
+    runs = tuple(
+        TrainingRun(task="a", seed=0, weights="w", curve=(0.1, last), wall_s=wall_s, cpu_s=1, trainer=one)
+        for one, last, wall_s in (("agentlearn", 0.4, 60), ("trl", 0.3, 90))
+    )
+    found = RealResults(model="m", cores=2, seeds=1, updates=2, k=2, lines=lines, runs=runs, lessons=None, wall_s=120)
+    own, other = (line for line in as_text(found).splitlines() if line.startswith("a "))
+    assert "0.10 → 0.40" in own
+    assert "60" in own
+    assert "0.10 → 0.30" in other
+    assert "90" in other
+    assert "1 of 1 kinds of tasks gain" in as_text(found)
+
+
+def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_not(tmp_path: Path) -> None:
+    folder, calls = tmp_path / "a", list[int]()
+
+    def make() -> LessonsLine:
+        calls.append(1)
+        assert not (folder / "half").exists()
+        (folder / "half").touch()
+        if len(calls) == 1:
+            raise RunFailed("killed")
+        return LessonsLine(task="a", changes=(), notes=("x",))
+
+    with pytest.raises(RunFailed):
+        once(folder, LessonsLine, make)
+    assert once(folder, LessonsLine, make) == once(folder, LessonsLine, make)
+    assert len(calls) == 2
+    assert (folder / "half").exists()
+
+
+def test_trl_s_trainer_is_paid_as_ours_is() -> None:
+    trl_training = pytest.importorskip("tests.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
+    words = next(one for one in TASKS if one.name == "words")
+    record = next(one for one in TASKS if one.name == "record")
+    assert [trl_training.scorer(words)(task("12"), said) for said in ("It is 12.", "13", "")] == [1.0, 0.0, 0.0]
+    gold = '{"name": "Eva", "age": 51, "city": "Lima"}'
+    assert trl_training.scorer(record)(task(gold), gold) == 1.0

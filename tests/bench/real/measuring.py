@@ -1,25 +1,33 @@
 """Trains and measures on one kind of task, with the commands of agentlearn."""
 
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.bench.real.runs import agentlearn
+from agentlearn.types.value import Value
+from tests.bench.real.runs import Ran, agentlearn, run
 from tests.bench.real.table import Change, LessonsLine, TaskLine, TrainingRun
-from tests.bench.real.tasks import CHECK, TASKS, RealTask, check_source
+from tests.bench.real.tasks import CHECK, LEARNED, TASKS, RealTask, check_source
 
+MODEL = "smollm2-135m"
+BY_HAND = (
+    "Say only the result, as one number in digits, without words.",
+    "Add the tens first, then the ones; carry one where the ones make ten or more.",
+)
+"""Lessons on sums, written by a person."""
+Found = TypeVar("Found", bound=Value)
 TASKS_PER_UPDATE, GROUP = 4, 8
-LEARNING_RATE, RANK = 3e-4, 16
+LEARNING_RATE, RANK = 5e-4, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What all runs share."""
 
-    model: str
     store: Path
     updates: int
     k: int
@@ -28,90 +36,137 @@ class Settings:
 
     def of_task(self, name: str) -> Path:
         """The store of one kind of task, so that runs of several kinds can go on at the same time."""
-        return self.store / name
+        return self.store / f"{self.updates}-updates" / name
 
 
 def trained(task: RealTask, seed: int, settings: Settings) -> TrainingRun:
     """Train an adapter with one seed; returns its folder, its curve and its cost."""
     store = settings.of_task(f"{task.name}-{seed}")
-    store.mkdir(parents=True, exist_ok=True)
+
+    def train() -> TrainingRun:
+        ran = _train(task, settings, store, "--seed", str(seed), "--name", "weights")
+        return TrainingRun(
+            task=task.name,
+            seed=seed,
+            weights=ran.result["weights"]["path"],
+            curve=tuple(one["reward"] for one in ran.result["updates"]),
+            wall_s=ran.wall_s,
+            cpu_s=ran.cpu_s,
+            sampling_s=ran.result["seconds"].get("sampling", 0.0),
+            updating_s=ran.result["seconds"].get("updating", 0.0),
+        )
+
+    return once(store, TrainingRun, train)
+
+
+def trained_by_trl(task: RealTask, seed: int, settings: Settings) -> TrainingRun:
+    """Train an adapter with TRL's GRPOTrainer: the same tasks, prompts, rewards, rollouts and settings."""
+    store = settings.of_task(f"{task.name}-{seed}-trl")
+
+    def train() -> TrainingRun:
+        wanted = [task.name, str(seed), str(settings.updates), str(LEARNING_RATE), str(store)]
+        ran = run([sys.executable, "-m", "tests.bench.real.trl_training", *wanted], threads=settings.threads)
+        return TrainingRun(
+            task=task.name,
+            seed=seed,
+            weights=ran.result["weights"],
+            curve=tuple(ran.result["curve"]),
+            wall_s=ran.wall_s,
+            cpu_s=ran.cpu_s,
+            trainer="trl",
+        )
+
+    return once(store, TrainingRun, train)
+
+
+def _train(task: RealTask, settings: Settings, store: Path, *more: str) -> Ran:
     learned, _ = task.sources(store)
-    epochs = -(-settings.updates * TASKS_PER_UPDATE // 64)
-    ran = agentlearn(
-        "train", learned, *task.options(training=True),
-        "--model", settings.model, "--seed", str(seed), "--name", "weights",
-        "--test-share", "0", "--no-eval", "--epochs", str(epochs), "--limit", str(settings.updates * TASKS_PER_UPDATE),
+    epochs = -(-settings.updates * TASKS_PER_UPDATE // LEARNED)
+    return agentlearn(
+        "train", learned, *task.options(training=True), "--model", MODEL, *more,
+        "--test-share", "0", "--no-eval", "--no-tensorboard",
+        "--epochs", str(epochs), "--limit", str(settings.updates * TASKS_PER_UPDATE // epochs),
         "--batch-size", str(TASKS_PER_UPDATE), "--group-size", str(GROUP),
-        "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE), "--no-tensorboard",
+        "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE),
         "--set", "dtype=bf16", "--set", "share_prompts=true", "--set", "tokens_per_microbatch=2048",
         store=store, threads=settings.threads,
     )  # fmt: skip
-    curve = tuple(one["reward"] for one in ran.result["updates"])
-    _say(f"{task.name}, seed {seed}: reward {curve[0]:.2f} → {curve[-1]:.2f} in {ran.wall_s:.0f} s")
-    return TrainingRun(
-        task=task.name,
-        seed=seed,
-        weights=ran.result["weights"]["path"],
-        curve=curve,
-        wall_s=ran.wall_s,
-        cpu_s=ran.cpu_s,
-        sampling_s=ran.result["seconds"].get("sampling", 0.0),
-        updating_s=ran.result["seconds"].get("updating", 0.0),
-    )
 
 
 def measured(task: RealTask, runs: Sequence[TrainingRun], settings: Settings) -> TaskLine:
-    """Compare the model with all its trained forms, on held-out tasks and on what it may have forgotten."""
-    store = settings.of_task(task.name)
-    store.mkdir(parents=True, exist_ok=True)
-    _, held_out = task.sources(store)
-    gain = _compared(task, held_out, runs, settings, store)
-    forgotten = _compared(CHECK, check_source(store), runs, settings, store)
-    _say(f"{task.name}: {gain.before:.2f} → {gain.after:.2f} on held-out tasks")
-    return TaskLine(task=task.name, what=task.what, gain=gain, check=forgotten)
+    """Compare the model with its trained forms, on held-out tasks and on what it may have forgotten.
+
+    runs: all of this task by one trainer, each with another seed.
+    """
+    store = settings.of_task(f"{task.name}-{runs[0].trainer}-{len(runs)}-seeds-k{settings.k}")
+
+    def measure() -> TaskLine:
+        _, held_out = task.sources(store)
+        gain = _compared(task, held_out, runs, settings, store)
+        forgotten = _compared(CHECK, check_source(store), runs, settings, store)
+        return TaskLine(task=task.name, what=task.what, gain=gain, check=forgotten, trainer=runs[0].trainer)
+
+    return once(store, TaskLine, measure)
 
 
-def lessons_and_weights(settings: Settings) -> LessonsLine:
-    """Learn lessons for the model with two reflectors, distil them, and compare none, lessons, weights and both."""
-    task = next(one for one in TASKS if one.gym)
+def lessons_and_weights(weights: str | None, settings: Settings) -> LessonsLine:
+    """Get lessons in three ways, distil them, and compare none, lessons, weights and both.
+
+    The model itself and the simulated reflector learn lessons from its rollouts; the third library is written by hand.
+    weights: an adapter trained on this kind of task without lessons.
+    """
     store = settings.of_task("lessons")
-    store.mkdir(parents=True, exist_ok=True)
+    return once(store, LessonsLine, lambda: _lessons_and_weights(weights, settings, store))
+
+
+def _lessons_and_weights(weights: str | None, settings: Settings, store: Path) -> LessonsLine:
+    task = next(one for one in TASKS if one.gym)
     learned, held_out = task.sources(store)
-    model = f"local:{settings.model}"
+    model = f"local:{MODEL}"
     arms = [f"none=none,model={model}"]
+    if weights is not None:
+        arms.append(f"trained=none,model=local:{weights}")
     notes: list[str] = []
-    for name, reflector in (("itself", model), ("simulated", "sim:reflector")):
-        ran = agentlearn(
-            "learn", learned, *task.options(), "--model", model, "--reflector", reflector, "--name", name,
-            "--epochs", "1", "--limit", "20", "--group-size", "4", "--no-eval", "--select", "last",
-            "--validation-rollouts", "0", "--yes",
-            store=store, threads=settings.threads,
-        )  # fmt: skip
-        lessons = int(ran.result["library"]["lessons"])
-        notes.append(f"reflector {name}: {lessons} lessons")
-        if lessons:
-            arms.append(f"lessons-{name}={name},model={model}")
-            agentlearn(
-                "train", learned, *task.options(training=True), "--model", settings.model, "--distill", name,
-                "--name", f"distilled-{name}", "--test-share", "0", "--no-eval", "--epochs", "1",
-                "--limit", str(settings.updates * TASKS_PER_UPDATE), "--batch-size", str(TASKS_PER_UPDATE),
-                "--group-size", str(GROUP), "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE),
-                "--no-tensorboard", "--set", "dtype=bf16", "--set", "share_prompts=true",
-                "--set", "tokens_per_microbatch=2048",
-                store=store, threads=settings.threads,
-            )  # fmt: skip
-            weights = store / "weights" / f"distilled-{name}"
-            arms += [f"distilled-{name}=none,model=local:{weights}", f"both-{name}={name},model=local:{weights}"]
-    if len(arms) == 1:
-        return LessonsLine(task=task.name, changes=(), notes=(*notes, "no lessons, so nothing to compare"))
+    for name, reflector in (("itself", model), ("simulated", "sim:reflector"), ("by-hand", None)):
+        lessons = _learn(name, reflector, learned, task, settings, store) if reflector else _write(name, store)
+        notes.append(f"{name}: {lessons} lessons")
+        if not lessons:
+            continue
+        ran = _train(task, settings, store, "--distill", name, "--name", f"distilled-{name}")
+        distilled = f"local:{ran.result['weights']['path']}"
+        arms += [
+            f"lessons-{name}={name},model={model}",
+            f"distilled-{name}=none,model={distilled}",
+            f"both-{name}={name},model={distilled}",
+        ]
+        if weights is not None:
+            arms.append(f"trained-and-{name}={name},model=local:{weights}")
     ran = _compare(task, held_out, arms, settings, store)
     changes = tuple(_change(one, ran.result) for one in ran.result["contrasts"])
     return LessonsLine(task=task.name, changes=changes, notes=tuple(notes))
 
 
+def _learn(name: str, reflector: str, learned: str, task: RealTask, settings: Settings, store: Path) -> int:
+    """Learn lessons, and return how many."""
+    ran = agentlearn(
+        "learn", learned, *task.options(), "--model", f"local:{MODEL}", "--reflector", reflector,
+        "--name", name, "--epochs", "1", "--limit", "20", "--group-size", "4", "--no-eval", "--select", "last",
+        "--validation-rollouts", "0", "--yes",
+        store=store, threads=settings.threads,
+    )  # fmt: skip
+    return int(ran.result["library"]["lessons"])
+
+
+def _write(name: str, store: Path) -> int:
+    """Write lessons by hand, and return how many."""
+    for lesson in BY_HAND:
+        agentlearn("library", "add", name, lesson, store=store, threads=1)
+    return len(BY_HAND)
+
+
 def _compared(task: RealTask, source: str, runs: Sequence[TrainingRun], settings: Settings, store: Path) -> Change:
     """The mean change from the model to its trained forms; the interval covers other tasks and other seeds."""
-    arms = [f"none=none,model=local:{settings.model}"]
+    arms = [f"none=none,model=local:{MODEL}"]
     arms += [f"seed{run.seed}=none,model=local:{run.weights}" for run in runs]
     method = f"trained={'+'.join(f'seed{run.seed}' for run in runs)}"
     ran = _compare(task, source, arms, settings, store, "--method", method)
@@ -146,6 +201,22 @@ def _change(contrast: dict[str, Any], result: dict[str, Any]) -> Change:
         low=contrast["low"],
         high=contrast["high"],
     )
+
+
+def once(folder: Path, kind: type[Found], make: Callable[[], Found]) -> Found:
+    """Return what an earlier call left in the folder; otherwise empty the folder, make it and keep it there."""
+    kept = folder / "result.json"
+    if kept.is_file():
+        found = kind.model_validate_json(kept.read_text(encoding="utf-8"))
+        _say(f"{folder.name}: kept from before")
+        return found
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began_s = time.perf_counter()
+    found = make()
+    kept.write_text(found.model_dump_json() + "\n", encoding="utf-8")
+    _say(f"{folder.name}: {time.perf_counter() - began_s:.0f} s")
+    return found
 
 
 def _say(words: str) -> None:

@@ -20,12 +20,16 @@ def same_record(task: Task, answer: str | None) -> float:
     return sum(found[key] == value for key, value in wanted.items()) / len(wanted)
 
 
+def last_number(task: Task, answer: str | None, trajectory: Trajectory) -> float:
+    """Return 1 when the last number in the final text is the expected one."""
+    return float(re.findall(r"\d+", _final_text(trajectory))[-1:] == [task.answer])
+
+
 def towards_the_number(task: Task, answer: str | None, trajectory: Trajectory) -> float:
     """Return 1 when the answer is the expected number and nothing else, and 0.5 when its text ends with that number."""
     if (answer or "").strip() == task.answer:
         return 1.0
-    said = next((step.text for step in reversed(trajectory.steps) if isinstance(step, ModelTurn)), "")
-    return 0.5 if re.findall(r"\d+", said)[-1:] == [task.answer] else 0.0
+    return 0.5 * last_number(task, answer, trajectory)
 
 
 def right_with_tool(task: Task, answer: str | None, trajectory: Trajectory) -> float:
@@ -48,6 +52,10 @@ def towards_the_tool(task: Task, answer: str | None, trajectory: Trajectory) -> 
         return 0.3
     begun = any("<tool_call>" in step.text for step in trajectory.steps if isinstance(step, ModelTurn))
     return 0.1 if begun else 0.0
+
+
+def _final_text(trajectory: Trajectory) -> str:
+    return next((step.text for step in reversed(trajectory.steps) if isinstance(step, ModelTurn)), "")
 
 
 def _printed(trajectory: Trajectory) -> list[str]:

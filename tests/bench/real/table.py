@@ -1,5 +1,7 @@
 """The results of the real runs as typed values, and as a table."""
 
+from collections.abc import Sequence
+
 from agentlearn.cli.table import aligned
 from agentlearn.types.value import Value
 
@@ -16,8 +18,10 @@ class TrainingRun(Value):
     wall_s: float
     cpu_s: float
     """CPU time of the process and its children, in seconds."""
-    sampling_s: float
-    updating_s: float
+    sampling_s: float = 0.0
+    updating_s: float = 0.0
+    trainer: str = "agentlearn"
+    """`agentlearn` or `trl`."""
 
 
 class Change(Value):
@@ -56,6 +60,7 @@ class TaskLine(Value):
     """On held-out tasks of this kind."""
     check: Change
     """On the tasks that no run trains."""
+    trainer: str = "agentlearn"
 
 
 class LessonsLine(Value):
@@ -79,12 +84,17 @@ class RealResults(Value):
     lessons: LessonsLine | None
     wall_s: float
 
+    def runs_of(self, line: TaskLine) -> list[TrainingRun]:
+        """Return the trainings that a line of the table measures."""
+        return [one for one in self.runs if (one.task, one.trainer) == (line.task, line.trainer)]
+
 
 def as_text(found: RealResults) -> str:
     """Return the table."""
-    head = ("task", "before", "after", "gain", "check", "reward while training", "wall s", "CPU s")
-    rows = [head, *(_cells(line, [run for run in found.runs if run.task == line.task]) for line in found.lines)]
-    gains = sum(line.gain.gains for line in found.lines)
+    head = ("task", "trainer", "before", "after", "gain", "check", "reward while training", "wall s", "CPU s")
+    rows = [head, *(_cells(line, found.runs_of(line)) for line in found.lines)]
+    own = [line for line in found.lines if line.trainer == "agentlearn"]
+    gains = sum(line.gain.gains for line in own)
     title = (
         f"{found.model}, {found.seeds} seeds, {found.updates} updates each, {found.k} rollouts per held-out task,"
         f" {found.cores} cores, {found.wall_s / 60:.0f} minutes"
@@ -92,7 +102,7 @@ def as_text(found: RealResults) -> str:
     said = [
         title,
         *aligned(rows),
-        f"{gains} of {len(found.lines)} kinds of tasks gain with an interval above 0",
+        f"{gains} of {len(own)} kinds of tasks gain with an interval above 0",
     ]
     if found.lessons is not None:
         said += ["", f"lessons on {found.lessons.task}: {'; '.join(found.lessons.notes)}"]
@@ -108,11 +118,12 @@ def as_text(found: RealResults) -> str:
     return "\n".join(said)
 
 
-def _cells(line: TaskLine, runs: list[TrainingRun]) -> tuple[str, ...]:
+def _cells(line: TaskLine, runs: Sequence[TrainingRun]) -> tuple[str, ...]:
     first = sum(run.curve[0] for run in runs) / len(runs)
     last = sum(run.curve[-1] for run in runs) / len(runs)
     return (
         line.task,
+        line.trainer,
         f"{line.gain.before:.2f}",
         f"{line.gain.after:.2f}",
         line.gain.words,

@@ -92,7 +92,7 @@ def _product(chance: random.Random) -> Row:
 
 
 REWARDS = "tests.bench.real.rewards"
-NUMBER = f"{REWARDS}:towards_the_number"
+LAST, NUMBER = f"{REWARDS}:last_number", f"{REWARDS}:towards_the_number"
 TASKS = (
     RealTask(
         "gym",
@@ -101,8 +101,8 @@ TASKS = (
         gym="chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2",
         train_reward=NUMBER,
     ),
-    RealTask("words", "sums in words, from one to twelve", "number", _words, train_reward=NUMBER),
-    RealTask("steps", "a story with two steps", "number", _steps, train_reward=NUMBER),
+    RealTask("words", "sums in words, from one to twelve", LAST, _words),
+    RealTask("steps", "a story with two steps", LAST, _steps),
     RealTask(
         "record",
         "a sentence as JSON with three keys",
