@@ -185,7 +185,7 @@ def _compared(task: RealTask, source: str, runs: Sequence[TrainingRun], settings
 
 def _compare(task: RealTask, source: str, arms: Sequence[str], settings: Settings, store: Path, *more: str) -> Any:
     return agentlearn(
-        "compare", *arms, "--domain", source, *task.options(), "-k", str(settings.k), "--temperature", "1", "--yes",
+        "compare", *arms, "--domain", source, *task.options(), "-k", str(settings.k), "--yes",
         *more,
         store=store, threads=settings.threads,
     )  # fmt: skip

@@ -36,6 +36,8 @@ class RealTask:
     """Name and options of a task of reasoning-gym, without size and seed."""
     answer_tokens: int = 24
     """Most tokens in one answer of the model."""
+    temperature: float = 1.0
+    """Of all rollouts, in training and after. The hard tasks are hardly ever solved at 1."""
     tools: str = "none"
     train_reward: str | None = None
     """Another reward to train with, which also pays for a part of the way."""
@@ -61,7 +63,16 @@ class RealTask:
     def options(self, *, training: bool = False) -> tuple[str, ...]:
         """Return the options of every command that runs the task."""
         reward = (self.train_reward if training else None) or self.reward
-        return "--reward", reward, "--tools", self.tools, "--max-output-tokens", str(self.answer_tokens)
+        return (
+            "--reward",
+            reward,
+            "--tools",
+            self.tools,
+            "--max-output-tokens",
+            str(self.answer_tokens),
+            "--temperature",
+            str(self.temperature),
+        )
 
 
 def _words(chance: random.Random) -> Row:
@@ -102,13 +113,14 @@ TASKS = (
         train_reward=NUMBER,
     ),
     RealTask("words", "sums in words, from one to twelve", LAST, _words),
-    RealTask("steps", "a story with two steps", LAST, _steps),
+    RealTask("steps", "a story with two steps", LAST, _steps, temperature=0.6),
     RealTask(
         "record",
         "a sentence as JSON with three keys",
         f"{REWARDS}:same_record",
         _record,
         answer_tokens=40,
+        temperature=0.6,
     ),
     RealTask(
         "product",
@@ -116,6 +128,7 @@ TASKS = (
         f"{REWARDS}:right_with_tool",
         _product,
         answer_tokens=48,
+        temperature=0.6,
         train_reward=f"{REWARDS}:towards_the_tool",
         tools="python",
     ),

@@ -76,7 +76,7 @@ def main(name: str, seed: int, updates: int, learning_rate: float, folder: Path)
     settings = GRPOConfig(
         output_dir=str(folder / "trl"), use_cpu=True, bf16=False, seed=seed, max_steps=updates,
         per_device_train_batch_size=TASKS_PER_UPDATE * GROUP, num_generations=GROUP,
-        max_completion_length=task.answer_tokens, temperature=1.0, learning_rate=learning_rate,
+        max_completion_length=task.answer_tokens, temperature=task.temperature, learning_rate=learning_rate,
         lr_scheduler_type="constant", warmup_steps=0, loss_type="dapo", beta=0.0, report_to=[], save_strategy="no",
         gradient_checkpointing=False, disable_tqdm=True, logging_strategy="no",
     )  # fmt: skip
