@@ -37,7 +37,7 @@ def test_a_name_that_cannot_be_used_is_one_sentence(name: str, code: str) -> Non
 
 
 def test_an_unknown_prefix_names_the_known_ones() -> None:
-    with pytest.raises(UnknownDomain, match=r"'bfcl:NAME', 'inspect:NAME', 'verifiers:NAME'"):
+    with pytest.raises(UnknownDomain, match=r"'bfcl:NAME', 'inspect:NAME', 'miniwob:NAME', 'verifiers:NAME'"):
         load_domain("nothing:here")
 
 

@@ -4,6 +4,7 @@
 are `unclear`, and a judge has to decide.
 """
 
+import unicodedata
 from functools import partial
 
 from agentlearn_web.matching.answer_text import normal_text
@@ -47,7 +48,7 @@ def _compare(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch:
     item_match = partial(_compare_short, hints=hints)
     if match := compare_lists(answer, gold, hints, item_match) or compare_alternatives(one, other, item_match):
         return match
-    if hints.person and _first_name_first(one) == _first_name_first(other):
+    if (hints.person or hints.place) and _plain_name(one) == _plain_name(other):
         return AnswerMatch("equal", "the same name")
     return _compare_asked_parts(one, other, hints) or OTHER_WORDS
 
@@ -75,10 +76,11 @@ def _compare_asked_parts(answer: str, gold: str, hints: QuestionHints) -> Answer
     return None if match and left_out_other_words(answer, gold, one, other) else match
 
 
-def _first_name_first(name: str) -> str:
-    """Return a name such as `Byron, Ada` in the usual order, in lower case."""
-    last, comma, first = name.casefold().partition(", ")
-    return f"{first} {last}" if comma and "," not in first else name.casefold()
+def _plain_name(name: str) -> str:
+    """Return a name such as `Núñez, José` in the usual order, in lower case, without accents."""
+    plain = "".join(one for one in unicodedata.normalize("NFD", name.casefold()) if not unicodedata.combining(one))
+    last, comma, first = plain.partition(", ")
+    return f"{first} {last}" if comma and "," not in first else plain
 
 
 def _canonical(text: str) -> str:

@@ -8,7 +8,8 @@ from agentlearn_web.matching.units import case_changes_unit
 
 _FLAG = re.compile(r"--?[^\W\d_][\w-]*(?:=\S*)?")
 _MAIL = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
-_ADDRESS = re.compile(r"(?:https?://|www\.)(?P<rest>\S+)", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_BARE_ADDRESS = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}(?:[:/]\S*)?", re.IGNORECASE)
 _MIXED_CODE = re.compile(r"(?=[^\d]*\d)(?=[\d-]*[^\W\d_])[^\W_]+(?:[-.][^\W_]+)*")
 _CASED_TOKEN = re.compile(r"-{1,2}[^\W\d_].*|.*[/\\_].*|.*\(\)|\$\w+")
 _PHONE = re.compile(r"\+?[\d ()/.-]{6,30}(?:(?:x|ext\.?|extension) ?\d{1,6})?", re.IGNORECASE)
@@ -26,7 +27,9 @@ def compare_codes(answer: str, gold: str) -> AnswerMatch | None:
         return _compare_flags(answer, gold)
     if _MAIL.fullmatch(answer) and _MAIL.fullmatch(gold):
         return SAME_VALUE if answer.casefold() == gold.casefold() else OTHER_VALUE
-    if _ADDRESS.fullmatch(answer) and _ADDRESS.fullmatch(gold):
+    if any(_ADDRESS.fullmatch(one) for one in (answer, gold)) and all(
+        _ADDRESS.fullmatch(one) or _BARE_ADDRESS.fullmatch(one) for one in (answer, gold)
+    ):
         return SAME_VALUE if _bare_address(answer) == _bare_address(gold) else None
     if _MIXED_CODE.fullmatch(answer) and _MIXED_CODE.fullmatch(gold):
         return _compare_mixed(answer.casefold(), gold.casefold())

@@ -17,6 +17,9 @@ _BULLET = re.compile(r"[-*•·] +")
 _NUMBERED = re.compile(r"\(?(\d{1,2})[.)] +")
 _NUMBERED_INLINE = re.compile(r"(?:^|[\s,;])\(?(\d{1,2})[.)] +(?=[^\W\d])")
 _OF_DATE = re.compile(r"(?<=[a-z] )(\d{1,2}(?:st|nd|rd|th)?), (?=\d{4}\b)", re.IGNORECASE)
+_FIRST = re.compile(r"\s*first(?:ly)?:? ", re.IGNORECASE)
+_THEN = re.compile(r"\s*(?:and )?(?:then|next|after that|afterwards|finally|lastly|secondly|thirdly):? ", re.IGNORECASE)
+_FROM_TO = re.compile(r"from (?P<start>(?:(?! to ).)+) to (?P<end>(?:(?! to ).)+)", re.IGNORECASE)
 _OR = re.compile(r",? or ")
 _SAME = AnswerMatch("equal", "the same list")
 _OTHER_ORDER = AnswerMatch("different", "the same list in another order")
@@ -34,14 +37,24 @@ def item_lists(text: str, *, fold: bool = True) -> list[list[str]]:
         return _with_several_items([_STRONG.split(joined)], fold=fold)
     if is_value(joined):
         return []
-    commas = _COMMA.split(joined)
+    if " / " in joined:
+        return _with_several_items([joined.split(" / ")], fold=fold)
+    commas = _without_sequence_words(_COMMA.split(joined))
     anywhere = commas if ", " in joined else joined.split(",")
     return _with_several_items([commas, [part for one in anywhere for part in _AND.split(one)]], fold=fold)
 
 
+def _without_sequence_words(parts: list[str]) -> list[str]:
+    """Return the parts of `first A, then B, finally C` without these words."""
+    rest = [_THEN.match(part) for part in parts[1:]]
+    if not rest or not _FIRST.match(parts[0]) or not all(rest):
+        return parts
+    return [_FIRST.sub("", parts[0]), *(_THEN.sub("", part) for part in parts[1:])]
+
+
 def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: CompareItems) -> AnswerMatch | None:
     """Compare two texts as lists; None if neither is a list, or nothing is proven. compare: for two items."""
-    ways, wanted_ways = item_lists(answer, fold=False), item_lists(gold, fold=False)
+    ways, wanted_ways = (item_lists(text, fold=False) + _ends(text, hints) for text in (answer, gold))
     matches = [
         match for items in ways for wanted in wanted_ways if (match := _compare_items(items, wanted, hints, compare))
     ]
@@ -53,6 +66,12 @@ def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: Compare
     if bool(ways) == bool(wanted_ways):
         return None
     return _compare_with_single(ways or wanted_ways, gold if ways else answer, compare)
+
+
+def _ends(text: str, hints: QuestionHints) -> list[list[str]]:
+    """Return both ends of a text such as `from Rome to Paris`, if the question may ask for a direction."""
+    found = _FROM_TO.fullmatch(normal_text(text, fold=False))
+    return [] if found is None or hints.order == "no" else [[found["start"], found["end"]]]
 
 
 def compare_alternatives(answer: str, gold: str, compare: CompareItems) -> AnswerMatch | None:

@@ -23,6 +23,15 @@ _IRREGULAR = {
     "twelfth": "twelve",
 }
 _HALF = re.compile(r"(?:an?|one) (?P<noun>[^\W\d_]+) and a half")
+_PARTS = (
+    {"half": 2, "quarter": 4, "fourth": 4, "tenth": 10, "hundredth": 100}
+    | {name: number for number, name in enumerate(("fifth", "sixth", "seventh", "eighth", "ninth"), start=5)}
+    | {"third": 3}
+)
+_FRACTION = re.compile(
+    rf"(?:(?P<top>[a-z]+)[ -]|(?=quarter of ))(?P<part>{'|'.join(_PARTS)})(?P<plural>s|)"
+    r"(?:(?P<of> of)(?: (?:an?|the))?(?: (?P<rest>.+))?)?"
+)
 _WORD = re.compile(r"[^\s,-]+")
 _ORDINAL_DIGITS = re.compile(r"(?P<digits>\d{1,12})(?:st|nd|rd|th)\b ?")
 
@@ -44,6 +53,8 @@ def leading_number(text: str) -> WordNumber | None:
     """
     if found := _HALF.fullmatch(text):
         return WordNumber(Fraction(3, 2), ordinal=False, rest=f"{found['noun']}s")
+    if (found := _FRACTION.fullmatch(text)) and (fraction := _fraction(found)):
+        return fraction
     words = _WORD.findall(text)
     used, ordinal, sum_ = 0, False, _Sum()
     while used < len(words) and not ordinal:
@@ -64,6 +75,14 @@ def leading_number(text: str) -> WordNumber | None:
     if not sum_.started or (rest and _names_number(rest[rest[0] == "and" :])):
         return None
     return WordNumber(sum_.value, ordinal, " ".join(rest))
+
+
+def _fraction(found: re.Match[str]) -> WordNumber | None:
+    """Return a fraction such as `two thirds`. `three quarters` counts quarters, unless it is `three quarters of`."""
+    top = _SMALL.get(found["top"] or "one")
+    if top is None or (top == 1) == bool(found["plural"]) or (found["part"] == "quarter" and not found["of"]):
+        return None
+    return WordNumber(Fraction(top, _PARTS[found["part"]]), ordinal=False, rest=found["rest"] or "")
 
 
 def leading_ordinal(text: str) -> tuple[int, str] | None:

@@ -35,6 +35,9 @@ _ALONG = re.compile(
     r" (?:in (?:length|total|width|height|weight)|long|wide|high|tall|deep|old|away|thick|heavy|in all)$"
 )
 _MINUS = re.compile(r"^(?:minus|negative) (?=\d)", re.IGNORECASE)
+_HOURS_AND_MINUTES = re.compile(r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d) ?(?:h|hrs?|hours?)", re.IGNORECASE)
+_ONE_OF = frozenset({"hour", "day", "week", "fortnight", "month", "year", "decade"})
+"""Units that name a duration without a number: `an hour`."""
 _DECADE = re.compile(r"[12]\d{2}0s")
 _FULL_NUMBER_WORDS = re.compile(r"(?P<sign>minus |negative |)(?P<words>[a-z].*)", re.DOTALL)
 
@@ -70,7 +73,7 @@ def parse_number(text: str) -> NumberWithUnit | None:
         return None
     if len(text) > MAX_CHARACTERS:
         return _words(text) if len(text) <= 4 * MAX_CHARACTERS else None
-    return _digits(text) or _mixed(text) or _compound(text) or _words(text)
+    return _digits(text) or _mixed(text) or _hours_and_minutes(text) or _compound(text) or _words(text)
 
 
 def _digits(text: str) -> NumberWithUnit | None:
@@ -108,6 +111,14 @@ def _mixed(text: str) -> NumberWithUnit | None:
     return NumberWithUnit((int(found["whole"]) + Fraction(int(found["top"]), int(found["bottom"])),), unit)
 
 
+def _hours_and_minutes(text: str) -> NumberWithUnit | None:
+    """Return a duration such as `1:30 h`."""
+    found, unit = _HOURS_AND_MINUTES.fullmatch(text), known_unit("min")
+    if found is None or unit is None:
+        return None
+    return NumberWithUnit((Fraction(int(found["hours"]) * 60 + int(found["minutes"])),), unit, Fraction(1))
+
+
 def _compound(text: str) -> NumberWithUnit | None:
     """Return a quantity in several units, such as `1 hour and 30 minutes` or `5 ft 3 in`."""
     parts = [(found[1], found[2]) for found in _PART.finditer(text)]
@@ -125,6 +136,9 @@ def _compound(text: str) -> NumberWithUnit | None:
 
 def _words(text: str) -> NumberWithUnit | None:
     """Return a number in words, such as `two dozen eggs` or `the third`."""
+    if text.casefold() in _ONE_OF:
+        unit = parse_unit(text)
+        return unit and NumberWithUnit((Fraction(1),), unit, Fraction(1))
     found = _FULL_NUMBER_WORDS.fullmatch(text.casefold())
     if found is None:
         return None

@@ -2,6 +2,8 @@
 
 import re
 
+from agentlearn_web.matching.affirmations import YES
+from agentlearn_web.matching.clock_times import parse_time
 from agentlearn_web.matching.dates import parse_calendar_name, parse_dates
 from agentlearn_web.matching.number_words import leading_number
 from agentlearn_web.matching.numbers import parse_number
@@ -17,6 +19,8 @@ _TITLE = re.compile(
 _DEGREE = re.compile(r",? (?:ph\.? ?d|m\.? ?d|m\.? ?sc|b\.? ?sc|mba|esq|phd|llm)\.?$", re.IGNORECASE)
 _GENDERED = {"mr": "m", "sir": "m", "mrs": "f", "ms": "f", "miss": "f", "dame": "f"}
 _IN = re.compile(r"(?:(?:in|on|at|during) (?:the )?(?:year )?|(?:the )?year )(?=\S)", re.IGNORECASE)
+_LAST = re.compile(r"^(?:until|till|up to|through|by) (?:and including )?", re.IGNORECASE)
+_NUMBER_WITH_NAME = re.compile(r"(?P<number>\d{1,5})[ :-]{1,3}(?P<name>[^\W\d_][^\d]*)")
 _LED_IN = re.compile(
     r"(?:it|this|that|there|these|they|he|she)(?:'s| is| was| are| were|'re| has been| will be| costs?| weighs?| has"
     r"| opens(?: at)?| closes(?: at)?)(?: (?:called|named|held|due|on|at|in))? (?=\S)",
@@ -127,7 +131,10 @@ _NEVER_REMOVED = frozenset(
 
 def asked_part(text: str, hints: QuestionHints) -> str:
     """Return the part of an answer that the question asks for; the text itself if nothing is sure to be superfluous."""
-    for reduce in (_without_remark, _without_lead_in, _without_question_words, _without_preposition, _without_title):
+    for reduce in (
+        *(_without_remark, _without_lead_in, _without_question_words, _without_preposition, _without_title),
+        _without_name_of_number,
+    ):
         text = reduce(text, hints)
     return text
 
@@ -204,9 +211,21 @@ def _without_question_words(text: str, hints: QuestionHints) -> str:
     while end > start and _is_removable(words[end - 1], words[end - 2] if end > 1 else "", asked):
         end -= 1
     rest = " ".join(words[start:end]).strip(" ,.:;")
+    if rest.casefold() in YES or (not is_value(rest) and _may_be_other_part(words[:start], words[end:], hints)):
+        return text
     removed = words[:start] + words[end:]
     has_content = any(_core(word) not in _STOP for word in removed)
     return rest if rest and has_content else text
+
+
+def _may_be_other_part(before: list[str], after: list[str], hints: QuestionHints) -> bool:
+    """Return whether what was removed may be subject or object, so that the rest is what the question does not ask for.
+
+    `Who beat Rome?` is not answered by `Rome beat Paris`, and `Whom did Rome beat?` not by `Paris beat Rome`.
+    """
+    content, content_after = ([word for word in part if _core(word) not in _STOP] for part in (before, after))
+    ends_in_verb = len(content) > 1 and content[-1] == before[-1]
+    return (ends_in_verb and not hints.inverted) or (hints.inverted and bool(content_after))
 
 
 def _question_words(hints: QuestionHints) -> frozenset[str]:
@@ -233,6 +252,10 @@ def _core(word: str) -> str:
 def _without_preposition(text: str, hints: QuestionHints) -> str:
     found = _IN.match(text)
     rest = text[found.end() :] if found else text
+    if hints.text.startswith("by ") and is_value(text.removeprefix("by ")):
+        return text.removeprefix("by ")
+    if hints.ends and (parse_dates(last := _LAST.sub("", text).casefold()) or parse_time(last)):
+        return _LAST.sub("", text)
     year = re.fullmatch(r"[12]\d{3}", rest)
     folded = rest.casefold()
     if year or parse_dates(folded) or parse_calendar_name(folded) or (is_value(rest) and not parse_number(rest)):
@@ -246,3 +269,9 @@ def _without_title(text: str, hints: QuestionHints) -> str:
         rest = rest[found.end() :]
     rest = _DEGREE.sub("", rest)
     return rest if hints.person or len(rest.split()) > 1 else text
+
+
+def _without_name_of_number(text: str, hints: QuestionHints) -> str:
+    """Return only the number of a text such as `404 Not Found`, if the question asks for a code or port."""
+    found = _NUMBER_WITH_NAME.fullmatch(text) if hints.numbered else None
+    return text if found is None or re.search(r"\b(?:or|and|to)\b", found["name"]) else found["number"]

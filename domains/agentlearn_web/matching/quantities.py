@@ -8,11 +8,12 @@ from fractions import Fraction
 from agentlearn_web.matching.match_result import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, AnswerMatch
 from agentlearn_web.matching.numbers import NumberWithUnit
 from agentlearn_web.matching.question_hints import QuestionHints
-from agentlearn_web.matching.units import PERCENT, sizes
+from agentlearn_web.matching.units import NO_UNIT, PERCENT, sizes
 
 _NEAR = Fraction(1, 10)
 _ROUNDED = AnswerMatch("unclear", "rounded in another way")
 _DOTTED_ZERO = re.compile(r"\d+[.,]\d*[1-9]0+")
+_NOT_EXACT = AnswerMatch("unclear", "in a unit that cannot be converted exactly")
 _CONVERTED = AnswerMatch("unclear", "near it, in another unit")
 
 
@@ -39,6 +40,8 @@ def _with_asked_unit(number: NumberWithUnit, hints: QuestionHints) -> NumberWith
         readings = number.readings
         is_share = len(readings) == 1 and 0 < readings[0] < 1
         return replace(number, unit=PERCENT, readings=(*readings, readings[0] * 100) if is_share else readings)
+    if hints.fraction and number.unit.name in {"quarter", "quarters"}:
+        return replace(number, unit=NO_UNIT, readings=tuple(one / 4 for one in number.readings))
     if number.unit.name or number.ordinal or len(hints.units) != 1:
         return number
     return replace(number, unit=next(iter(hints.units)))
@@ -91,8 +94,14 @@ def _compare_measures(answer: NumberWithUnit, gold: NumberWithUnit) -> AnswerMat
         return _compare_values(answer, gold)
     if answer.unit.dimension != gold.unit.dimension:
         both = {answer.unit.dimension, gold.unit.dimension}
-        if both in ({"time", "months"}, {"celsius", "fahrenheit"}, {"celsius", "angle"}, {"fahrenheit", "angle"}):
-            return AnswerMatch("unclear", "in a unit that cannot be converted exactly")
+        if {answer.unit.name, gold.unit.name} == {"gbp", "pound"}:
+            return _compare_values(answer, gold)
+        if both == {"time", "months"}:
+            return _compare_durations(answer, gold)
+        if both == {"celsius", "fahrenheit"}:
+            return _compare_temperatures(answer, gold)
+        if both in ({"celsius", "angle"}, {"fahrenheit", "angle"}):
+            return _NOT_EXACT
         return AnswerMatch("different", f"in {answer.unit.name!r}, not in {gold.unit.name!r}")
     if answer.unit.money:
         same = bool(set(answer.readings) & set(gold.readings))
@@ -101,6 +110,28 @@ def _compare_measures(answer: NumberWithUnit, gold: NumberWithUnit) -> AnswerMat
     match = _compare_values(one, other)
     near = any(abs(a - b) <= _NEAR * max(abs(a), abs(b)) for a in one.readings for b in other.readings)
     return _CONVERTED if match.status == "different" and near else match
+
+
+def _compare_durations(answer: NumberWithUnit, gold: NumberWithUnit) -> AnswerMatch:
+    """Compare a duration in months or years with one in days or less. A month has 28 to 31 days."""
+    months, seconds = (answer, gold) if answer.unit.dimension == "months" else (gold, answer)
+    days = [abs(one) / 86_400 for one in _plain(seconds).readings]
+    spans = [(abs(one) * 28 * (1 - _NEAR), abs(one) * 31 * (1 + _NEAR)) for one in _plain(months).readings]
+    if any(low <= one <= high for one in days for low, high in spans):
+        return _NOT_EXACT
+    return OTHER_VALUE
+
+
+def _compare_temperatures(answer: NumberWithUnit, gold: NumberWithUnit) -> AnswerMatch:
+    one, other = ([_celsius(value, number) for value in number.readings] for number in (answer, gold))
+    if one == other:
+        return SAME_VALUE
+    near = any(abs(a - b) <= 1 for a in one for b in other)
+    return _NOT_EXACT if near else OTHER_VALUE
+
+
+def _celsius(value: Fraction, number: NumberWithUnit) -> Fraction:
+    return (value - 32) * 5 / 9 if number.unit.dimension == "fahrenheit" else value
 
 
 def _compare_with_missing_unit(answer: NumberWithUnit, gold: NumberWithUnit, hints: QuestionHints) -> AnswerMatch:

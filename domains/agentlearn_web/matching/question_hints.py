@@ -26,7 +26,15 @@ _TIME = re.compile(
 )
 _WHEN = re.compile(r"\b(?:when|what time|which (?:date|day|year|month)|what (?:date|day|year|month)|deadline|date)\b")
 _YEAR = re.compile(r"\b(?:which|what) year\b")
-_PERCENT = re.compile(r"%|\bper ?cent|\bpercentage (?!points?)")
+_PERCENT = re.compile(r"%|\bper ?cent\b|\bpercentage\b(?! points?)")
+_FRACTION = re.compile(r"\b(?:fraction|proportion|share)\b")
+_LEAST = re.compile(r"\b(?:minimum|at least|at what age)\b")
+_MOST = re.compile(r"\b(?:maximum|at most|limit|up to)\b")
+_NUMBERED = re.compile(r"\b(?:status|exit|error|response|return|result) (?:code|status|value)\b|\bport\b")
+_IDENTIFIER = re.compile(r"\b(?:post ?code|postal code|zip(?: code)?|isbn|issn|doi|iban|serial number)\b")
+_ADDRESS = re.compile(r"\b(?:street|postal|mailing) address\b|\baddress of\b|\bwhere\b|\baddress\?")
+_ENDS = re.compile(r"\b(?:ends?|expires?|closes?|until|till|deadline|due|valid|last day)\b")
+_INVERTED = re.compile(r"\b(?:who|whom|which|what)\b.*\b(?:did|does|do|by)\b")
 _PERSON = re.compile(r"\b(?:who|whom|whose|author|director|professor|dean|chair|lecturer|president|founder|winner)\b")
 _PLACE = re.compile(
     r"\bwhere\b|\b(?:in|at|on) (?:which|what)\b|\b(?:which|what) (?:room|hall|city|building|country|town)\b"
@@ -43,6 +51,7 @@ _LISTED = re.compile(
 )
 _ORDERED = re.compile(
     r"\bin order\b(?! to\b)|\bin (?:which|what|\w+) order\b|\bin (?:the )?order of\b|\bordered\b|\brank(?:ed|ing)\b"
+    r"|^rank\b"
     r"|\bascending\b|\bdescending\b|\bchronological|\balphabetical|\bsteps\b|\bsort(?:ed|s? (?:by|the|them))\b"
     r"|\bfrom (?:where|which|what)\b.*\bto\b|\bfrom and to\b|\bfirst\b.*\bthen\b|\b\w+est to \w+est\b"
     r"|\bfrom .* to which\b|\brespectively\b|\border in which\b|\bsuccessive|\bone after the other\b"
@@ -73,6 +82,21 @@ class QuestionHints:
     when: bool
     year: bool
     percent: bool
+    fraction: bool
+    """A part of a whole."""
+    least: bool
+    """A lower limit."""
+    most: bool
+    """An upper limit."""
+    numbered: bool
+    """A number that has a name too, such as a status code."""
+    identifier: bool
+    """An identifier in which spaces and case do not matter, such as a postcode."""
+    address: bool
+    ends: bool
+    """When something ends."""
+    inverted: bool
+    """Its word `did`, `does`, `do` or `by` shows that the answer may not be the subject."""
     person: bool
     place: bool
     code: bool
@@ -105,6 +129,14 @@ def read_question(question: str) -> QuestionHints:
         when=bool(_WHEN.search(text)),
         year=bool(_YEAR.search(text)),
         percent=bool(_PERCENT.search(text)),
+        fraction=bool(_FRACTION.search(text)),
+        least=bool(_LEAST.search(text)),
+        most=bool(_MOST.search(text)),
+        numbered=bool(_NUMBERED.search(text)),
+        identifier=bool(_IDENTIFIER.search(text)),
+        address=bool(_ADDRESS.search(text)),
+        ends=bool(_ENDS.search(text)),
+        inverted=bool(_INVERTED.search(text)),
         person=bool(_PERSON.search(text)),
         place=bool(_PLACE.search(text)),
         code=bool(_CODE.search(text)),

@@ -3,18 +3,24 @@
 import re
 from collections.abc import Callable
 
+from agentlearn_web.matching.affirmations import compare_affirmations
+from agentlearn_web.matching.bounds import parse_bound
 from agentlearn_web.matching.clock_times import compare_times, parse_time
+from agentlearn_web.matching.code_names import compare_code_names
 from agentlearn_web.matching.code_words import compare_codes, compare_phones
 from agentlearn_web.matching.dates import compare_dates, parse_calendar_name, parse_dates
 from agentlearn_web.matching.match_result import OTHER_VALUE, SAME_VALUE, AnswerMatch, combined
 from agentlearn_web.matching.numbers import NumberWithUnit, parse_number
+from agentlearn_web.matching.postal_addresses import compare_addresses
 from agentlearn_web.matching.quantities import compare_numbers
 from agentlearn_web.matching.question_hints import QuestionHints, read_question
 from agentlearn_web.matching.versions import compare_versions, parse_version
 
-_YES = {"yes": True, "true": True, "no": False, "false": False}
 _RANGE = re.compile(r"(?:from )?(?P<start>.+?)(?: - | to | until | through )(?P<end>.+)")
-_PAIR = re.compile(r"(?:from )?(?P<start>\d{1,6}) ?(?:-|:|to|/) ?(?P<end>\d{1,6})(?P<rest>(?: [^\W\d_]+)?)")
+_PAIR = re.compile(
+    r"(?:from |(?P<between>between ))?(?P<start>\d{1,6}) ?(?(between)and|(?:-|:|to|/)) ?(?P<end>\d{1,6})"
+    r"(?P<rest>(?: [^\W\d_]+)?)"
+)
 _NUMERAL = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:]\d+)*(?![\w:/-])")
 _NO_HINTS = read_question("")
 _MAX_TEMPLATE = 200
@@ -24,6 +30,8 @@ _NONE = frozenset({"none", "no one", "nobody", "nothing", "nil", "zero", "no"})
 def compare_values(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
     """Compare two texts as values of one kind; None if they are not. The texts are in the case of their writers."""
     one, other = answer.casefold(), gold.casefold()
+    if match := _compare_bounds(answer, gold, hints):
+        return match
     for comparison in (_compare_as_versions, _compare_as_phones, _compare_as_words):
         if match := comparison(one, other, hints):
             return match
@@ -31,6 +39,8 @@ def compare_values(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch 
     if match := combined([match for match in readings if match]):
         return match
     if match := _compare_as_days(one, other, hints) or compare_codes(answer, gold):
+        return match
+    if match := compare_code_names(answer, gold, hints) or compare_addresses(one, other, hints):
         return match
     if match := _compare_as_numbers(answer, gold, hints):
         return match
@@ -43,11 +53,33 @@ def is_value(text: str) -> bool:
     return bool(parse_dates(folded) or parse_time(folded) or parse_number(text))
 
 
+def _compare_bounds(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
+    """Compare two limits, or a limit with the value of the limit that the question asks for."""
+    one, other = parse_bound(answer), parse_bound(gold)
+    if one is None and other is None:
+        return None
+    value, wanted = (one.value if one else answer), (other.value if other else gold)
+    match = compare_values(value, wanted, hints) or (SAME_VALUE if value.casefold() == wanted.casefold() else None)
+    if match is None or match.status == "unclear":
+        return match
+    if one and other:
+        if one.relation == other.relation:
+            return match
+        if one.is_lower != other.is_lower:
+            return AnswerMatch("different", "a limit in the other direction")
+        return AnswerMatch("unclear", "a limit that may or may not include its end")
+    bound = one or other
+    asked = bound is not None and ((hints.least and bound.relation == ">=") or (hints.most and bound.relation == "<="))
+    if asked or match.status == "different":
+        return match if asked else None
+    return AnswerMatch("unclear", "a limit, not a value")
+
+
 def _compare_as_versions(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
     one, other = parse_version(answer), parse_version(gold)
     if one is None or other is None or not (hints.version or one.marked or other.marked):
         return None
-    return None if parse_dates(answer) or parse_dates(gold) else compare_versions(one, other)
+    return None if parse_dates(answer) or parse_dates(gold) else compare_versions(one, other, hints.text)
 
 
 def _compare_as_phones(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
@@ -56,8 +88,8 @@ def _compare_as_phones(answer: str, gold: str, hints: QuestionHints) -> AnswerMa
 
 def _compare_as_words(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
     """Compare two words of which there are only a few: yes and no, letters of choices, weekdays, months."""
-    if answer in _YES and gold in _YES:
-        return SAME_VALUE if _YES[answer] == _YES[gold] else OTHER_VALUE
+    if match := compare_affirmations(answer, gold, hints):
+        return match
     if hints.text.startswith("how many") and answer in _NONE | {"0"} and gold in _NONE | {"0"}:
         return SAME_VALUE
     if len(answer) == len(gold) == 1 and answer.isalpha() and gold.isalpha() and answer != gold:
@@ -78,7 +110,7 @@ def _compare_as_times(answer: str, gold: str, hints: QuestionHints) -> AnswerMat
 def _compare_as_pairs(answer: str, gold: str, hints: QuestionHints) -> AnswerMatch | None:
     """Compare two pairs of whole numbers, such as scores, ratios and spans of years: `3-2`, `2024-25`."""
     one, other = _PAIR.fullmatch(answer), _PAIR.fullmatch(gold)
-    if one is None or other is None or hints.time or one["rest"] != other["rest"]:
+    if one is None or other is None or hints.time or hints.fraction or one["rest"] != other["rest"]:
         return None
     pair, wanted = _pair(one), _pair(other)
     if pair == wanted:

@@ -11,6 +11,14 @@ _VERSION = re.compile(
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _DAY = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}|\d{4}\.\d{1,2}\.\d{1,2}")
+_LED_IN = re.compile(r"^(?:in|since|as of) ")
+_NOT_A_NAME = frozenset(
+    [
+        *("not", "no", "never", "before", "after", "until", "till", "than", "least", "most", "except", "from", "up"),
+        *("to", "by", "in", "on", "at", "of", "for", "with", "without", "only", "or", "and", "all", "any", "under"),
+        *("over", "above", "below", "prior", "later", "earlier", "is", "was", "between", "about", "around", "minus"),
+    ]
+)
 _BEFORE_RELEASE = re.compile(r"(?:rc|alpha|beta|a|b|dev|pre|preview|snapshot|nightly|m)[ .-]?\d*")
 
 
@@ -29,8 +37,8 @@ class ReleaseVersion:
 
 def parse_version(text: str) -> ReleaseVersion | None:
     """Return the version that a text names; None for any other text. text: in lower case."""
-    found = _VERSION.fullmatch(text) if len(text) <= 80 else None
-    if found is None:
+    found = _VERSION.fullmatch(_LED_IN.sub("", text, count=1)) if len(text) <= 80 else None
+    if found is None or _NOT_A_NAME & set(found["name"].split()):
         return None
     parts = tuple(int(one) for one in found["parts"].split("."))
     shaped = len(parts) > 2 and not (_THOUSANDS.fullmatch(found["parts"]) or _DAY.fullmatch(found["parts"]))
@@ -38,9 +46,12 @@ def parse_version(text: str) -> ReleaseVersion | None:
     return ReleaseVersion(found["name"].strip(), parts, found["suffix"].strip(" .-"), marked)
 
 
-def compare_versions(answer: ReleaseVersion, gold: ReleaseVersion) -> AnswerMatch:
-    """Compare two versions part by part. `3` and `3.0`, or `3.1` and `3.1.4`, are unclear."""
-    if answer.name and gold.name and answer.name != gold.name:
+def compare_versions(answer: ReleaseVersion, gold: ReleaseVersion, question: str) -> AnswerMatch:
+    """Compare two versions part by part. `3` and `3.0`, or `3.1` and `3.1.4`, are unclear.
+
+    question: in lower case. A name that only the answer has must occur in it.
+    """
+    if answer.name and answer.name != gold.name and (gold.name or answer.name not in question):
         return AnswerMatch("unclear", "a version of something else")
     shared = min(len(answer.parts), len(gold.parts))
     if answer.parts[:shared] != gold.parts[:shared]:

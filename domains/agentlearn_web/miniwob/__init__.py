@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
-from agentlearn.errors import ToolError
+from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from agentlearn_web.browser.pool import Browsers
     from agentlearn_web.miniwob.episode_agent import EpisodeDeps
 
-__all__ = ["MiniwobDomain", "domain"]
+__all__ = ["MiniwobDomain", "domain", "variant"]
+
+LABELLED = "labelled"
+"""Name of the variant whose pages get labels. Its figures do not compare with published ones."""
 
 
 class MiniwobDomain(Domain):
-    """Tasks on MiniWoB++'s small pages. Heavy modules are imported when first needed."""
+    """Tasks on MiniWoB++'s small pages, unaltered unless they are labelled. Heavy modules are imported late."""
 
     name: str = "miniwob"
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
@@ -33,7 +36,12 @@ class MiniwobDomain(Domain):
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted episode restarts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, labelled: bool = False) -> None:
+        """Make the domain. labelled: whether unnamed links and icons of the pages get a role and a name."""
+        self.labelled = labelled
+        if labelled:
+            self.name = f"miniwob:{LABELLED}"
+            self.description = f"{type(self).description}; unnamed links and icons get labels"
         self.browsers: Browsers | None = None
         """Running browser in which `open` starts its walks."""
         self.served: Mapping[str, HostPort] = {}
@@ -61,13 +69,13 @@ class MiniwobDomain(Domain):
         """Return episodes of all pages. No two splits share one, for any seeds. Default sizes: 40, 20 and 40."""
         from agentlearn_web.miniwob.episode_tasks import generate_episode_tasks
 
-        return generate_episode_tasks(split, seed, checked_limit(limit))
+        return generate_episode_tasks(split, seed, checked_limit(limit), domain=self.name)
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return the episodes that a file names. Raises DataError with file, line and next step."""
         from agentlearn_web.miniwob.episode_tasks import read_episode_tasks
 
-        return read_episode_tasks(path, split=split, limit=checked_limit(limit))
+        return read_episode_tasks(path, split=split, limit=checked_limit(limit), domain=self.name)
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
         """Return the agent; its deps are the value that `open` yields."""
@@ -103,7 +111,7 @@ class MiniwobDomain(Domain):
             seen = await walk.open(page_url(page))
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
-            begun = await begin_episode(walk.page, seed=episode, mark=mark)
+            begun = await begin_episode(walk.page, seed=episode, mark=mark, labelled=self.labelled)
             await walk.tabs()  # take a new view: the last one shows the page before the episode started
             yield EpisodeDeps(walk, nonce, begun)
 
@@ -136,6 +144,13 @@ class MiniwobDomain(Domain):
     def answer_key(self, answer: str) -> str | None:
         """Return None: a reward is not an answer to vote on."""
         return None
+
+
+def variant(name: str) -> MiniwobDomain:
+    """Return the domain `miniwob:NAME`; the only NAME is `labelled`. Raises ConfigError."""
+    if name != LABELLED:
+        raise ConfigError(f"there is no domain 'miniwob:{name}'; use 'miniwob' or 'miniwob:{LABELLED}'")
+    return MiniwobDomain(labelled=True)
 
 
 domain = MiniwobDomain()

@@ -1,8 +1,8 @@
 """One episode on a MiniWoB++ page: started with a seed, its reward read from the page. Views show neither.
 
-Links and icons that the pages only draw get a role and a name, because the agent does not see pixels. A reward counts
-only in the document in which the episode was started, and only once: a page that is opened again, or restarted with its
-own start button, has no reward.
+Pages are shown as they are. Only in a labelled episode do links and icons that the pages draw without a name get a role
+and a name. A reward counts only in the document in which the episode was started, and only once: a page that is opened
+again, or restarted with its own start button, has no reward.
 """
 
 import asyncio
@@ -55,8 +55,10 @@ _BEGIN_JS = """([seed, mark, limit, signs]) => {
       }
     }
   };
-  name();
-  new MutationObserver(name).observe(document.body, { childList: true, subtree: true });
+  if (signs.length) {
+    name();
+    new MutationObserver(name).observe(document.body, { childList: true, subtree: true });
+  }
   globalThis.agentlearnEpisode = mark;
 }"""
 _REWARD_JS = """(mark) => globalThis.agentlearnEpisode === mark && WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null"""
@@ -75,10 +77,14 @@ class Episode:
         return await _ask_page(self.page, lambda: self.page.evaluate(_REWARD_JS, self.mark))
 
 
-async def begin_episode(page: "Page", *, seed: int, mark: str) -> Episode:
-    """Start the episode with that seed. Raises ToolError if the page is not a MiniWoB++ page, or hangs."""
+async def begin_episode(page: "Page", *, seed: int, mark: str, labelled: bool = False) -> Episode:
+    """Start the episode with that seed. Raises ToolError if the page is not a MiniWoB++ page, or hangs.
+
+    labelled: whether unnamed links and icons get a role and a name.
+    """
+    signs = UNNAMED_CONTROLS if labelled else ()
     await _ask_page(page, lambda: page.wait_for_function(_READY_JS, timeout=READING_S * 1000))
-    await _ask_page(page, lambda: page.evaluate(_BEGIN_JS, [seed, mark, _DAY_MS, UNNAMED_CONTROLS]))
+    await _ask_page(page, lambda: page.evaluate(_BEGIN_JS, [seed, mark, _DAY_MS, signs]))
     return Episode(page, mark)
 
 

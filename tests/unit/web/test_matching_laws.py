@@ -150,3 +150,68 @@ def test_the_key_of_a_quantity_is_its_own_key(text: str) -> None:
 @pytest.mark.parametrize(("one", "other"), [("3.10", "3.1"), ("12.30", "12.3"), ("-fc", "-fC"), ("v1.20", "v1.2")])
 def test_the_keys_of_two_versions_times_or_flags_differ(one: str, other: str) -> None:
     assert answer_match_key(one) != answer_match_key(other)
+
+
+LOWER, UPPER = ["at least {}", "{} or more", "minimum of {}", "≥ {}", "no fewer than {}"], ["at most {}", "up to {}"]
+
+
+@given(COUNTS, COUNTS, st.sampled_from(LOWER), st.sampled_from(LOWER), st.sampled_from(UPPER))
+def test_limits_are_equal_only_with_the_same_value_and_direction(
+    one: int, other: int, form: str, again: str, opposite: str
+) -> None:
+    question = "How many votes are needed?"
+    assert match_answers(form.format(one), again.format(one), question).status == "equal"
+    assert match_answers(form.format(one), opposite.format(one), question).status == "different"
+    assert match_answers(form.format(one), str(one), question).status == "unclear"
+    assert one == other or match_answers(form.format(one), again.format(other), question).status == "different"
+
+
+@given(st.integers(1, 12), st.integers(1, 59), st.sampled_from(["past", "to"]), st.sampled_from(["am", "pm"]))
+def test_spoken_times_are_the_times_that_they_name(hour: int, minutes: int, side: str, half: str) -> None:
+    at = ((hour % 12 + (12 if half == "pm" else 0)) * 60 + (minutes if side == "past" else -minutes)) % 1440
+    clock = f"{at // 60:02}:{at % 60:02}"
+    spoken = f"{words(minutes)} {side} {words(hour)} {half}"
+    assert match_answers(spoken, clock, "What time does it start?").status == "equal"
+    late = f"{at // 60:02}:{(at + 1) % 60:02}"
+    assert match_answers(spoken, late, "What time does it start?").status == "different"
+
+
+@given(st.integers(1, 9), st.sampled_from([(3, "third"), (5, "fifth"), (8, "eighth"), (10, "tenth")]))
+def test_fractions_in_words_are_the_fractions_in_digits(top: int, part: tuple[int, str]) -> None:
+    size, name = part
+    written = f"{words(top)} {name}{'s' if top > 1 else ''}"
+    question = "What fraction of members voted?"
+    assert match_answers(written, f"{top}/{size}", question).status == "equal"
+    assert match_answers(written, f"{top + 1}/{size}", question).status == "different"
+    assert match_answers(f"{written} of an hour", f"{top}/{size} hours", "How long is it?").status == "equal"
+
+
+@given(st.integers(-200, 200), st.integers(-200, 200))
+def test_temperatures_are_converted_exactly(celsius: int, other: int) -> None:
+    fahrenheit = f"{(celsius * 18 + 320) / 10:.1f}"
+    question = "What is the temperature?"
+    assert match_answers(f"{fahrenheit} °F", f"{celsius} °C", question).status == "equal"
+    assert abs(celsius - other) <= 1 or match_answers(f"{fahrenheit} °F", f"{other} °C", question).status == "different"
+
+
+@given(st.permutations(["Ctrl", "Shift", "Alt"]), st.sampled_from(" "), st.characters(categories=["Lu"]))
+def test_the_order_of_modifiers_does_not_matter_and_the_key_does(held: list[str], space: str, key: str) -> None:
+    chord = f"{space}+{space}".join([*held, key])
+    assert match_answers(chord, f"Ctrl+Shift+Alt+{key}", "Which keys open it?").status == "equal"
+    assert match_answers(chord, f"Ctrl+Shift+Alt+{key}1", "Which keys open it?").status == "different"
+    assert match_answers(chord, f"Ctrl+Shift+{key}", "Which keys open it?").status == "different"
+
+
+@given(st.sampled_from(["not", "before", "until", "at least", "deprecated in", "up to"]), VERSIONS)
+def test_a_version_with_a_qualifier_is_not_the_version(qualifier: str, parts: list[int]) -> None:
+    version = ".".join(map(str, parts))
+    assert match_answers(f"{qualifier} {version}", version, "Which version is required?").status != "equal"
+    assert match_answers(version, f"{qualifier} {version}", "Which version is required?").status != "equal"
+
+
+@given(st.permutations(["Rome", "Paris", "Oslo"]), st.sampled_from(["beat", "beats", "defeated"]))
+def test_subject_and_object_are_not_exchanged(teams: list[str], verb: str) -> None:
+    one, other, _ = teams
+    question = f"Which team {verb} {one}?"
+    assert match_answers(f"{other} {verb} {one}", other, question).status == "equal"
+    assert match_answers(f"{one} {verb} {other}", other, question).status != "equal"

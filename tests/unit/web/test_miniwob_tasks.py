@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data.overlap import overlaps
-from agentlearn.domain.base import Domain, RolloutContext
+from agentlearn.domain.base import Domain, RolloutContext, load_domain
 from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
-from agentlearn_web.miniwob import domain
+from agentlearn_web.miniwob import MiniwobDomain, domain, variant
 from agentlearn_web.miniwob import pages as pages_module
 from agentlearn_web.miniwob.episode import format_reward, parse_reward
 from agentlearn_web.miniwob.episode_tasks import parse_episode
-from agentlearn_web.miniwob.pages import EXTRA, LEFT_OUT, PAGES, check_miniwob, miniwob_folder
+from agentlearn_web.miniwob.pages import EXTRA, LABELLED_PAGES, LEFT_OUT, PAGES, check_miniwob, miniwob_folder
 from agentlearn_web.miniwob.serving import SITE, serve_miniwob
 
 
@@ -32,12 +32,23 @@ def test_it_is_a_domain() -> None:
     assert domain.answer_key("reward 1") is None
 
 
+def test_the_documented_table_names_every_page_that_is_left_out() -> None:
+    text = Path(__file__).parents[3].joinpath("docs", "web.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    counts = {first: int(second) for first, second, *_ in rows if second.isdecimal()}
+    named = {first: rest[0].split(", ") for first, second, *rest in rows if second.isdecimal()}
+    assert {reason: len(pages) for reason, pages in LEFT_OUT.items()}.items() <= counts.items()
+    assert {reason: list(pages) for reason, pages in LEFT_OUT.items()}.items() <= named.items()
+    assert counts["`miniwob` and `miniwob:labelled`"] == len(PAGES)
+    assert counts["`miniwob:labelled` only"] == len(LABELLED_PAGES)
+
+
 @pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")
 def test_every_page_of_the_package_is_a_task_or_left_out_with_a_reason() -> None:
     out = [page for pages in LEFT_OUT.values() for page in pages]
     names = {path.stem for path in (miniwob_folder() / "miniwob").glob("*.html")}
-    assert len(PAGES) >= 60
-    assert sorted([*PAGES, *out]) == sorted(names)
+    assert len(PAGES) >= 55
+    assert sorted([*PAGES, *LABELLED_PAGES, *out]) == sorted(names)
     assert [(one.what, one.state) for one in check_miniwob()] == [("miniwob", "ok")]
 
 
@@ -63,6 +74,37 @@ def test_tasks_are_episodes_in_splits_that_share_none() -> None:
     assert one.start == f"http://{SITE}/miniwob/{one.family}.html"
     with pytest.raises(ConfigError):
         domain.tasks("train", seed=0, limit=0)
+
+
+def test_the_labelled_variant_has_more_pages_and_a_name_of_its_own() -> None:
+    labelled = load_domain("miniwob:labelled")
+    assert isinstance(labelled, MiniwobDomain)
+    assert (labelled.name, labelled.labelled, domain.name, domain.labelled) == (
+        "miniwob:labelled",
+        True,
+        "miniwob",
+        False,
+    )
+    tasks = labelled.tasks("train", seed=0, limit=len(PAGES) + len(LABELLED_PAGES))
+    assert {task.family for task in tasks} == {*PAGES, *LABELLED_PAGES}
+    assert {task.domain for task in tasks} == {"miniwob:labelled"}
+    assert not {task.id for task in tasks} & {task.id for task in domain.tasks("train", seed=0, limit=90)}
+
+
+def test_another_variant_is_refused_with_the_one_that_exists() -> None:
+    with pytest.raises(ConfigError) as caught:
+        variant("easy")
+    assert str(caught.value) == "there is no domain 'miniwob:easy'; use 'miniwob' or 'miniwob:labelled'"
+
+
+@pytest.mark.parametrize("page", ["drag-box", "email-inbox"])
+def test_a_page_that_is_no_task_of_the_domain_is_refused(page: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(f'problem\n"MiniWoB {page}, episode 5"\n')
+    with pytest.raises(DataError, match=f"'MiniWoB {page}, episode 5'"):
+        domain.read(path)
+    path.write_text('problem\n"MiniWoB email-inbox, episode 5"\n')
+    assert variant("labelled").read(path)[0].family == "email-inbox"
 
 
 @given(st.integers(0, 50), st.integers(0, 50))

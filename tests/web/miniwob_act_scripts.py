@@ -1,0 +1,101 @@
+"""Scripts of MiniWoB++ pages that need an act besides clicking and typing, by the name of that act."""
+
+import re
+
+from tests.web.miniwob_scripts import CARD, LOOKS, Hands, Script
+
+
+async def menu_path(h: Hands) -> None:
+    *parents, leaf = h.instruction.removeprefix("Select ").split(">")
+    for name in parents:
+        await h.took(await h.walk.hover((await h.wait("menuitem", name)).ref))
+    await h.click(await h.wait("menuitem", leaf))
+
+
+async def several_of_list(h: Hands) -> None:
+    wanted = re.search(r"Select (.+) from the scroll list", h.instruction)
+    assert wanted
+    await h.took(await h.walk.choose(h.lines("listbox")[0].ref, wanted[1].split(", ")))
+    await h.button("Submit")
+
+
+async def copy_and_paste(h: Hands) -> None:
+    nth = re.search(r"the (\d)\w\w text area", h.instruction)
+    filled = [line for line in h.lines("textbox") if line.text]
+    source = filled[int(nth[1]) - 1 if nth else 0]
+    empty = next(line for line in h.lines("textbox") if not line.text)
+    await h.took(await h.walk.press("Control+a", ref=source.ref))
+    await h.took(await h.walk.press("Control+c", ref=source.ref))
+    await h.took(await h.walk.press("Control+v", ref=empty.ref))
+    await h.button("Submit")
+
+
+def _values(h: Hands) -> list[int]:
+    return [int(line.text) for line in h.lines("generic") if CARD.fullmatch(line.text)]
+
+
+async def set_sliders(h: Hands) -> None:
+    wanted = re.search(r"combination \[(.+)\]|Select (-?\d+) with", h.instruction)
+    assert wanted
+    for at, value in enumerate((wanted[1] or wanted[2]).split(",")):
+        await h.took(await h.walk.press("Tab"))
+        for _ in range(200):
+            shown = _values(h)[at]
+            if shown == int(value):
+                break
+            await h.took(await h.walk.press("ArrowRight" if shown < int(value) else "ArrowLeft"))
+    nth = re.search(r"click the (\d+)\w\w checkbox", h.instruction)
+    if nth:
+        await h.click(h.lines("checkbox")[int(nth[1]) - 1])
+    await h.button("Submit")
+
+
+async def drag_into_box(h: Hands) -> None:
+    small, large = (h.lines("generic", text=text)[0] for text in ("s", "L"))
+    await h.took(await h.walk.drag(small.ref, large.ref))
+    await h.button("Submit")
+
+
+async def sort_numbers(h: Hands) -> None:
+    for at in range(len(_values(h))):
+        shown = _values(h)
+        least = shown.index(min(shown[at:]), at)
+        cards = [line for line in h.lines("generic") if CARD.fullmatch(line.text)]
+        if least != at:
+            await h.took(await h.walk.drag(cards[least].ref, cards[at].ref))
+    await h.button("Submit")
+
+
+async def scroll_to_end(h: Hands) -> None:
+    end = "start" if "to the top" in h.instruction else "end"
+    await h.took(await h.walk.scroll(end, ref=h.lines("textbox")[0].ref))
+    await h.button("Submit")
+
+
+async def sign(h: Hands) -> None:
+    if h.instruction.startswith("Click the cancel"):
+        await h.button("Cancel")
+        return
+    name, button = h.quoted()
+    await h.took(await h.walk.scroll("end", ref=h.lines("textbox")[0].ref))
+    for _ in range(LOOKS):
+        if len(h.lines("textbox")) > 1 and h.lines("button", name=button):
+            break
+        await h.look()
+    await h.type(h.lines("textbox")[-1], name)
+    await h.button(button)
+
+
+ACT_SCRIPTS: dict[str, dict[str, Script]] = {
+    "choose": {"click-scroll-list": several_of_list},
+    "drag": {"drag-box": drag_into_box, "drag-sort-numbers": sort_numbers},
+    "hover": {"click-menu": menu_path},
+    "press": {
+        "copy-paste": copy_and_paste,
+        "copy-paste-2": copy_and_paste,
+        "form-sequence": set_sliders,
+        "use-slider": set_sliders,
+        "use-slider-2": set_sliders,
+    },
+    "scroll": {"scroll-text-2": scroll_to_end, "sign-agreement": sign},
+}
