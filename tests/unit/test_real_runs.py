@@ -13,7 +13,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
 from tests.bench.real.measuring import once
-from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_number, towards_the_tool
+from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_text, towards_the_tool
 from tests.bench.real.runs import RunFailed, run
 from tests.bench.real.table import Change, LessonsLine, RealResults, TaskLine, TrainingRun, as_text
 from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
@@ -71,12 +71,16 @@ def test_a_record_is_paid_by_its_keys(answer: str | None, reward: float) -> None
     assert same_record(task('{"name": "Eva", "age": 51, "city": "Lima"}'), answer) == reward
 
 
+@pytest.mark.parametrize(("said", "reward"), [("It is 12.", 1.0), ("12 or 13", 0.0), ("112", 0.0), ("", 0.0)])
+def test_the_last_number_counts(said: str, reward: float) -> None:
+    assert last_number(task("12"), said, rollout(said)) == reward
+
+
 @pytest.mark.parametrize(
-    ("said", "reward"), [("12", 1.0), (" 12\n", 1.0), ("5 + 7 = 12.", 0.5), ("12 or 13", 0.0), ("112", 0.0), ("", 0.0)]
+    ("said", "reward"), [("Eva", 1.0), (" Eva\n", 1.0), ("It is Eva.", 0.5), ("Ann", 0.0), ("", 0.0)]
 )
-def test_a_number_alone_is_paid_in_full_and_in_a_sentence_by_half(said: str, reward: float) -> None:
-    assert towards_the_number(task("12"), said, rollout(said)) == reward
-    assert last_number(task("12"), said, rollout(said)) == float(reward > 0)
+def test_a_text_alone_is_paid_in_full_and_in_a_sentence_by_half(said: str, reward: float) -> None:
+    assert towards_the_text(task("Eva"), said, rollout(said)) == reward
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from tests.bench.real.tasks import CHECK, LEARNED, TASKS, RealTask, check_source
 
 MODEL = "smollm2-135m"
 BY_HAND = (
-    "Say only the result, as one number in digits, without words.",
-    "Add the tens first, then the ones; carry one where the ones make ten or more.",
+    "Reply with one name and nothing else.",
+    "Find the sentence that says what the question asks, and take the name from it.",
 )
-"""Lessons on sums, written by a person."""
+"""Lessons for reading, written by a person."""
 Found = TypeVar("Found", bound=Value)
 TASKS_PER_UPDATE, GROUP = 4, 8
 LEARNING_RATE, RANK = 5e-4, 16

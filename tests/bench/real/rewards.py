@@ -25,11 +25,11 @@ def last_number(task: Task, answer: str | None, trajectory: Trajectory) -> float
     return float(re.findall(r"\d+", _final_text(trajectory))[-1:] == [task.answer])
 
 
-def towards_the_number(task: Task, answer: str | None, trajectory: Trajectory) -> float:
-    """Return 1 when the answer is the expected number and nothing else, and 0.5 when its text ends with that number."""
+def towards_the_text(task: Task, answer: str | None, trajectory: Trajectory) -> float:
+    """Return 1 when the answer is the expected text and nothing else, and 0.5 when its text contains it."""
     if (answer or "").strip() == task.answer:
         return 1.0
-    return 0.5 * last_number(task, answer, trajectory)
+    return 0.5 * ((task.answer or "") in _final_text(trajectory))
 
 
 def right_with_tool(task: Task, answer: str | None, trajectory: Trajectory) -> float:

@@ -103,14 +103,15 @@ def _product(chance: random.Random) -> Row:
 
 
 REWARDS = "tests.bench.real.rewards"
-LAST, NUMBER = f"{REWARDS}:last_number", f"{REWARDS}:towards_the_number"
+LAST = f"{REWARDS}:last_number"
 TASKS = (
     RealTask(
         "gym",
-        "reasoning-gym, chain_sum: two numbers of one or two digits",
+        "reasoning-gym, needle_haystack: one of three to five sentences answers the question",
         "gym",
-        gym="chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2",
-        train_reward=NUMBER,
+        gym="needle_haystack?min_num_statements=3&max_num_statements=5",
+        temperature=0.6,
+        train_reward=f"{REWARDS}:towards_the_text",
     ),
     RealTask("words", "sums in words, from one to twelve", LAST, _words),
     RealTask("steps", "a story with two steps", LAST, _steps, temperature=0.6),
