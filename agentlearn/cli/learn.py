@@ -58,6 +58,7 @@ def learn(
     from agentlearn.cli.own_tasks import require_model
     from agentlearn.cli.pages import page_at_the_end
     from agentlearn.cli.progress import LearnProgress, learn_command
+    from agentlearn.cli.recordings import recording_words
     from agentlearn.learning.lessons.run_learning import run_learning
 
     if run is None:
@@ -68,6 +69,8 @@ def learn(
     report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
+    if settings.record is not None:
+        progress.line("recorded", recording_words(settings.record))
     if json:
         print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page)})
 

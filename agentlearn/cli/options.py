@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
-from agentlearn.config import OrNone, environment_settings
+from agentlearn.config import LOGIN, OrNone, environment_settings, read_login
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -35,10 +35,11 @@ _ADVANCED = Group("Advanced", sort_key=2)
 ADVANCED = frozenset(
     {
         "block",
+        "ca_file",
         "call_deadline_s",
         "change_written",
-        "fold_system",
         "embedder",
+        "fold_system",
         "instructions",
         "keep_checkpoints",
         "lesson_domains",
@@ -68,6 +69,9 @@ ADVANCED = frozenset(
 """Settings that `--help` lists last, in a group of their own."""
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
+
+_OTHER_TYPES = {LOGIN: Path}
+"""Types of options that differ from those of their settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
-            keywords[parameter] = GivenSettings(options, environment_settings(variables))
+            keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment_settings(variables)))
             command(*arguments, **keywords)
 
         signature = inspect.signature(command)
@@ -131,6 +135,11 @@ def setting_options(
         return collect
 
     return decorate
+
+
+def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings, with the acts of a login in place of the name of their file."""
+    return {**given, LOGIN: read_login(Path(given[LOGIN]))} if LOGIN in given else given
 
 
 def _option_names(name: str, names: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -150,7 +159,7 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
         negative=None if setting.default is True else "",
         group=_ADVANCED if name in ADVANCED else _USUAL,
     )
-    kept = Annotated[Union[annotation or _taken(setting), None], option]  # noqa: UP007  a type made at run time
+    kept = Annotated[Union[annotation or _OTHER_TYPES.get(name) or _taken(setting), None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
 
 

@@ -1,6 +1,5 @@
 """`agentlearn solve`."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -26,6 +25,7 @@ def solve(
     """Solve one problem and show each step."""
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_async
+    from agentlearn.cli.recordings import recording_words
     from agentlearn.cli.show.rollout_lines import step_lines
     from agentlearn.models.endpoint import is_paid
     from agentlearn.rollout.solve import run_solving
@@ -52,7 +52,7 @@ def solve(
             out.print(f"note: {one}")
         out.print(f"rollout {trajectory.id}")
         if settings.record is not None:
-            out.print(_recordings(settings.record / trajectory.id))
+            out.print(f"recorded: {recording_words(settings.record / trajectory.id)}")
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
 
@@ -73,15 +73,6 @@ def _limits(settings: SolveSettings) -> str | None:
 
     task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
     return limits_note(settings.model, load_domain(settings.domain).question(task))
-
-
-def _recordings(folder: Path) -> str:
-    """How many files the tools of the rollout recorded, and how to replay them."""
-    files = sorted(one.name for one in folder.glob("*")) if folder.is_dir() else []
-    if not files:
-        return "recorded nothing: the domain does not record, or recording failed"
-    replay = f"; replay it with  playwright show-trace {folder / 'trace.zip'}" if "trace.zip" in files else ""
-    return f"recorded {len(files)} files in {folder}{replay}"
 
 
 def _kind(model: str) -> str:

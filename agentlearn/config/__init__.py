@@ -10,6 +10,7 @@ from agentlearn.config.model_names import (
     default_reflector,
     is_lab,
 )
+from agentlearn.config.option_group import OptionGroup, as_tuple
 from agentlearn.config.options import (
     DEFAULT_STORE,
     ONLINE,
@@ -23,7 +24,6 @@ from agentlearn.config.options import (
     LoopOptions,
     ModelName,
     ModelOptions,
-    OptionGroup,
     OrNone,
     OwnTaskOptions,
     RequestOptions,
@@ -37,15 +37,16 @@ from agentlearn.config.options import (
     TaskOptions,
     TaskSource,
     Temperature,
-    as_tuple,
 )
-from agentlearn.config.recipes import default_recipe, packaged_recipe, read_recipe
+from agentlearn.config.recipes import default_recipe, packaged_recipe, read_login, read_recipe
 from agentlearn.config.settings import LearnSettings, RunSettings, SolveSettings, given_settings, learn_settings
+from agentlearn.config.site_options import LOGIN, LoginAct, SiteOptions
 
 __all__ = [
     "DEFAULT_STORE",
     "LAB",
     "LAB_MODEL",
+    "LOGIN",
     "ONLINE",
     "PACKED",
     "SIMULATED_MODEL",
@@ -58,6 +59,7 @@ __all__ = [
     "EvalOptions",
     "LearnSettings",
     "LessonOptions",
+    "LoginAct",
     "LoopOptions",
     "ModelName",
     "ModelOptions",
@@ -70,6 +72,7 @@ __all__ = [
     "RunSettings",
     "SamplingOptions",
     "SeedOptions",
+    "SiteOptions",
     "SolveSettings",
     "StoreOptions",
     "StoredRolloutOptions",
@@ -86,5 +89,6 @@ __all__ = [
     "is_lab",
     "learn_settings",
     "packaged_recipe",
+    "read_login",
     "read_recipe",
 ]

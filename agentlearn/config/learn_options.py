@@ -1,8 +1,12 @@
 """The settings of a learn run that `learn` takes as keyword arguments, for type checkers and editors."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TypedDict
 
 from pydantic import SecretStr
+
+from agentlearn.config.site_options import LoginAct
 
 
 class LearnOptions(TypedDict, total=False):
@@ -27,6 +31,15 @@ class LearnOptions(TypedDict, total=False):
     rollout_deadline_s: float
     max_turns: int
     sandbox: str | None
+    history_tokens: int | None
+    record: Path | str | None
+    allow_host: str | Sequence[str]
+    storage_state: Path | str | None
+    login: Sequence[LoginAct | Mapping[str, str]]
+    site_proxy: str | None
+    site_proxy_login: str | None
+    site_proxy_lookup: bool
+    ca_file: Path | str | None
     group_size: int
     temperature: float | None
     epochs: int

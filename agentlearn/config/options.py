@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, SecretStr
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name
 from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.model_names import SIMULATED_MODEL
+from agentlearn.config.option_group import OptionGroup, as_tuple
+from agentlearn.config.site_options import SiteOptions
 from agentlearn.types.ranking import Retrieval
-from agentlearn.types.value import Value
 
 DEFAULT_STORE = BUILT_IN_STORE
 ONLINE = ("hf:", "gym:")
@@ -31,11 +32,6 @@ PACKED = ".gz"
 
 def _as_text(given: object) -> object:
     return str(given) if isinstance(given, Path) else given
-
-
-def as_tuple(given: object) -> object:
-    """A single text or path as a tuple of one, so that a recipe may give either."""
-    return (given,) if isinstance(given, str | Path) else given
 
 
 TaskSource = Annotated[str, BeforeValidator(_as_text)]
@@ -74,12 +70,6 @@ if TYPE_CHECKING:
 
 else:
     FolderPath = Path
-
-
-class OptionGroup(Value):
-    """Base of all option groups: the docstring of a field becomes its description and its help text."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class StoreOptions(OptionGroup):
@@ -171,8 +161,8 @@ class ModelOptions(CallOptions):
     """Model that solves the tasks. Default: the domain's lab model if it has one, else sim:novice (simulated)."""
 
 
-class RolloutOptions(OptionGroup):
-    """Limits of one rollout, and where the model's code runs."""
+class RolloutOptions(SiteOptions):
+    """Limits of one rollout, where the model's code runs, and which sites its tools reach."""
 
     rollout_deadline_s: float = Field(default=600.0, gt=0)
     """Seconds before one rollout is ended as failed."""
@@ -180,6 +170,11 @@ class RolloutOptions(OptionGroup):
     """Largest number of model calls in one rollout."""
     sandbox: str | None = None
     """Sandbox for code that the model writes. Default: zygote, which isolates it."""
+    history_tokens: int | None = Field(default=None, ge=500)
+    """Largest size of a request in tokens (estimated). Above it, the oldest tool results are replaced by short notes.
+    Default: no limit."""
+    record: Path | None = None
+    """Folder for recordings of rollouts, such as screenshots; each rollout gets a folder of its own in it."""
 
 
 class SamplingOptions(OptionGroup):

@@ -12,38 +12,57 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.config.options import ONLINE
+from agentlearn.config.site_options import LOGIN, SITE_FILES
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
 from agentlearn.plugins import announced, guarded
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRETS = frozenset({"api_key"})
+_PATHS = ("data", "test_data", *SITE_FILES)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
     """The fields of a YAML recipe. Raises ConfigError that names the file and the cause."""
-    import yaml
-
-    try:
-        loaded: object = yaml.safe_load(readable(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"there is no recipe {str(path)!r}; check the path", code="missing_file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the recipe {str(path)!r} cannot be read: {error}", code="bad_recipe") from error
-    except yaml.YAMLError as error:
-        cause = " ".join(str(error).split())
-        raise ConfigError(f"the recipe {str(path)!r} is not YAML: {cause}", code="bad_recipe") from error
+    loaded = _read_yaml(path, "recipe", "bad_recipe")
     if not isinstance(loaded, dict):
         raise ConfigError(
             f"the recipe {str(path)!r} must hold fields such as 'domain: math', not a {type(loaded).__name__}",
             code="bad_recipe",
         )
     fields = {str(key): _expand(str(key), value, path) for key, value in loaded.items()}
-    return fields | {key: _relative_to(path, fields[key]) for key in ("data", "test_data") if key in fields}
+    if isinstance(login := fields.get(LOGIN), str):
+        fields[LOGIN] = read_login(path.parent / login)
+    return fields | {key: _relative_to(path, fields[key]) for key in _PATHS if key in fields}
+
+
+def read_login(path: Path) -> list[Any]:
+    """The acts of a login in a YAML file. Raises ConfigError that names the file and the cause."""
+    loaded = _read_yaml(path, "login file", "bad_login")
+    if not isinstance(loaded, list):
+        raise ConfigError(
+            f"the login file {str(path)!r} must hold a list of acts, such as '- open: https://example.org/login'",
+            code="bad_login",
+        )
+    return loaded
+
+
+def _read_yaml(path: Path, kind: str, code: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(readable(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no {kind} {str(path)!r}; check the path", code="missing_file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the {kind} {str(path)!r} cannot be read: {error}", code=code) from error
+    except yaml.YAMLError as error:
+        cause = " ".join(str(error).split())
+        raise ConfigError(f"the {kind} {str(path)!r} is not YAML: {cause}", code=code) from error
 
 
 def _relative_to(recipe: Path, source: object) -> object:
-    """A task source of a recipe; file names are relative to the folder of the recipe."""
+    """A task source or a file of a recipe; file names are relative to the folder of the recipe."""
     if isinstance(source, list):
         return tuple(_relative_to(recipe, one) for one in source)
     return str(recipe.parent / source) if isinstance(source, str) and not source.startswith(ONLINE) else source

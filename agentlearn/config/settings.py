@@ -1,7 +1,6 @@
 """Settings of `learn`, `train` and `solve` as frozen models. They are stored with each run."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -152,8 +151,6 @@ class SolveSettings(ModelOptions, RequestOptions, RolloutOptions, RetrievalOptio
     """Sampling temperature; none: send no temperature."""
     start: Annotated[str, AfterValidator(_without_login)] = ""
     """Where the work on the problem starts, such as the address of a site for the domain `web`."""
-    record: Path | None = None
-    """Folder for recordings of the rollout, such as screenshots; each rollout gets a folder of its own in it."""
 
 
 def learn_settings(fields: Mapping[str, Any]) -> LearnSettings:

@@ -1,9 +1,12 @@
 """The settings of a rollout that `solve` and `compare` take as keyword arguments, for type checkers and editors."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
 from pydantic import SecretStr
+
+from agentlearn.config.site_options import LoginAct
 
 
 class RolloutKeywords(TypedDict, total=False):
@@ -14,6 +17,15 @@ class RolloutKeywords(TypedDict, total=False):
     rollout_deadline_s: float
     max_turns: int
     sandbox: str | None
+    history_tokens: int | None
+    record: Path | str | None
+    allow_host: str | Sequence[str]
+    storage_state: Path | str | None
+    login: Sequence[LoginAct | Mapping[str, str]]
+    site_proxy: str | None
+    site_proxy_login: str | None
+    site_proxy_lookup: bool
+    ca_file: Path | str | None
     no_seed: bool
     top_p: float | None
     max_output_tokens: int | None
@@ -36,4 +48,3 @@ class SolveOptions(RolloutKeywords, total=False):
     """Settings of `SolveSettings` that `solve` has no parameter of its own for. `SolveSettings` says what they mean."""
 
     start: str
-    record: Path | str | None

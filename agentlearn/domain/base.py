@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.config import ONLINE, PACKED, TASK_FILES
+from agentlearn.config import ONLINE, PACKED, TASK_FILES, SiteOptions
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.domain.members import misspelt_members
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
@@ -104,8 +104,8 @@ class Domain(ABC):
     """Tasks, an agent that solves them, and a verifier.
 
     A subclass sets `name` and `description` and implements the abstract methods. Every other member is optional: its
-    default here means that the domain does not need it. `with_sandbox`, `with_judge`, `with_reward` and `running` give
-    a copy of the domain and leave the original as it is.
+    default here means that the domain does not need it. `with_sandbox`, `with_judge`, `with_reward`,
+    `with_sites` and `running` give a copy of the domain and leave the original as it is.
     """
 
     name: str
@@ -190,6 +190,18 @@ class Domain(ABC):
         """Return the same domain with another of its `rewards`. Raises ConfigError for an unknown reward."""
         raise ConfigError(f"domain {self.name!r} has no reward {reward!r}", code="bad_reward")
 
+    def with_sites(self, sites: SiteOptions) -> "Domain":
+        """Return the same domain, whose tools reach sites like that. Called only when an option is given.
+
+        Raises ConfigError when the domain visits no sites, and for options that cannot be used.
+        """
+        given = sorted(sites.model_dump(exclude_defaults=True))
+        raise ConfigError(
+            f"domain {self.name!r} visits no sites and cannot use {', '.join(given)}; leave"
+            f" {'it' if len(given) == 1 else 'them'} out",
+            code="no_sites",
+        )
+
     def running(self) -> AbstractAsyncContextManager["Domain"]:
         """Start what all rollouts of a run share, such as a browser; yields the domain that uses it."""
         return nullcontext(self)
@@ -208,6 +220,10 @@ class Domain(ABC):
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return texts by unknown authors that the rollout saw, such as web pages. Lessons may not copy from them."""
         return ()
+
+    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory as the lesson stages read it, without what no lesson may be learned from."""
+        return trajectory
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return the size of a typical rollout on tasks of that source; None: on the domain's own tasks."""

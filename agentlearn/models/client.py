@@ -18,6 +18,7 @@ from agentlearn.models.calls.call_site import CallSite
 from agentlearn.models.calls.model_call import next_call
 from agentlearn.models.calls.sending import Sending
 from agentlearn.models.endpoint_state import EndpointState
+from agentlearn.models.shortened_history import shortened
 from agentlearn.models.work_unit import WorkUnit
 
 
@@ -30,8 +31,12 @@ class ModelClient(WrapperModel):
         endpoint_state: EndpointState,
         unit: WorkUnit,
         call_settings: CallSettings = DEFAULT_CALL_SETTINGS,
+        *,
+        history_tokens: int | None = None,
     ) -> None:
+        """history_tokens: largest size of a request (estimated); None: no limit."""
         super().__init__(model)
+        self.history_tokens = history_tokens
         self.call_settings = call_settings
         self.endpoint_state = endpoint_state
         self.unit = unit
@@ -43,6 +48,8 @@ class ModelClient(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Return the committed response, from the journal or from the service."""
+        if self.history_tokens is not None:
+            messages = shortened(messages, model_request_parameters, self.history_tokens)
         site = CallSite(self.wrapped, self.endpoint_state, self.unit)
         call = next_call(self.unit, self.call_settings, messages, model_settings, model_request_parameters)
         if (past := self.unit.recorded(call.id)) is not None:

@@ -103,11 +103,11 @@ class Endpoint:
         """Return notes on the model's chat template, where it is known. Raises ConfigError when it cannot be used."""
         return self.service.check_chat(tools=tools) if isinstance(self.service, ChecksChat) else ()
 
-    def client(self, unit: "WorkUnit") -> "ModelClient":
-        """Return the model for one unit of work."""
+    def client(self, unit: "WorkUnit", *, history_tokens: int | None = None) -> "ModelClient":
+        """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
         from agentlearn.models.client import ModelClient
 
-        return ModelClient(self.model, self.endpoint_state, unit, self.call_settings)
+        return ModelClient(self.model, self.endpoint_state, unit, self.call_settings, history_tokens=history_tokens)
 
 
 def is_simulated(name: str) -> bool:

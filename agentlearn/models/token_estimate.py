@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelRequest,
     ModelResponse,
     TextPart,
@@ -46,6 +47,8 @@ _RESULT_BYTES = 28
 """Size of a tool result in addition to its text and to that of a message: seven tokens."""
 _TOOL_BYTES = 60
 """Size of a tool in addition to its name, description and schema: 15 tokens."""
+_PICTURE_BYTES = 6_000
+"""Size of a picture, whatever the number of its bytes: 1,500 tokens."""
 _TOOLS_BYTES = 400
 """Size of the words with which a chat template introduces the tools: 100 tokens."""
 
@@ -171,7 +174,9 @@ def message_bytes(message: "ModelMessage") -> int:
     if isinstance(message, ModelResponse):
         return reply_bytes(message) + _MESSAGE_BYTES
     results = sum(part.part_kind in {"tool-return", "retry-prompt"} for part in message.parts)
-    texts = sum(_size(getattr(part, "content", "")) for part in message.parts)
+    contents = [getattr(part, "content", "") for part in message.parts]
+    pictures = sum(isinstance(one, BinaryContent) for some in contents if isinstance(some, list) for one in some)
+    texts = sum(map(_size, contents)) + pictures * _PICTURE_BYTES
     return texts + _MESSAGE_BYTES * max(1, len(message.parts)) + _RESULT_BYTES * results
 
 
@@ -198,10 +203,15 @@ def text_bytes(text: str) -> int:
     return ceil(BYTES_PER_TOKEN * tokens)
 
 
+def _plain(value: object) -> str:
+    """Return a value without JSON as text; empty for the bytes of a picture."""
+    return "" if isinstance(value, BinaryContent) else str(value)
+
+
 def _size(content: Any) -> int:
     """Return the size of a text, or of a value as JSON; 0 for a value that has no JSON."""
     try:
-        text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
+        text = content if isinstance(content, str) else json.dumps(content, default=_plain, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return 0
     return text_bytes(text)

@@ -23,10 +23,10 @@ import structlog
 from pydantic_ai import Agent, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.settings import ModelSettings
 
-from agentlearn.config import RolloutOptions
+from agentlearn.config import RolloutOptions, SiteOptions
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.errors import (
     AgentlearnError,
@@ -43,9 +43,9 @@ from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
-from agentlearn.models.tokens import without_tokens
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.shortage import shortage_is_lost
+from agentlearn.rollout.stored_messages import stored_messages
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
@@ -115,8 +115,6 @@ class Rollouts:
     """JSON report on how the sandbox isolates code."""
     instructions: str = ""
     """Instructions that replace those of the agent; empty: the agent's own."""
-    record: Path | None = None
-    """Folder for what tools record, with a subfolder per rollout; None: nothing is recorded."""
     notes: tuple[str, ...] = ()
     """Notes on the model's chat template, for the report."""
     agent: Agent[Any, Any] | None = field(init=False)
@@ -249,7 +247,7 @@ class Rollouts:
         )
         judged = await self._judged(task, trajectory, output)
         kept = output if failure is None else None
-        return Finished(judged, _dump(said), texts=tools.offered.recorded(), output=kept)
+        return Finished(judged, stored_messages(said), texts=tools.offered.recorded(), output=kept)
 
     def _answer(self, output: Any) -> Answer:
         with self._errors("answer_of"):
@@ -291,11 +289,11 @@ class Rollouts:
             task=task,
             seed=derive_seed("tools", slot.seed),
             sandbox=self.sandbox,
-            record=None if self.record is None else self.record / self._identity(task, slot),
+            record=None if self.options.record is None else self.options.record / self._identity(task, slot),
         )
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
-        model = self.endpoint.client(unit)
+        model = self.endpoint.client(unit, history_tokens=self.options.history_tokens)
         async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
             if self.agent is None:
                 work = Work(
@@ -374,14 +372,13 @@ async def open_rollouts(
     *,
     call_context: CallContext,
     judge: Endpoint | None = None,
-    record: Path | None = None,
 ) -> AsyncGenerator[Rollouts]:
     """Open rollouts of a domain on an endpoint, with the sandbox they need.
 
-    judge: endpoint of a verifier that asks a model; None: the same endpoint. record: folder for what tools record.
+    judge: endpoint of a verifier that asks a model; None: the same endpoint.
 
-    Raises ConfigError when the model's chat template cannot hold the conversation, and when the sandbox cannot isolate
-    code on this machine; the message says what to do.
+    Raises ConfigError when the model's chat template cannot hold the conversation, when the sandbox cannot isolate code
+    on this machine, and when the sites cannot be reached as the options say; the message says what to do.
     """
     notes = endpoint.check_chat(tools=domain.runs_code)
     async with AsyncExitStack() as stack:
@@ -390,6 +387,8 @@ async def open_rollouts(
             opened = await stack.enter_async_context(open_sandbox(name))
             domain = domain.with_sandbox(opened)
             isolation = opened.report.model_dump_json()
+        if options.sites != SiteOptions():
+            domain = domain.with_sites(options.sites)
         domain = await stack.enter_async_context(domain.running())
         if domain.uses_judge:
             domain = domain.with_judge(_judge(judge or endpoint, call_context))
@@ -401,7 +400,6 @@ async def open_rollouts(
             sandbox=name,
             isolation=isolation,
             notes=notes,
-            record=record,
         )
 
 
@@ -445,9 +443,3 @@ def _last_line(error: BaseException) -> str:
     line = " ".join("".join(traceback.format_exception_only(error)).split())[:_MAX_REASON]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{line} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else line
-
-
-def _dump(messages: list[ModelMessage]) -> bytes:
-    """Return the messages as JSON, without exact tokens, which the steps contain."""
-    plain = [without_tokens(one) if isinstance(one, ModelResponse) else one for one in messages]
-    return ModelMessagesTypeAdapter.dump_json(plain)

@@ -90,9 +90,7 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN
             open_endpoint(settings.model, settings, seed=settings.seed, call_settings=sent, model=given.model)
         )
         call_context = CallContext(new_run_id(), store, Budget(BudgetOptions()), tracing=tracing)
-        rollouts = await stack.enter_async_context(
-            open_rollouts(domain, endpoint, settings, call_context=call_context, record=settings.record)
-        )
+        rollouts = await stack.enter_async_context(open_rollouts(domain, endpoint, settings, call_context=call_context))
         finished = await _recorded(settings, store, rollouts, task, experiences)
         own = _own_task_note(store, task, finished.trajectory, experiences.library)
         services = service_records([endpoint.endpoint_state])

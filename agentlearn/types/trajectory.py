@@ -24,6 +24,9 @@ bounds show what it could have been.
 ROLLOUT_OUTCOMES: tuple[RolloutOutcome, ...] = get_args(RolloutOutcome)
 STATUS = "status"
 """Key of a tool's status in `ToolReturn.metadata`. Any value except `ok` marks the result as failed."""
+PLACE = "place"
+"""Key of the place that a tool's result is about, such as a page's address, in `ToolReturn.metadata`. It stands in the
+note that takes the place of the result in a history that has become too long."""
 VERIFY_RAISED = "verify_raised"
 """First word of the reason of a verdict whose verifier raised an unexpected exception."""
 TOOLS = "tools"

@@ -20,11 +20,13 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
+    from agentlearn.config import SiteOptions
     from agentlearn.data import ColumnChoice, Columns, SourceRow, StartAndPath
     from agentlearn.domain.check_result import CheckResult
-    from agentlearn_web.agent import WalkDeps
+    from agentlearn_web.act_tools import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
     from agentlearn_web.browser.pool import Browsers
+    from agentlearn_web.sessions.site_access import SiteAccess
 
 __all__ = ["WebDomain", "domain"]
 
@@ -50,8 +52,12 @@ class WebDomain(Domain):
         """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
         """`path` also gives credit for pages on the known path that a walk without the right answer visited."""
+        self.acts: frozenset[str] | None = None
+        """The acts that the model is offered; None for all except `screenshot`."""
         self.columns: ColumnChoice | None = None
         """Columns of files that the user chose."""
+        self.access: SiteAccess | None = None
+        """How walks reach sites, where the user gave options for it."""
 
     def max_open_rollouts(self) -> int:
         """Return how many contexts the browser keeps."""
@@ -61,14 +67,40 @@ class WebDomain(Domain):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
-        """Serve the sites and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
+        """Serve the sites, start the browser and log in; yields the domain that uses them.
+
+        Raises MissingExtra, and ConfigError when the browser does not start or the login fails.
+        """
         from agentlearn_web.browser.pool import open_browsers
+        from agentlearn_web.browser.walk_settings import WalkSettings
+        from agentlearn_web.sessions.login import log_in, require_accepted
+        from agentlearn_web.sessions.site_access import SiteAccess
         from agentlearn_web.sites.site_server import serve_sites
 
-        async with serve_sites() as served, open_browsers() as browsers:
-            bound = copy(self)
-            bound.served, bound.browsers = served, browsers
-            yield bound
+        access = self.access or SiteAccess()
+        if access.upstream is not None:
+            await access.upstream.require()
+        settings = WalkSettings() if self.acts is None else WalkSettings(acts=self.acts)
+        with access.browser_options(settings) as options:
+            async with serve_sites() as served, open_browsers(options) as browsers:
+                bound = copy(self)
+                bound.served, bound.browsers, bound.access = served, browsers, access
+                if access.state is not None:
+                    await require_accepted(browsers, access.state)
+                if access.login:
+                    state = await log_in(
+                        browsers, access.login, allowed=access.allowed, served=served, state=access.state
+                    )
+                    bound.access = replace(access, state=state)
+                yield bound
+
+    def with_sites(self, sites: "SiteOptions") -> Self:
+        """Return the same domain, whose walks reach sites like that. Reads the files. Raises ConfigError."""
+        from agentlearn_web.sessions.site_access import site_access
+
+        bound = copy(self)
+        bound.access = site_access(sites)
+        return bound
 
     def with_judge(self, judge: JudgeModel) -> Self:
         """Return the same domain with a model that judges answers in free text."""
@@ -83,6 +115,21 @@ class WebDomain(Domain):
             raise ConfigError(f"the web domain has no reward {reward!r}; choose {known}", code="bad_reward")
         bound = copy(self)
         bound.reward = reward
+        return bound
+
+    def with_acts(self, acts: Iterable[str]) -> Self:
+        """Return the same domain, whose walks offer these acts only. Raises ConfigError for an unknown act.
+
+        `upload` is offered only with tasks that name files, `screenshot` only to models that accept images.
+        """
+        from agentlearn_web.browser.walk_settings import ACTS
+
+        chosen = frozenset(acts)
+        if unknown := sorted(chosen - ACTS):
+            known = ", ".join(sorted(ACTS))
+            raise ConfigError(f"a walk has no act {unknown[0]!r}; choose from {known}", code="bad_act")
+        bound = copy(self)
+        bound.acts = chosen
         return bound
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
@@ -125,30 +172,36 @@ class WebDomain(Domain):
         """Return the prompts of the agent and of the judge of answers in free text."""
         from agentlearn.prompts import load_prompt
 
-        return tuple(load_prompt(name, 1, package="agentlearn_web.prompts").ref for name in ("walk", "judge"))
+        used = (("walk", 2), ("judge", 1))
+        return tuple(load_prompt(name, version, package="agentlearn_web.prompts").ref for name, version in used)
 
     def question(self, task: Task) -> str:
-        """Return the start page and the question."""
-        return f"Start page: {task.start}\n\n{task.problem}" if task.start else task.problem
+        """Return the start page, the files that may be uploaded, and the question."""
+        from agentlearn_web.task_files import task_files
+
+        files = ", ".join(task_files(task.fields))
+        known = (f"Start page: {task.start}" if task.start else "", f"Files to upload: {files}" if files else "")
+        return "\n\n".join(filter(None, [*known, task.problem]))
 
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator["WalkDeps"]:
         """Open a walk in a fresh browser context. Raises ToolError when no browser is running or it opens none."""
-        from agentlearn_web.agent import WalkDeps
+        from agentlearn_web.act_tools import WalkDeps
+        from agentlearn_web.task_files import task_files
 
         if self.browsers is None:
             raise ToolError("the web domain has no browser; open rollouts inside `domain.running()`")
-        nonce = content_hash("fence", context.seed)[:16]
-        async with self.browsers.walk(self.places(context.task), nonce=nonce, record=context.record) as walk:
+        nonce, files = content_hash("fence", context.seed)[:16], task_files(context.task.fields)
+        state = None if self.access is None else self.access.state
+        places = self.places(context.task)
+        async with self.browsers.walk(places, nonce=nonce, record=context.record, state=state, files=files) as walk:
             yield WalkDeps(walk, nonce)
 
     def places(self, task: Task) -> "AccessPolicy":
-        """Return where a task's walk may go: the generated sites only, or the public web and the task's start."""
-        from agentlearn_web.boundary.access_policy import AccessPolicy, host_port, named_by
+        """Return where a task's walk may go, see `walk_policy`."""
+        from agentlearn_web.boundary.access_policy import walk_policy
 
-        if task.start and host_port(task.start)[0] in self.served:
-            return AccessPolicy(public=False, served=self.served)
-        return AccessPolicy(named=named_by(task.start))
+        return walk_policy(task.start, self.access.allowed if self.access else frozenset(), self.served)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Compare the answer with the expected one as values, lists and words.
@@ -163,11 +216,11 @@ class WebDomain(Domain):
         """Return the typical size of a walk: 7 turns, pages of 1,200 tokens. Tasks from `data` need a judge call."""
         return RolloutShape(
             turns=7,
-            prompt=1_300,
+            prompt=2_200,
             turn_out=120,
             tool_result=1_200,
             judged=data is not None,
-            shipped={"sim:": RolloutShape(turns=5, prompt=1_300, turn_out=31, tool_result=450)},
+            shipped={"sim:": RolloutShape(turns=5, prompt=2_200, turn_out=31, tool_result=450)},
         )
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
@@ -175,6 +228,12 @@ class WebDomain(Domain):
         from agentlearn_web.observation import site_words
 
         return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+
+    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory without the lines of pages that a person could not see."""
+        from agentlearn_web.unseen_text import without_unseen
+
+        return without_unseen(trajectory)
 
     def machine_checks(self) -> "Iterator[CheckResult]":
         """Check what walks need on this machine, for `agentlearn doctor`."""

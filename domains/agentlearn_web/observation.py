@@ -18,9 +18,19 @@ EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed
 MAX_URL = 400
 """Most characters of an address that are shown."""
 
+NOT_VISIBLE = "not visible"
+"""Mark of a line whose words a person cannot see on the page."""
+PARTLY_VISIBLE = "partly not visible"
+PRE = "pre"
+"""Role of one line of a preformatted text. Its spaces are kept."""
+CONTEXT = "context"
+"""Mark of a line that a search shows with a match: the heading above it, or a neighbouring text."""
+
 _LINE = re.compile(
-    r'^( *)- ([\w/-]+)(?: ("(?:[^"\\]|\\.)*"))?((?: \[[^\]\s"]+\])*)(?: -> (\S+))?(?:: (.*))?$', re.DOTALL
+    r'^( *)- ([\w/-]+)(?: ("(?:[^"\\]|\\.)*"))?((?: \[[^\[\]"]+\])*)(?: -> (\S+))?(?:: (.*))?$', re.DOTALL
 )
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_FOUND = re.compile(r"^p\d+ \| ")
 _REF = re.compile(r"t[0-9]+:\w+")
 _FENCE = re.compile(r"^<page (\w+)>\n(.*?)^</page \1>$", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^(status|url|tab|page|event): (.*)$", re.MULTILINE)
@@ -106,17 +116,27 @@ class ParsedObservation(Value):
 
 def clean_site_text(text: str) -> str:
     """Return a site's text on one line, without anything that looks like one of our refs or fences."""
-    return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", " ".join(text.split()))
+    return _without_forgeries(" ".join(text.split()))
+
+
+def _without_forgeries(text: str) -> str:
+    return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", text)
 
 
 def format_line(line: ElementLine) -> str:
     """Return the element as one line, such as `- link "People" [t1:e5] -> /people`; the name is quoted as JSON."""
-    clean_name, clean_text = clean_site_text(line.name), clean_site_text(line.text)
+    clean_name = clean_site_text(line.name)
+    clean_text = _clean_pre(line.text) if line.role == PRE else clean_site_text(line.text)
     name = f" {json.dumps(clean_name, ensure_ascii=False)}" if clean_name else ""
     marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
     url = f" -> {_address(line.url)}" if line.url else ""
     text = f": {clean_text}" if clean_text else ""
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
+
+
+def _clean_pre(text: str) -> str:
+    """Return one line of preformatted text with its spaces, but without other line breaks and control characters."""
+    return _without_forgeries(_CONTROL.sub(" ", text.expandtabs(4)).rstrip())
 
 
 def parse_line(text: str) -> ElementLine | None:
@@ -135,6 +155,11 @@ def parse_line(text: str) -> ElementLine | None:
         url=found[5] or "",
         text=found[6] or "",
     )
+
+
+def found_line(text: str) -> ElementLine | None:
+    """Return the element on a line of an observation, also one that a search shows with its page."""
+    return parse_line(_FOUND.sub("", text))
 
 
 def render_observation(observation: PageObservation, nonce: str) -> str:
@@ -156,7 +181,7 @@ def parse_observation(text: str) -> ParsedObservation:
         page=int(part_numbers[1]) if part_numbers else 1,
         pages=int(part_numbers[2]) if part_numbers else 1,
         title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
-        lines=tuple(filter(None, (parse_line(re.sub(r"^p\d+ \| ", "", line)) for line in body))),
+        lines=tuple(filter(None, map(found_line, body))),
     )
 
 
@@ -170,7 +195,7 @@ def site_words(text: str) -> str:
 
 
 def _site_words_in(written: str) -> str:
-    line = parse_line(re.sub(r"^p\d+ \| ", "", written))
+    line = found_line(written)
     if line is None:
         return written.partition(": ")[2] or written
     return " ".join(filter(None, (line.name, line.url, line.text)))

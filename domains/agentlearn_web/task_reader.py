@@ -7,19 +7,24 @@ addresses, the pages of `source_website`, which contain the answer, are used ins
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentlearn import data
 from agentlearn.config.endpoint_address import has_login
+from agentlearn.data.reading import PUBLISHED
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
 from agentlearn_web.matching import answer_match_key
+from agentlearn_web.task_files import name_files
 
 DOMAIN = "web"
 STARTS = ("root_url", "start", "url")
 """Columns that can hold the start address."""
 WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "source_website")
 """Columns that can hold the known path. The first one that contains only addresses is used."""
+FILES = "files"
+"""Column that can name files to upload: one name, or a list of names."""
 COLUMNS = data.Columns()
 
 
@@ -33,8 +38,15 @@ def read_walk_tasks(
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
-    The family is that of the row, else the site: questions about one site are right and wrong together.
+    The family is that of the row, else the site: questions about one site are right and wrong together. A row can name
+    files to upload in the column `files`, by their paths below the folder of the source.
     """
+    files: dict[str, Mapping[str, Any]] = {}
+
+    def start_and_path(row: data.SourceRow) -> data.StartAndPath:
+        files[row.where] = files_of(row, source)
+        return way_of(row)
+
     found = data.read_tasks(
         source,
         domain=domain,
@@ -42,9 +54,9 @@ def read_walk_tasks(
         limit=limit,
         columns=columns,
         key=lambda text: answer_match_key(text) or text,
-        start_and_path=way_of,
+        start_and_path=start_and_path,
     )
-    return tuple(found)
+    return tuple(_with_files(task, files[task.source]) for task in found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
@@ -63,6 +75,38 @@ def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
             f"starts at {start!r}, which is not a web address; write one that begins with http:// or https://"
         )
     return start, next((way for name in WAYS if (way := _addresses(data.cell(row.fields, name)))), ())
+
+
+def files_of(row: data.SourceRow, source: str | Path) -> dict[str, Any]:
+    """Return the task fields for the files that a row names. Raises ValueError for a file that cannot be used."""
+    cell = data.cell(row.fields, FILES)
+    cell = _json(cell) if isinstance(cell, str) and cell.lstrip().startswith("[") else cell
+    names = [cell] if isinstance(cell, str) else list(cell) if isinstance(cell, Sequence) else []
+    if (cell and not names) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f'has no list of file names in {FILES!r}; write names such as ["cv.pdf"]')
+    named = [str(name).strip() for name in names if str(name).strip()]
+    if not named:
+        return {}
+    if str(source).startswith(PUBLISHED):
+        raise ValueError(f"names files in {FILES!r}, which a published source cannot have; remove the column")
+    place = Path(source)
+    return name_files(named, place if place.is_dir() else place.parent)
+
+
+def _with_files(task: Task, files: Mapping[str, Any]) -> Task:
+    if not files:
+        return task
+    return Task.of(
+        task.domain,
+        task.problem,
+        task.answer,
+        family=task.family,
+        split=task.split,
+        source=task.source,
+        start=task.start,
+        path=task.path,
+        fields=files,
+    )
 
 
 def is_address(text: str) -> bool:

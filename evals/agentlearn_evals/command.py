@@ -70,6 +70,7 @@ def compare(
     log: LogOption = "warning",
 ) -> None:
     """Compare libraries, models or instructions with a baseline, and report which is better."""
+    from agentlearn.cli.recordings import recording_words
     from agentlearn_evals.write_results import refuse_unknown
 
     show_logs(log)
@@ -95,6 +96,8 @@ def compare(
         if done is None:
             return
     _print_result(done, store=settings.store, out=out or (), json=json)
+    if settings.record is not None and not logs:
+        console(to_stderr=json).print(f"  {'recorded'.ljust(10)}{recording_words(settings.record)}")
     _fail(done.comparison, fail_if)
 
 

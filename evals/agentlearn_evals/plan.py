@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentlearn.config import SIMULATED_MODEL, RequestOptions, default_model
+from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.installed import version
 from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
@@ -81,6 +81,8 @@ class ComparePlan:
             package=version(),
             request=self._request(arm.model),
             retrieval=self._retrieval(arm),
+            history_tokens=settings.history_tokens,
+            sites=None if settings.sites == SiteOptions() else settings.sites,
             version=self.given.version,
         )
 

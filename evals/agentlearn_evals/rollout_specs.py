@@ -9,7 +9,7 @@ from random import Random
 
 from pydantic import Field
 
-from agentlearn.config import RequestOptions
+from agentlearn.config import RequestOptions, SiteOptions
 from agentlearn.measure.observation import Observation
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import TaskId, content_hash, derive_seed
@@ -43,6 +43,10 @@ class Conditions(Value):
     """What is sent with each request, where that differs from the defaults."""
     retrieval: Retrieval | None = Field(default=None, exclude_if=lambda retrieval: retrieval is None)
     """How lessons are chosen, where not every lesson of the arm's library is shown."""
+    history_tokens: int | None = Field(default=None, exclude_if=lambda tokens: tokens is None)
+    """Largest size of a request, above which the history is shortened."""
+    sites: SiteOptions | None = Field(default=None, exclude_if=lambda sites: sites is None)
+    """How sites are reached, where that differs from the defaults."""
     version: str = Field(default="", exclude_if=lambda version: not version)
     """Version of a program's own agent or function; empty for an installed domain."""
 

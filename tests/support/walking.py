@@ -14,6 +14,7 @@ from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import ElementLine, PageObservation
+from agentlearn_web.task_files import TaskFile
 
 NONCE = "n0nce7"
 BRISK = WalkSettings(act_s=30, action_s=2.5, load_s=4, hung_s=5, settle_s=1)
@@ -110,11 +111,18 @@ class Walking:
     runner: asyncio.Runner
     browsers: Browsers
 
-    def over(self, pages: Pages, steps: Callable[[Walk, Site], Awaitable[None]], *, record: Path | None = None) -> None:
-        """Serve the pages and run the steps in a fresh walk."""
+    def over(
+        self,
+        pages: Pages,
+        steps: Callable[[Walk, Site], Awaitable[None]],
+        *,
+        record: Path | None = None,
+        files: Mapping[str, TaskFile] | None = None,
+    ) -> None:
+        """Serve the pages and run the steps in a fresh walk. files: what the walk may upload, by name."""
 
         async def one(site: Site) -> None:
-            async with self.browsers.walk(site.policy, nonce=NONCE, record=record) as walk:
+            async with self.browsers.walk(site.policy, nonce=NONCE, record=record, files=files) as walk:
                 await steps(walk, site)
 
         with served(pages) as site:

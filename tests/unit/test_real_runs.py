@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
+from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
 from tests.bench.real.measuring import once
 from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_text, towards_the_tool
@@ -77,25 +77,38 @@ def test_the_last_number_counts(said: str, reward: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reward"), [("Eva", 1.0), (" Eva\n", 1.0), ("It is Eva.", 0.5), ("Ann", 0.0), ("", 0.0)]
+    ("said", "reward"), [("Eva", 1.0), (" Eva\n", 1.0), ("It is Eva.", 0.3), ("Ann", 0.0), ("", 0.0)]
 )
-def test_a_text_alone_is_paid_in_full_and_in_a_sentence_by_half(said: str, reward: float) -> None:
+def test_a_text_is_paid_by_the_share_of_it_that_is_the_answer(said: str, reward: float) -> None:
     assert towards_the_text(task("Eva"), said, rollout(said)) == reward
+
+
+WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 39)"}}\n</tool_call>'
 
 
 @pytest.mark.parametrize(
     ("said", "printed", "full", "towards"),
     [
         ("It printed 1,482.", "1482\n", 1.0, 1.0),
-        ("It printed 57.", "1482", 0.0, 0.6),
-        ("143", "143", 0.0, 0.3),
+        ("It printed 57.", "1482", 0.0, 0.7),
         ("1482", None, 0.0, 0.0),
-        ('<tool_call>\n{"na', None, 0.0, 0.1),
+        (f"\n{WANTED[:20]}x", None, 0.0, 0.5 * 20 / len(WANTED)),
+        (WANTED.replace("38", "39"), "1521", 0.0, 0.5 * (WANTED.index("38") + 1) / len(WANTED)),
     ],
 )
-def test_a_product_needs_the_tool(said: str, printed: str | None, full: float, towards: float) -> None:
-    given = task("1482"), said, rollout(said, printed)
-    assert (right_with_tool(*given), towards_the_tool(*given)) == (full, towards)
+def test_a_product_needs_the_tool_and_each_step_towards_it_is_paid(
+    said: str, printed: str | None, full: float, towards: float
+) -> None:
+    product = task("1482").model_copy(update={"problem": "Write this with 38 * 39 instead of 11 * 13: …"})
+    given = product, said, rollout(said, printed)
+    assert (right_with_tool(*given), towards_the_tool(*given)) == (full, pytest.approx(towards))
+
+
+def test_a_call_that_was_read_is_paid_as_it_was_written() -> None:
+    product = task("1482").model_copy(update={"problem": "Write this with 38 * 39 instead of 11 * 13: …"})
+    call = ToolCall(id="c", tool="run_python", arguments='{"code": "print(38 * 39)"}')
+    called = rollout("").model_copy(update={"steps": (ModelTurn(tool_calls=(call,)),)})
+    assert towards_the_tool(product, "", called) == 0.5
 
 
 def test_what_a_failed_call_says_is_no_result() -> None:

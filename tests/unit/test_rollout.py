@@ -7,13 +7,21 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent, TextOutput
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions, RolloutOptions
@@ -60,6 +68,7 @@ def run(
     limits: BudgetOptions | None = None,
     deadline_s: float = 60.0,
     max_turns: int = 4,
+    **options: Any,
 ) -> tuple[Finished, ListJournal, ToyDomain]:
     toy, journal = domain or ToyDomain(), ListJournal()
     task = toy.tasks("train", seed=0, limit=5)[4]
@@ -69,7 +78,7 @@ def run(
             call_context=CallContext(RUN, journal, Budget(limits or BudgetOptions())),
             domain=toy,
             endpoint=endpoint(script),
-            options=RolloutOptions(rollout_deadline_s=deadline_s, max_turns=max_turns),
+            options=RolloutOptions(rollout_deadline_s=deadline_s, max_turns=max_turns, **options),
         )
         treatment = Treatment(model="scripted", library=library.version, temperature=0.5)
         return await rollouts.one(task, RolloutSlot("epoch-1", 2, seed=11), treatment, Experiences(library))
@@ -426,4 +435,71 @@ def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
             pass
 
     with pytest.raises(ConfigError, match="runs code but takes no sandbox"):
+        asyncio.run(opened())
+
+
+@dataclass
+class ReadingDomain(ToyDomain):
+    """Its tool gives long pages, and it notes where its rollouts may record."""
+
+    records: list[Path | None] = field(default_factory=list[Path | None])
+
+    def agent(self) -> Agent[Any, Answer]:
+        agent = Agent(None, output_type=TextOutput(read_answer), instructions="Read.")
+
+        @agent.tool_plain(sequential=True)
+        async def read(page: int) -> str:
+            return f"page {page}: " + "word " * 600
+
+        return agent
+
+    def open(self, context: RolloutContext) -> Any:
+        self.records.append(context.record)
+        return super().open(context)
+
+
+def test_a_model_sees_a_shortened_history_and_the_rollout_keeps_it_whole() -> None:
+    sizes: list[int] = []
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sizes.append(
+            sum(
+                len(part.model_response_str())
+                for one in messages
+                for part in one.parts
+                if isinstance(part, ToolReturnPart)
+            )
+        )
+        if len(sizes) == 8:
+            return ModelResponse(parts=[TextPart("8")])
+        return ModelResponse(parts=[ToolCallPart("read", {"page": len(sizes)})])
+
+    finished, _, _ = run(script, ReadingDomain(), max_turns=10, history_tokens=2_500)
+    assert max(sizes) < 12_000
+    steps = [step for step in finished.trajectory.steps if isinstance(step, ToolResult)]
+    assert [len(step.content) for step in steps] == [3_008] * 7
+    assert finished.messages.count(b"left out here") == 0
+
+
+def test_each_rollout_records_into_a_folder_with_its_id(tmp_path: Path) -> None:
+    domain = ReadingDomain()
+    finished, _, _ = run(use_nothing, domain, record=tmp_path)
+    assert domain.records == [tmp_path / finished.trajectory.id]
+    silent = ReadingDomain()
+    run(use_nothing, silent)
+    assert silent.records == [None]
+
+
+def use_nothing(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    return ModelResponse(parts=[TextPart("8")])
+
+
+def test_options_for_sites_need_a_domain_that_visits_sites() -> None:
+    async def opened() -> None:
+        call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()))
+        options = RolloutOptions(allow_host=("a.test",))
+        async with open_rollouts(ToyDomain(), endpoint(use_tool), options, call_context=call_context):
+            pass
+
+    with pytest.raises(ConfigError, match="domain 'toy' visits no sites and cannot use allow_host; leave it out"):
         asyncio.run(opened())

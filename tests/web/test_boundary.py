@@ -20,7 +20,13 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
-from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, RefusedConnection
+from agentlearn_web.boundary.access_policy import (
+    AccessPolicy,
+    HostPort,
+    RefusedConnection,
+    read_allowed_host,
+    walk_policy,
+)
 from agentlearn_web.boundary.addresses import read_host
 from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
@@ -50,6 +56,8 @@ SETTLE_S = 0.4
 """How long to wait for something that must not happen, after all refusals have been seen."""
 BIG = 100_000_000
 PUBLIC = "93.184.216.34"
+FOREIGN = "rebind.foreign.org"
+"""A public site, which the resolver knows."""
 BEYOND = (
     *("169.254.169.254", "10.0.0.1", "172.16.0.1", "192.168.0.1", "100.100.100.200"),
     *("[fe80::1]", "[fd00:ec2::254]", "[2002:7f00:1::]", "[64:ff9b::7f00:1]"),
@@ -173,7 +181,7 @@ class Walks:
     def __init__(self, browser: Any, port: int, big: int) -> None:
         self._browser = browser
         self._served = {"evil.test": (HOME, port), "evil.localhost": (HOME, port), "big.test": (HOME, big)}
-        self._port = port
+        self.port = port
         self.requests: list[str] = []
 
     async def resolve(self, name: str, port: int) -> Sequence[str]:
@@ -186,15 +194,20 @@ class Walks:
     async def dial(self, address: str, port: int) -> Streams:
         """Connect the public address to the attacking site."""
         if address == PUBLIC:
-            return await asyncio.open_connection(HOME, self._port)
+            return await asyncio.open_connection(HOME, self.port)
         return await asyncio.open_connection(address, port)
 
     @asynccontextmanager
     async def walk(
-        self, *, named: frozenset[HostPort] = frozenset(), limits: NetworkLimits | None = None, **more: Any
+        self,
+        *,
+        named: frozenset[HostPort] = frozenset(),
+        limits: NetworkLimits | None = None,
+        policy: AccessPolicy | None = None,
+        **more: Any,
     ) -> AsyncGenerator[tuple[Any, ProxySession]]:
         """A browser context with a separate proxy."""
-        policy = AccessPolicy(public=True, named=named, served=self._served)
+        policy = policy or AccessPolicy(public=True, named=named, served=self._served)
         async with open_proxy(policy, limits or NetworkLimits(), resolve=self.resolve, dial=self.dial) as session:
             context = await self._browser.new_context(**{**context_options(session), **more})
             try:
@@ -216,7 +229,10 @@ async def guarded(walks: Walks, inner: Inside, found: Evidence, secret: Path) ->
         await asyncio.sleep(SETTLE_S)
         found.refused = (*refused, *session.drain())
         found.asked_names = tuple(walks.requests)
-    for attempt in (beyond, workers, webrtc, view_source, files, rebinding, odds, large, raw):
+    for attempt in (
+        *(beyond, workers, webrtc, view_source, files, rebinding, odds, large, raw),
+        *(private_site, allowed_site),
+    ):
         await attempt(walks, inner, found, secret)
 
 
@@ -229,6 +245,35 @@ async def beyond(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
             await page.evaluate("(u) => { new WebSocket(u) }", f"ws://{host}:8080/")
         await wait_for(lambda: session.refusal_count >= 2 * len(BEYOND))
         found.said["beyond"] = [(one.code, one.method, one.host) for one in session.drain()]
+
+
+async def private_site(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    """A page of a private start tries every way to other private services, and to a foreign site."""
+    start = f"http://{HOME}:{walks.port}/all"
+    async with walks.walk(policy=walk_policy(start)) as (context, session):
+        page = await context.new_page()
+        await page.goto(start, timeout=150_000)
+        await tried_abroad(page, session)
+        found.said["private site"] = session.drain(), FOREIGN in walks.requests
+
+
+async def allowed_site(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
+    """A page of a public start does the same, in a walk for which the user allows one private host."""
+    start = f"http://rebind.first.org:{walks.port}/all"
+    async with walks.walk(policy=walk_policy(start, read_allowed_host(f"{OPEN}:1"))) as (context, session):
+        page = await context.new_page()
+        await page.goto(start, timeout=150_000)
+        await tried_abroad(page, session)
+        found.said["allowed site"] = session.drain(), FOREIGN in walks.requests
+
+
+async def tried_abroad(page: Any, session: ProxySession) -> None:
+    before = session.requests
+    acts = {**PUBLISHED, "websocket": "new WebSocket(u.replace('http', 'ws'))"}
+    for number, act in enumerate(acts.values()):
+        await page.evaluate(f"(u) => {{ {act} }}", f"http://{FOREIGN}/{number}")
+    await wait_for(lambda: session.requests >= before + len(acts))
+    await left(page, f"http://{FOREIGN}/")
 
 
 async def workers(walks: Walks, inner: Inside, found: Evidence, _: Path) -> None:
@@ -361,7 +406,7 @@ async def named_control(walks: Walks, inner: Inside, found: Evidence) -> None:
     acts = {**PUBLISHED, "websocket": "new WebSocket(u.replace('http', 'ws'))"}
     async with walks.walk(named=frozenset({(OPEN, inner.port)})) as (context, session):
         page = await context.new_page()
-        await page.goto("http://evil.test/all")
+        await page.goto("http://evil.test/all", timeout=150_000)
         for number, act in enumerate(acts.values(), start=1):
             await page.evaluate(f"(u) => {{ {act} }}", f"http://{OPEN}:{inner.port}/{number}")
         await wait_for(lambda: inner.requests[OPEN] >= len(acts))
@@ -452,6 +497,18 @@ def test_a_private_service_that_the_walk_names_is_reached(found: Evidence) -> No
     assert found.named_refused == ()
     assert found.named.requests[OPEN] >= len(PUBLISHED) + 1
     assert set(found.named.requests) == {OPEN}
+
+
+@pytest.mark.parametrize("walk", ["private site", "allowed site"])
+def test_a_walk_with_a_named_host_reaches_no_other_host(walk: str, found: Evidence) -> None:
+    refused, looked_up = found.said[walk]
+    assert {one.code for one in refused} == {"not_served"}
+    hosts = Counter(one.host for one in refused)
+    assert hosts[FOREIGN] >= len(PUBLISHED)
+    assert not looked_up
+    direct = [case for case in CASES.values() if case.sure and not case.alone and "by redirect" not in case.name]
+    missed = [case.name for case in direct if case.refused_as not in hosts]
+    assert not missed
 
 
 def test_the_browser_resolves_no_names_itself(found: Evidence) -> None:

@@ -45,6 +45,20 @@ def test_each_act_saves_a_screenshot_and_the_walk_a_trace(walks: Walking, tmp_pa
     assert pictures
 
 
+def test_acts_that_only_read_save_a_screenshot_too(walks: Walking, tmp_path: Path) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        await walk.find("next")
+        await walk.more()
+        await walk.click("t1:e999")
+        await walk.tabs()
+        await walk.back()
+
+    folder = tmp_path / "walk"
+    walks.over(PAGES, steps, record=folder)
+    assert len([*folder.glob("step-*.png")]) == 6
+
+
 def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path) -> None:
     file = tmp_path / "taken"
     file.write_text("a file, not a folder")

@@ -540,12 +540,13 @@ def test_a_long_page_is_shown_in_parts(walks: Walking) -> None:
         names = [one.name for one in shown if one.role == "link"]
         assert names == [f"Article number {n}" for n in range(2_500)]
         found = await walk.find("NUMBER 1234")
-        assert [one.name for one in found.lines] == ["Article number 1234"]
+        assert [one.name for one in found.lines if one.ref] == ["Article number 1234"]
         assert found.found is not None
         assert (await walk.more(found.found[0])).page == found.found[0]
         assert "p" in render_observation(found, NONCE)
         many = await walk.find("article")
-        assert (len(many.lines), many.events[0].kind) == (30, "truncated")
+        assert many.events[0].kind == "truncated"
+        assert len(render_observation(many, NONCE)) < 6_500
         assert (await walk.find("no such words")).status == "not_found"
         gone = await walk.click(ref(found, "Article number 1234"))
         assert gone.url == f"{HOME}a/1234"

@@ -36,6 +36,11 @@ _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""
 
 
+def as_it_is(trajectory: Trajectory) -> Trajectory:
+    """The trajectory itself: lessons may be learned from all of it."""
+    return trajectory
+
+
 def no_pages(_: Trajectory) -> Iterable[str]:
     """No texts: the domain's tools show nothing that others wrote."""
     return ()
@@ -71,6 +76,8 @@ class LessonLearner:
     margin: float = 0.0
     """Rewards of a group that differ by no more than this count as equal."""
     pages: Callable[[Trajectory], Iterable[str]] = no_pages
+    read_as: Callable[[Trajectory], Trajectory] = as_it_is
+    """The trajectory as the stages read it."""
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
     explains: bool = True
     """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
@@ -183,7 +190,9 @@ class LessonLearner:
         if seen.kind(self.threshold, self.margin) != "mixed":
             return _GroupResult(group, seen)
         async with TaskGroup() as running:
-            tasks = [running.create_task(summarise(t, seen.task_of(t), stage_context)) for t in seen.decided]
+            tasks = [
+                running.create_task(summarise(self.read_as(t), seen.task_of(t), stage_context)) for t in seen.decided
+            ]
         results = [task.result() for task in tasks]
         faults = Counter(code for result in results for code in result.faults.elements())
         summaries: dict[RolloutId, Summary] = {

@@ -186,6 +186,7 @@ class LessonRun(RunLoop[LearnSettings]):
             threshold=self.rollouts.domain.threshold,
             margin=self.allocation.margin,
             pages=self.rollouts.domain.pages_seen,
+            read_as=self.rollouts.domain.for_lessons,
             explains=self.rollouts.domain.explains,
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )

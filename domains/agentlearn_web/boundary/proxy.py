@@ -19,6 +19,7 @@ from agentlearn_web.boundary.relay import Relay
 from agentlearn_web.boundary.resolve import READ_BYTES, Dial, Resolve, system_dial, system_resolve
 from agentlearn_web.boundary.route import Routes
 from agentlearn_web.boundary.target import ProxyTarget, read_target
+from agentlearn_web.boundary.upstream import UpstreamProxy
 
 __all__ = ["NetworkLimits", "ProxySession", "open_proxy"]
 
@@ -34,15 +35,17 @@ async def open_proxy(
     *,
     resolve: Resolve = system_resolve,
     dial: Dial = system_dial,
+    upstream: UpstreamProxy | None = None,
 ) -> AsyncGenerator[ProxySession]:
     """Run a proxy for one walk while the block runs, and close all its connections at the end.
 
+    upstream: proxy through which public hosts are reached; None: directly.
     Raises ConfigError if the policy names an invalid host, or a served site that is not on loopback.
     """
     connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
     loop = asyncio.get_running_loop()
     session = ProxySession(0, limits)
-    routes = Routes(policy, session, resolve, dial)
+    routes = Routes(policy, session, resolve, dial, upstream)
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -5,7 +5,7 @@ Connections go to an address that was checked, never to a name, so a name server
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -15,6 +15,7 @@ from agentlearn_web.boundary.addresses import is_public, may_be_public, read_hos
 from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
 from agentlearn_web.boundary.resolve import Dial, Resolve, Streams
 from agentlearn_web.boundary.target import HTTP_PORT, ProxyTarget
+from agentlearn_web.boundary.upstream import UpstreamProxy
 
 MAX_ADDRESSES = 4
 """Most addresses of one host that are tried, one after the other, within the connect timeout."""
@@ -32,13 +33,22 @@ class _Route:
 class Routes:
     """Finds and opens the server connections of one proxy session."""
 
-    def __init__(self, policy: AccessPolicy, session: ProxySession, resolve: Resolve, dial: Dial) -> None:
+    def __init__(
+        self,
+        policy: AccessPolicy,
+        session: ProxySession,
+        resolve: Resolve,
+        dial: Dial,
+        upstream: UpstreamProxy | None = None,
+    ) -> None:
         self._public = policy.public
-        self._named = frozenset((_host_text(host), port) for host, port in policy.named)
+        self._named = _host_texts(policy.named)
+        self._listed = _host_texts(policy.listed)
         self._served = {_host_text(name): _loopback(name, behind) for name, behind in policy.served.items()}
         self._session = session
         self._resolve = resolve
         self._dial = dial
+        self._upstream = upstream
         self._cache: dict[str, tuple[str, ...]] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -58,7 +68,7 @@ class Routes:
             address, port = self._served[name]
             return _Route((address,), port, named=True)
         named = (name, target.port) in self._named
-        if not named and not self._public:
+        if not named and not self._public and (name, target.port) not in self._listed:
             raise RequestBlocked("not_served", f"{name} is no site of this walk")
         return _Route(await self._addresses(target, named=named), target.port, named)
 
@@ -77,11 +87,17 @@ class Routes:
                 cached = self._cache[name] = _require_public(await self._lookup(target), named=named)
         return _require_public(cached, named=named)
 
+    def _left_to_upstream(self, name: str) -> bool:
+        """Return whether the upstream proxy resolves a name that this machine cannot. Its address is not checked."""
+        return self._upstream is not None and self._upstream.looks_up and may_be_public(name)
+
     async def _lookup(self, target: ProxyTarget) -> tuple[str, ...]:
         try:
             found = tuple(await self._resolve(str(target.host), target.port))
         except OSError:
             found = ()
+        if not found and self._left_to_upstream(str(target.host)):
+            return (str(target.host),)
         if not found:
             raise RequestBlocked("unresolvable", f"{target.host} has no address")
         return tuple(sorted(found, key=lambda address: ":" in address))
@@ -91,7 +107,7 @@ class Routes:
         for address in addresses:
             try:
                 async with asyncio.timeout(self._session.limits.connect_s / len(addresses)):
-                    streams = await self._dial(address, route.port)
+                    streams = await self._dial_for(address)(address, route.port)
             except (OSError, TimeoutError):
                 continue
             if not route.named and streams[1].get_extra_info("sockname")[0] == address:
@@ -100,13 +116,27 @@ class Routes:
             return streams
         raise RequestBlocked("unreachable", f"nothing answers at port {route.port} of {', '.join(addresses)}")
 
+    def _dial_for(self, address: str) -> Dial:
+        if self._upstream is not None and self._upstream.carries(address):
+            return self._upstream.dial
+        return self._dial
+
 
 def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:
     """Return the addresses. Raises RequestBlocked (private_address) if one is not public and the host is not named."""
     for address in addresses:
-        if not named and not is_public(ip_address(address)):
+        if not named and _is_address(address) and not is_public(ip_address(address)):
             raise RequestBlocked("private_address", f"{address} is not public, and this walk's task does not name it")
     return tuple(addresses)
+
+
+def _is_address(text: str) -> bool:
+    """Return whether a text is an IP address, and not a name that is left to the upstream proxy."""
+    return not isinstance(read_host(text), str)
+
+
+def _host_texts(hosts: Iterable[HostPort]) -> frozenset[HostPort]:
+    return frozenset((_host_text(host), port) for host, port in hosts)
 
 
 def _host_text(name: str) -> str:

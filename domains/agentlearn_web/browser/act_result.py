@@ -25,6 +25,8 @@ class ActResult:
     """Whether everything that the act triggers directly has started by now."""
     acted: bool = True
     """Whether the browser was asked to do anything."""
+    seeks_new: bool = False
+    """Whether the act looks for further content. The view then shows the first new line, or says that there is none."""
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,8 +1,6 @@
 """Finds the element that a ref named when it was shown, and never another element."""
 
-import asyncio
 import re
-import time
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,7 @@ from agentlearn_web.browser.tab import Tab
 from agentlearn_web.browser.walk_settings import WalkSettings
 
 if TYPE_CHECKING:
-    from playwright.async_api import Locator
+    from playwright.async_api import ElementHandle, Locator
 
 _TAB = re.compile(r"(t[0-9]+):")
 _STALE = ActResult("stale_ref", "the page has changed since this ref was shown; take a ref from the view below")
@@ -31,16 +29,21 @@ async def find_element(tab: Tab, ref: str, others: Container[str], settings: Wal
     if shown.document != tab.watch.document:
         return _STALE
     element = tab.page.locator(f"aria-ref={bare}")
+    limit_ms = settings.action_s * 1000
     try:
-        refs = refs_in(await element.aria_snapshot(mode="ai", timeout=settings.action_s * 1000))
+        handle = await tab.page.query_selector(f"aria-ref={bare}")
+        if handle is None:
+            return _STALE
+        refs = refs_in(await element.aria_snapshot(mode="ai", depth=1, timeout=limit_ms))
     except browser_error() as error:
         if is_element_gone(error):
             return _STALE
         raise
     if bare in refs:
         return element
-    patience_s = 0.0 if refs else settings.action_s  # with another ref, the element was renamed: do not wait
-    return await _wait_until_visible(tab, ref, element, settings, patience_s)
+    if refs:  # the element was renamed
+        return _STALE
+    return await _wait_until_visible(tab, ref, handle, settings) or element
 
 
 def failed_action(error: Exception, ref: str) -> ActResult:
@@ -61,13 +64,16 @@ def _unknown_ref(tab: Tab, ref: str, others: Container[str]) -> ActResult:
     return ActResult("unknown_ref", note, acted=False)
 
 
-async def _wait_until_visible(
-    tab: Tab, ref: str, element: "Locator", settings: WalkSettings, patience_s: float
-) -> "Locator | ActResult":
-    """Return the element as soon as it is visible, or an ActResult after `patience_s`."""
-    until = time.monotonic() + patience_s
-    while bare_ref(ref) not in refs_in(await tab.page.aria_snapshot(mode="ai", timeout=settings.hung_s * 1000)):
-        if time.monotonic() >= until:
-            return ActResult("not_actionable", "nothing was done: it is not visible", ref) if patience_s else _STALE
-        await asyncio.sleep(settings.quiet_s)
-    return element
+async def _wait_until_visible(tab: Tab, ref: str, handle: "ElementHandle", settings: WalkSettings) -> ActResult | None:
+    """Wait until the element is visible. Returns an ActResult if it does not become visible, or has another name then.
+
+    Takes one snapshot of the page, because a snapshot of an invisible element makes the browser forget its ref.
+    """
+    try:
+        await handle.wait_for_element_state("visible", timeout=settings.action_s * 1000)
+    except browser_error() as error:
+        if is_timeout(error):
+            return ActResult("not_actionable", "nothing was done: it is not visible", ref)
+        return failed_action(error, ref)
+    refs = refs_in(await tab.page.aria_snapshot(mode="ai", timeout=settings.snapshot_s * 1000))
+    return None if bare_ref(ref) in refs else _STALE

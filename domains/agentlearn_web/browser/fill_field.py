@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.act_result import ActResult
+from agentlearn_web.browser.list_options import choose_options
 from agentlearn_web.browser.playwright_errors import browser_error, failure_reason, is_timeout
 
 if TYPE_CHECKING:
@@ -18,9 +19,8 @@ _VALIDATED_TYPES = frozenset({"date", "datetime-local", "month", "number", "time
 _MALFORMED = ("Malformed value", "Cannot type text into input")
 _KIND = """(named) => {
   const one = named instanceof HTMLLabelElement && named.control || named;
-  const options = one instanceof HTMLSelectElement ? [...one.options].map((o) => [o.label, o.value]) : [];
   const editable = one.isContentEditable === true;
-  return { tag: one.localName, type: one.type ?? "", editable, options, multiple: one.multiple === true };
+  return { tag: one.localName, type: one.type ?? "", editable };
 }"""
 _VALUE = "(named) => (named instanceof HTMLLabelElement && named.control || named).value"
 _SUBMIT = """(named) => {
@@ -41,10 +41,9 @@ async def fill_field(element: "Locator", text: str, *, submit: bool, limit_s: fl
         return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
     try:
         if kind["tag"] == "select":
-            chosen = _option_index(kind["options"], text)
-            if chosen is None:
-                return ActResult("no_option", "the list has no option of that name; give one as the page shows it")
-            await element.select_option(index=chosen, timeout=limit_ms)
+            chosen = await choose_options(element, [text], limit_ms=limit_ms)
+            if chosen.status != "ok":
+                return chosen
         else:
             await element.fill(_field_value(kind, text), timeout=limit_ms)
             if (
@@ -78,21 +77,6 @@ async def _submit(element: "Locator", kind: dict[str, Any], limit_ms: float) -> 
 def _accepts_text(kind: dict[str, Any]) -> bool:
     field = kind["tag"] in {"select", "textarea"} or (kind["tag"] == "input" and kind["type"] in _TEXT_TYPES)
     return field or kind["editable"]
-
-
-def _option_index(options: list[list[str]], text: str) -> int | None:
-    """Return the index of an option: exact label or value first, then the label with any case and spacing."""
-    labels, values = [_normal_space(label) for label, _ in options], [value for _, value in options]
-    for wanted, offered in ((_normal_space(text), labels), (text, values)):
-        if wanted in offered:
-            return offered.index(wanted)
-    folded = [label.casefold() for label in labels]
-    wanted = _normal_space(text).casefold()
-    return folded.index(wanted) if wanted in folded else None
-
-
-def _normal_space(phrase: str) -> str:
-    return " ".join(phrase.split())
 
 
 def _field_value(kind: dict[str, Any], text: str) -> str:

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from agentlearn_web.boundary.access_policy import RefusedConnection
+from agentlearn.errors import ConfigError
+from agentlearn_web.boundary.access_policy import RefusedConnection, host_port
 from agentlearn_web.observation import Event, EventKind
 
 _MAX_PER_KIND = 5
@@ -21,6 +22,8 @@ _REFUSED = {
     "too_slow": "the host fell silent",
     "unreachable": "the host did not answer",
 }
+_BLOCKED_CODES = frozenset({"private_address", "not_served", "bad_request"})
+"""Refusal codes that give the status `blocked`. Other refusals give `load_failed`."""
 
 
 class RefusalSource(Protocol):
@@ -51,6 +54,11 @@ class PageEvents:
         self._refusals += self._session.drain()
         return tuple(self._refusals)
 
+    def has_refused(self, *urls: str) -> bool:
+        """Return whether the proxy has refused one of these addresses since the last drain."""
+        hosts = {(one.host, one.port) for one in self.refusals() if one.code in _BLOCKED_CODES}
+        return any(_host_port_of(url) in hosts for url in urls)
+
     def drain(self) -> tuple[Event, ...]:
         """Return the events since the last call, oldest first, with a limit for each kind."""
         events = [*self._events, *self._overflow(), *_refusal_events(self.refusals())]
@@ -63,6 +71,13 @@ class PageEvents:
         for kind, count in self._counts.items():
             if count > _MAX_PER_KIND:
                 yield Event(kind=kind, reason=f"and {count - _MAX_PER_KIND} more of this kind")
+
+
+def _host_port_of(url: str) -> tuple[str, int] | None:
+    try:
+        return host_port(url)
+    except ConfigError:
+        return None
 
 
 def _refusal_events(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:

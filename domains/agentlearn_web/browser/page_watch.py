@@ -7,29 +7,39 @@ waited for there. Changes inside frames of other sites are not observed, but the
 
 import asyncio
 import time
-from contextlib import suppress
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentlearn_web.browser.liveness import BrowserLink, is_alive
 from agentlearn_web.browser.playwright_errors import browser_error
 from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.reading.page_text import PageText, page_text_script, parse_page_text
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page, Request
+
+_T = TypeVar("_T")
 
 _WORLD = "agentlearn"
 _RETRIES = 5
 _RETRY_S = 0.02
 _MIN_WAIT_S = 0.005
+_PATIENCE_S = 1.0
+"""Time after which a page that has not answered is asked whether it is alive."""
 _MAX_DOCUMENTS = 10
 """Most documents in a row within one act: some pages reload forever."""
 _AWAITED_KINDS = frozenset({"document", "fetch", "script", "stylesheet", "xhr"})
 """Resource types of requests that must finish; images and streams may continue."""
 _PROBE = r"""(() => {
   const kept = globalThis.kept ??= (() => {
-    const kept = { changed: performance.now(), still: null };
+    const kept = { changed: performance.now(), changes: 0, still: null };
     const options = { subtree: true, childList: true, attributes: true, characterData: true };
-    new MutationObserver(() => { kept.changed = performance.now(); kept.still = null; }).observe(document, options);
+    new MutationObserver(() => {
+      kept.changed = performance.now();
+      kept.changes += 1;
+      kept.still = null;
+    }).observe(document, options);
     return kept;
   })();
   const ready = document.readyState === "complete";
@@ -42,7 +52,7 @@ _PROBE = r"""(() => {
   return {
     ready, still: ready && kept.still, title: document.title.slice(0, 300),
     status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
-    unchanged_s: (performance.now() - kept.changed) / 1000,
+    changes: kept.changes, unchanged_s: (performance.now() - kept.changed) / 1000,
     bodiless: document.querySelector("body, frameset") ? null
       : (document.documentElement?.textContent ?? "").slice(0, 20000),
   };
@@ -61,6 +71,7 @@ class PageWatch:
     cdp: "CDPSession"
     frame: str
     """Id of the main frame."""
+    link: BrowserLink = field(default_factory=BrowserLink)
     document: int = 0
     """Number of documents that the main frame has had."""
     arrived_at: float = 0.0
@@ -83,13 +94,14 @@ class PageWatch:
     """Whether the document has no scripts, so only links and fields react to acts."""
     text_only: str | None = None
     """Text of a document without a body, such as an SVG image; None if there is a body."""
+    changes: int = 0
+    """Number of times that the document has changed, as far as the probe could see."""
     crashed: bool = False
     pending: dict["Request", float] = field(default_factory=dict["Request", float])
     """Unfinished requests, with the monotonic time at which each started."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _world: tuple[int, int] = (-1, -1)
     """Execution context of the isolated world, and the number of its document."""
-    _clock: asyncio.Timeout | None = None
 
     async def wait_until_settled(self, settings: WalkSettings, since: float, *, effects_started: bool = True) -> None:
         """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
@@ -138,11 +150,26 @@ class PageWatch:
     async def stop(self, settings: WalkSettings) -> None:
         """Stop loading. Raises PageHung."""
         self.loading = False
-        try:
-            async with asyncio.timeout(settings.hung_s):
-                await self.cdp.send("Page.stopLoading")
-        except TimeoutError:
-            raise PageHung from None
+        await self._answer(self.cdp.send("Page.stopLoading"), settings)
+
+    async def has_changed(self, document: int, changes: int, settings: WalkSettings) -> bool:
+        """Return whether the page is no longer at this change of this document. Raises PageHung."""
+        await self._probe(settings)
+        return (self.document, self.changes) != (document, changes)
+
+    async def require_alive(self, settings: WalkSettings) -> None:
+        """Raise PageHung if the page does not answer."""
+        if not await is_alive(self.cdp, self.link.cdp, settings, self._is_gone):
+            raise PageHung
+
+    async def read_text(self, settings: WalkSettings) -> PageText:
+        """Return the text of the document. Raises PageHung, TimeoutError, or Playwright's error.
+
+        Reading takes long on a long page, so liveness is asked for only when it did not end within `snapshot_s`.
+        """
+        async with asyncio.timeout(settings.snapshot_s):
+            found = await self._evaluate(f"({page_text_script()})({settings.snapshot_chars})")
+        return parse_page_text(found)
 
     async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
         """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown."""
@@ -164,55 +191,69 @@ class PageWatch:
             return
 
     async def _probe(self, settings: WalkSettings) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(settings.hung_s) as self._clock:
-                for attempt in range(2 * _RETRIES):
-                    try:
-                        state = await self._evaluate_probe()
-                    except browser_error():
-                        if self.page.is_closed():
-                            raise
-                        self._world = (-1, -1)  # the document was replaced in the meantime
-                        if attempt >= _RETRIES:
-                            await self.stop(settings)
-                        await asyncio.sleep(_RETRY_S)
-                    else:
-                        self.title, self.status = state["title"], state["status"]
-                        self.is_static, self.text_only = state["still"], state["bodiless"]
-                        return state
-        except TimeoutError:
-            raise PageHung from None
+        for attempt in range(2 * _RETRIES):
+            try:
+                state = await self._answer(self._evaluate(_PROBE), settings)
+            except browser_error():
+                if self.page.is_closed():
+                    raise
+                self._world = (-1, -1)  # the document was replaced in the meantime
+                if attempt >= _RETRIES:
+                    await self.stop(settings)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
+                self.is_static, self.text_only = state["still"], state["bodiless"]
+                return state
         raise PageHung
 
-    async def _evaluate_probe(self) -> dict[str, Any]:
+    async def _answer(self, asked: Coroutine[Any, Any, _T], settings: WalkSettings) -> _T:
+        """Return what the page answers, however long that takes while it is alive. Raises PageHung."""
+        answer = asyncio.ensure_future(asked)
+        try:
+            while not answer.done():
+                await asyncio.wait([answer], timeout=_PATIENCE_S)
+                if not answer.done():
+                    await self.require_alive(settings)
+            return answer.result()
+        finally:
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait([answer])
+
+    async def _evaluate(self, script: str) -> dict[str, Any]:
+        """Return what a script returns in the isolated world of the document. Raises Playwright's error."""
         world, document = self._world
         if document != self.document:
             document = self.document
             options = {"frameId": self.frame, "worldName": _WORLD}
             world = (await self.cdp.send("Page.createIsolatedWorld", options))["executionContextId"]
             self._world = (world, document)
-        request = {"expression": _PROBE, "contextId": world, "returnByValue": True}
-        return (await self.cdp.send("Runtime.evaluate", request))["result"]["value"]
+        request = {"expression": script, "contextId": world, "returnByValue": True}
+        answer = await self.cdp.send("Runtime.evaluate", request)
+        if "exceptionDetails" in answer:
+            raise browser_error()(f"the script failed: {answer['exceptionDetails'].get('text', '')}")
+        return answer["result"]["value"]
+
+    def _is_gone(self) -> bool:
+        return self.crashed or self.page.is_closed()
 
     def on_crash(self) -> None:
-        """Record that the page has crashed, and abort the running probe."""
+        """Record that the page has crashed, which ends the running probe."""
         self.crashed = True
         self.notify()
-        if self._clock is not None:
-            with suppress(RuntimeError):  # no probe is running
-                self._clock.reschedule(asyncio.get_running_loop().time())
 
     def notify(self) -> None:
         """Wake up the waiting method."""
         self._changed.set()
 
 
-async def watch_page(page: "Page") -> PageWatch:
-    """Start watching a page."""
+async def watch_page(page: "Page", link: BrowserLink) -> PageWatch:
+    """Start watching a page of the browser that `link` leads to."""
     cdp = await page.context.new_cdp_session(page)
     await cdp.send("Page.enable")
     tree = await cdp.send("Page.getFrameTree")
-    watch = PageWatch(page, cdp, tree["frameTree"]["frame"]["id"])
+    watch = PageWatch(page, cdp, tree["frameTree"]["frame"]["id"], link)
     _listen_to_frames(watch)
     _listen_to_requests(watch)
     return watch

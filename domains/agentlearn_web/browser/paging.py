@@ -1,9 +1,11 @@
 """Splits a snapshot into pages of about equal size, between lines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agentlearn_web.observation import ElementLine, format_line
+from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
+from agentlearn_web.reading.line_positions import PlacedLine
+from agentlearn_web.reading.page_text import dense
 
 _CONTEXT_FRACTION = 4
 """A page's context takes at most 1/4 of the page."""
@@ -52,6 +54,36 @@ def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage
         used += _size(fitted)
         ancestors.append(line)
     return (*pages, SnapshotPage(context, tuple(own)))
+
+
+def split_long_lines(placed: Iterable[PlacedLine], budget: int) -> Iterator[PlacedLine]:
+    """Yield the lines, those with a text longer than half a page in several parts. The first part keeps the ref."""
+    most = max(budget, _MIN_CHARS) // 2
+    for one in placed:
+        text = one.line.text
+        if len(text) <= most:
+            yield one
+            continue
+        at = one.begin
+        for number, part in enumerate(_parts(text, most)):
+            line = one.line.model_copy(update={"text": part})
+            if number:
+                role = PRE if line.role == PRE else "text"
+                seen = tuple(mark for mark in line.marks if mark in {NOT_VISIBLE, PARTLY_VISIBLE})
+                line = ElementLine(depth=line.depth, role=role, marks=(*seen, "continued"), text=part)
+            end = at + len(dense(part)) if one.is_placed else at
+            yield PlacedLine(line, at, end)
+            at = end
+
+
+def _parts(text: str, most: int) -> Iterator[str]:
+    """Yield the text in parts, cut at a space if there is one in the last quarter of a part."""
+    while len(text) > most:
+        at = text.rfind(" ", most - most // 4, most) + 1 or most
+        yield text[:at]
+        text = text[at:]
+    if text.strip():
+        yield text
 
 
 def shorten_line(line: ElementLine, max_chars: int) -> ElementLine:

@@ -6,7 +6,7 @@ died. A browser that dies ends only the walks that it was running.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,13 @@ from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.flags import FLAGS, context_options
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
+from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.act_result import BrowserLost
 from agentlearn_web.browser.chromium import Chromium, find_chromium, require_playwright
+from agentlearn_web.browser.liveness import BrowserLink
 from agentlearn_web.browser.walk import Walk, WalkSettings
+from agentlearn_web.sessions.storage_state import StorageState
+from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -48,6 +52,10 @@ class BrowserOptions:
     limits: NetworkLimits = field(default_factory=NetworkLimits)
     chromium: Chromium | None = None
     """The Chromium to start. None takes the one that `find_chromium` finds."""
+    upstream: UpstreamProxy | None = None
+    """Proxy through which public hosts are reached. None: directly."""
+    environment: Mapping[str, str] | None = None
+    """Environment of the browsers. None: that of this process."""
 
 
 @dataclass(slots=True)
@@ -55,6 +63,7 @@ class _BrowserProcess:
     """One browser process and its number of walks."""
 
     browser: "Browser"
+    link: BrowserLink
     walks_started: int = 0
     open: int = 0
     broken: bool = False
@@ -78,19 +87,42 @@ class Browsers:
         """Number of browsers started so far."""
 
     @asynccontextmanager
-    async def walk(self, policy: AccessPolicy, *, nonce: str, record: Path | None = None) -> AsyncGenerator[Walk]:
+    async def walk(
+        self,
+        policy: AccessPolicy,
+        *,
+        nonce: str,
+        record: Path | None = None,
+        state: StorageState | None = None,
+        files: Mapping[str, TaskFile] | None = None,
+    ) -> AsyncGenerator[Walk]:
         """Open a walk in a fresh context with a separate proxy. Waits for a free slot. Raises BrowserLost, ToolError.
 
-        nonce: marks the fence around text from sites. record: folder for screenshots and a trace.
+        nonce: marks the fence around text from sites. record: folder for screenshots and a trace. state: session to
+        start with. files: what the walk may upload, by name.
         """
-        async with self._slots, open_proxy(policy, self._options.limits) as session, AsyncExitStack() as stack:
+        proxy = open_proxy(policy, self._options.limits, upstream=self._options.upstream)
+        async with self._slots, proxy as session, AsyncExitStack() as stack:
             process = await self._browser_process()
             process.walks_started += 1
             process.open += 1
             stack.push_async_callback(self._leave, process)
-            context = await self._context(process, context_options(session))
+            options: dict[str, object] = {
+                **context_options(session),
+                **({} if state is None else {"storage_state": state.model_dump(mode="json")}),
+            }
+            context = await self._context(process, options)
             stack.push_async_callback(self._close_context, process, context)
-            walk = Walk(context, session, self._options.walk, nonce=nonce, record=record, served=policy.served)
+            walk = Walk(
+                context,
+                session,
+                self._options.walk,
+                nonce=nonce,
+                record=record,
+                served=policy.served,
+                files=files,
+                link=process.link,
+            )
             await walk.begin()
             stack.push_async_callback(walk.end)
             yield walk
@@ -118,7 +150,8 @@ class Browsers:
                 return current
             if current is not None and current.open == 0:
                 await _close_browser(current.browser)
-            self._current = _BrowserProcess(await self._launch())
+            browser = await self._launch()
+            self._current = _BrowserProcess(browser, await _link(browser))
             return self._current
 
     def _is_usable(self, process: _BrowserProcess) -> bool:
@@ -148,6 +181,7 @@ class Browsers:
         browser = await playwright.chromium.launch(
             executable_path=self._chromium.path,
             args=list(FLAGS),
+            env=None if self._options.environment is None else dict(self._options.environment),
             chromium_sandbox=has_sandbox(),
             timeout=_LAUNCH_S * 1000,
             handle_sigint=False,  # we close the browser ourselves, after the walks
@@ -240,6 +274,17 @@ def default_walkers() -> int:
 def has_sandbox() -> bool:
     """Return whether Chromium's own sandbox is on. Chromium refuses to start with it as root."""
     return os.geteuid() != 0
+
+
+async def _link(browser: "Browser") -> BrowserLink:
+    """Return what the walks of a browser share. As many pages are read at once as there are cores."""
+    from playwright.async_api import Error
+
+    try:
+        cdp = await browser.new_browser_cdp_session()
+    except Error as error:
+        raise BrowserLost(f"the browser did not answer: {error}", code="browser_failed") from error
+    return BrowserLink(cdp, asyncio.Semaphore(os.cpu_count() or 1))
 
 
 async def _close_browser(browser: "Browser") -> None:

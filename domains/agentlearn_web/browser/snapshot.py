@@ -189,12 +189,25 @@ def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> I
         yield from _lines(node.children, tab, depth + 1, scripted=scripted)
 
 
+def _is_clickable_text(node: _Node) -> bool:
+    """Return whether a generic element of a page with scripts has text of its own and nothing else to click."""
+    return any(one.role == "text" for one in node.children) and not any(
+        one.has_pointer or (one.ref and one.role not in STRUCTURE) for one in _descendants(node)
+    )
+
+
+def _descendants(node: _Node) -> Iterator[_Node]:
+    for one in node.children:
+        yield one
+        yield from _descendants(one)
+
+
 def _is_actionable(node: _Node, *, scripted: bool) -> bool:
     """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref."""
     if not node.ref or node.has_pointer:
         return bool(node.ref)
     if node.role == "generic":
-        return not node.children
+        return not node.children or (scripted and _is_clickable_text(node))
     if scripted and node.role in _OFTEN_CLICKABLE:
         return not any(child.ref for child in node.children)
     return node.role not in STRUCTURE

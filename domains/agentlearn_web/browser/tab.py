@@ -1,19 +1,20 @@
 """One open tab: its page, the watch on its activity, and the snapshot that was shown last."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agentlearn_web.browser.liveness import BrowserLink
 from agentlearn_web.browser.page_events import PageEvents
-from agentlearn_web.browser.page_watch import PageHung, PageWatch, watch_page
-from agentlearn_web.browser.paging import SnapshotPage, split_pages
+from agentlearn_web.browser.page_watch import PageWatch, watch_page
+from agentlearn_web.browser.pdf_page import PdfPage, is_pdf
 from agentlearn_web.browser.playwright_errors import browser_error, is_timeout
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, text_snapshot
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
-from agentlearn_web.observation import ElementLine, TabLine
+from agentlearn_web.observation import TabLine
+from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -21,32 +22,8 @@ if TYPE_CHECKING:
 BLANK = "about:blank"
 _ERROR_PAGE = "chrome-error:"
 _CLOSE_S = 2.0
-
-
-@dataclass(frozen=True)
-class ShownSnapshot:
-    """The last shown snapshot of a tab."""
-
-    document: int
-    """Number of the tab's document from which it was taken."""
-    lines: tuple[ElementLine, ...] = ()
-    pages: tuple[SnapshotPage, ...] = (SnapshotPage((), ()),)
-    truncated: int = 0
-    """Number of characters that were left out at the end."""
-
-    @cached_property
-    def refs(self) -> Mapping[str, ElementLine]:
-        """The lines that have a ref, by ref."""
-        return {line.ref: line for line in self.lines if line.ref}
-
-    def page_of(self, ref: str) -> int:
-        """Return the number of the page that contains a ref; 0 if there is none."""
-        holds = (n for n, page in enumerate(self.pages, 1) if any(line.ref == ref for line in page.lines))
-        return next(holds, 0) if ref else 0
-
-    def page_numbers(self) -> tuple[int, ...]:
-        """Return the page number of each line."""
-        return tuple(n for n, page in enumerate(self.pages, 1) for _ in page.lines)
+_LONG_CHARS = 30_000
+"""A longer snapshot is parsed in a thread, so that other walks go on meanwhile."""
 
 
 @dataclass(slots=True)
@@ -59,6 +36,10 @@ class Tab:
     shown: ShownSnapshot | None = None
     page_number: int = 1
     """The page of the snapshot that was shown last."""
+    pdf: PdfPage | None = None
+    """The PDF file that is shown in place of the page."""
+    pdf_link: tuple[str, str] | None = None
+    """Address and name of a PDF file that the page has led to."""
 
     @property
     def is_error_page(self) -> bool:
@@ -66,27 +47,74 @@ class Tab:
         return self.page.url.startswith(_ERROR_PAGE)
 
     @property
+    def url(self) -> str:
+        """Address of what the tab shows."""
+        return self.pdf.url if self.pdf is not None else BLANK if self.is_error_page else self.page.url
+
+    @property
     def line(self) -> TabLine:
         """The tab as shown in an observation."""
-        return TabLine(id=self.id, url=BLANK if self.is_error_page else self.page.url, title=self.watch.title)
+        return TabLine(id=self.id, url=self.url, title=self.pdf.title if self.pdf is not None else self.watch.title)
 
     async def snapshot(self, settings: WalkSettings) -> ShownSnapshot:
-        """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone."""
+        """Take a fresh snapshot. Raises PageHung, or Playwright's error if the page is gone.
+
+        Waits for a turn among the walks of the browser. If the browser gives no snapshot in time, the text of the page
+        is shown.
+        """
         document = self.watch.document
+        if self.pdf is not None:
+            return text_snapshot(document, self.pdf.text, settings.page_chars)
         if self.is_error_page:
             return ShownSnapshot(document)
-        if self.watch.text_only is not None:
-            lines = (ElementLine(role="text", text=self.watch.text_only),) if self.watch.text_only.strip() else ()
-            return ShownSnapshot(document, lines, split_pages(lines, settings.page_chars))
+        if (alone := self.watch.text_only) is not None:
+            text = PageText((TextBlock((TextRun(alone),), pre=1),) if alone.strip() else ())
+            return text_snapshot(document, text, settings.page_chars)
+        await self.watch.require_alive(settings)
+        async with self.watch.link.turns:
+            await self.watch.require_alive(settings)
+            changes = self.watch.changes
+            text = await self._text(settings)
+            elements = await self._elements(settings)
+        if elements is None:
+            return text_snapshot(document, text, settings.page_chars, changes=changes)
+        scripted = not self.watch.is_static
+
+        def compose() -> ShownSnapshot:
+            kept = _cut(elements, settings.snapshot_chars)
+            lines = parse_snapshot(kept, self.id, scripted=scripted)
+            left_out = len(elements) - len(kept)
+            return compose_snapshot(document, lines, text, settings.page_chars, truncated=left_out, changes=changes)
+
+        return await asyncio.to_thread(compose) if len(elements) > _LONG_CHARS else compose()
+
+    async def has_changed(self, shown: ShownSnapshot, settings: WalkSettings) -> bool:
+        """Return whether the page may differ from a snapshot. Changes in frames are not observed. Raises PageHung."""
+        if self.is_error_page or self.pdf is not None:
+            return shown.document != self.watch.document
+        return await self.watch.has_changed(shown.document, shown.changes, settings) or shown.text.partial
+
+    async def _text(self, settings: WalkSettings) -> PageText:
+        """Return the text of the page; empty if it could not be read. Raises PageHung."""
         try:
-            text = await self.page.aria_snapshot(mode="ai", timeout=settings.hung_s * 1000)
+            return await self.watch.read_text(settings)
+        except TimeoutError:
+            await self.watch.require_alive(settings)
+        except browser_error():
+            if self.page.is_closed() or self.watch.crashed:
+                raise
+        return PageText()
+
+    async def _elements(self, settings: WalkSettings) -> str | None:
+        """Return Playwright's snapshot; None if there was none in time. Raises PageHung."""
+        try:
+            return await self.page.aria_snapshot(mode="ai", timeout=settings.snapshot_s * 1000)
         except browser_error() as error:
+            if self.page.is_closed() or self.watch.crashed:
+                raise
             if is_timeout(error):
-                raise PageHung from None
-            raise
-        kept = text if len(text) <= settings.snapshot_chars else text[: settings.snapshot_chars].rpartition("\n")[0]
-        lines = parse_snapshot(kept, self.id, scripted=not self.watch.is_static)
-        return ShownSnapshot(document, lines, split_pages(lines, settings.page_chars), len(text) - len(kept))
+                await self.watch.require_alive(settings)
+        return None
 
     async def close(self) -> None:
         """Close the tab, whatever state it is in."""
@@ -95,14 +123,24 @@ class Tab:
                 await self.page.close()
 
 
-async def attach_tab(page: "Page", number: int, events: PageEvents) -> Tab:
+def _cut(snapshot: str, most: int) -> str:
+    """Return as many whole lines of a snapshot as fit."""
+    return snapshot if len(snapshot) <= most else snapshot[:most].rpartition("\n")[0]
+
+
+async def attach_tab(page: "Page", number: int, events: PageEvents, link: BrowserLink) -> Tab:
     """Create the Tab of a page and listen to its events. Raises Playwright's error if the page is gone."""
 
+    tab = Tab(f"t{number}", page, await watch_page(page, link))
+
     def downloads(download: "Download") -> None:
-        events.add("download", "a download was refused", download.suggested_filename)
+        name = download.suggested_filename
+        if is_pdf(download.url, name):
+            tab.pdf_link = (download.url, name)
+        else:
+            events.add("download", "a download was refused", name)
 
     page.on("download", downloads)
-    tab = Tab(f"t{number}", page, await watch_page(page))
 
     page.on("crash", lambda _: tab.watch.on_crash())
     return tab

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from agentlearn_web.boundary.flags import scheme_allowed
 from agentlearn_web.browser.act_result import ActResult, BrowserLost, plural
+from agentlearn_web.browser.dialogs import Dialogs
+from agentlearn_web.browser.liveness import BrowserLink
 from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.playwright_errors import browser_error
 from agentlearn_web.browser.tab import BLANK, Tab, attach_tab
@@ -15,7 +17,7 @@ from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Page
+    from playwright.async_api import BrowserContext, Page
 
 _POPUP_S = 1.0
 """Longest time to wait for a window that a page has requested."""
@@ -24,8 +26,11 @@ _POPUP_S = 1.0
 class Tabs:
     """The tabs of one browser context. The number of a closed tab is never used again."""
 
-    def __init__(self, context: "BrowserContext", events: PageEvents, settings: WalkSettings) -> None:
+    def __init__(
+        self, context: "BrowserContext", events: PageEvents, settings: WalkSettings, link: BrowserLink
+    ) -> None:
         self._context = context
+        self._link = link
         self._events = events
         self._settings = settings
         self._open: dict[str, Tab] = {}
@@ -36,6 +41,8 @@ class Tabs:
         self._arrived: list[Page] = []
         self._page_opened = asyncio.Event()
         self._closed = False
+        self.dialogs = Dialogs(events)
+        """How dialogs are answered."""
 
     def __iter__(self) -> Iterator[Tab]:
         return iter(self._open.values())
@@ -59,7 +66,7 @@ class Tabs:
     async def begin(self) -> None:
         """Listen to the context and open the first tab. Raises BrowserLost."""
         self._context.on("page", self._on_page)
-        self._context.on("dialog", self._on_dialog)
+        self._context.on("dialog", self.dialogs.answer)
         self._context.on("close", self._on_close)
         await self.open_blank()
 
@@ -69,7 +76,7 @@ class Tabs:
         try:
             page = await self._context.new_page()
             self._numbers += 1
-            tab = await attach_tab(page, self._numbers, self._events)
+            tab = await attach_tab(page, self._numbers, self._events, self._link)
         except browser_error() as error:
             raise BrowserLost(f"the browser opened no page: {str(error).partition(chr(10))[0]}") from error
         finally:
@@ -187,7 +194,7 @@ class Tabs:
                 await page.close()
             return None
         try:
-            tab = await attach_tab(page, self._numbers + 1, self._events)
+            tab = await attach_tab(page, self._numbers + 1, self._events, self._link)
         except browser_error():
             return None  # the window has closed itself
         self._numbers += 1
@@ -199,13 +206,6 @@ class Tabs:
         if not self._opening:
             self._arrived.append(page)
             self._page_opened.set()
-
-    async def _on_dialog(self, dialog: "Dialog") -> None:
-        leaving = dialog.type == "beforeunload"
-        reason = "the page asked to stay, and was left" if leaving else f"a dialog ({dialog.type}) was dismissed"
-        self._events.add("dialog", reason, dialog.message)
-        with suppress(browser_error()):
-            await (dialog.accept() if leaving else dialog.dismiss())
 
     def _on_close(self, _: "BrowserContext") -> None:
         self._closed = True

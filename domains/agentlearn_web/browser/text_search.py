@@ -1,39 +1,257 @@
-"""Text search over all pages of a snapshot."""
+"""Search over the words of a whole page, in reading order and across the borders of elements.
 
-from agentlearn_web.browser.tab import ShownSnapshot
-from agentlearn_web.observation import ElementLine
+A match is shown with the heading above it, the text before and after it, and the elements in it that can be acted on.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import TypeVar
+
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, format_line
+from agentlearn_web.reading import pattern_worker
+from agentlearn_web.reading.line_positions import PlacedLine
+from agentlearn_web.reading.page_text import PageText, TextBlock, dense
+from agentlearn_web.reading.worker_process import WorkerFailed, run_worker
+
+_T = TypeVar("_T")
 
 _CONTEXT_CHARS = 200
-"""Characters shown before and after a match in a long text."""
+"""Characters shown before and after a match in a long text, and of a neighbouring text."""
+_MOST_SPANS = 500
+"""Most matches that are looked at."""
+_MOST_RESPACED = 30
+"""Most matches that differ in spacing."""
+_MOST_REFS = 5
+"""Most elements that are shown for one match."""
+_MOST_PATTERN_CHARS = 500
+_PATTERN_S = 60.0
+"""Longest time for a pattern on a busy machine. Its processor time is limited to 3 s."""
 
 
-def search_snapshot(shown: ShownSnapshot, text: str) -> list[tuple[ElementLine, int]]:
-    """Return each line that contains the text, with its page number. Case and spacing do not matter.
+class BadPattern(Exception):
+    """Raised for a regular expression that cannot be used; says why in a sentence."""
 
-    Searches names, texts and addresses. Long texts are cut around the match, so parts that a page view leaves out can
-    be read too.
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """One match, as it is shown."""
+
+    lines: tuple[ElementLine, ...]
+    """The matching lines and, with the mark `context`, the lines around them."""
+    pages: tuple[int, ...]
+    """The page of the snapshot on which each line is."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a page with single spaces, block after block."""
+
+    blocks: Sequence[TextBlock]
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The words of each block."""
+        return tuple(block.words for block in self.blocks)
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
+        """Where the words of each block start in `joined`."""
+        return tuple(accumulate((len(text) + 1 for text in self.texts), initial=0))
+
+    @cached_property
+    def joined(self) -> str:
+        """All words."""
+        return "\n".join(self.texts)
+
+    def block_at(self, position: int) -> int:
+        """Return the number of the block at a position in `joined`."""
+        return min(bisect_right(self.starts, position) - 1, len(self.texts) - 1)
+
+
+def find_text(shown: ShownSnapshot, text: str) -> Iterator[TextMatch]:
+    """Yield the matches of a text. Case and spacing do not matter. Names and addresses of elements are searched too."""
+    query = _folded(" ".join(text.split()))
+    if not query:
+        return
+    words = _Words(shown.text.blocks)
+    haystack = _folded(words.joined).replace("\n", " ")
+    spans = [found.span() for found in _first(re.finditer(re.escape(query), haystack))]
+    yield from _matches(shown, words, spans or _dense_spans(shown.text, words, query), query)
+
+
+async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch]:
+    """Return the matches of a regular expression in the text of the page, case ignored. Raises BadPattern.
+
+    Every block of text is one line for `^` and `$`. The search runs in a process of its own, because both the pattern
+    and the page can be made to take for ever.
     """
-    query = _normal_space(text)
-    lines = zip(shown.lines, shown.page_numbers(), strict=True)
-    return [(_excerpt(line, query), page) for line, page in lines if query and _holds(line, query)]
+    if not pattern or len(pattern) > _MOST_PATTERN_CHARS:
+        raise BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
+    words = _Words(shown.text.blocks)
+    given = {"pattern": pattern, "text": words.joined, "most": _MOST_SPANS}
+    try:
+        written = await run_worker(pattern_worker, json.dumps(given).encode(), _PATTERN_S)
+    except WorkerFailed as failed:
+        if failed.status == pattern_worker.BAD_PATTERN:
+            raise BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
+        raise BadPattern(f"{pattern!r} takes too long on this page; make it simpler, or look for plain words") from None
+    spans = [(begin, end) for begin, end in json.loads(written)]
+    return tuple(_matches(shown, words, spans, ""))
 
 
-def _holds(line: ElementLine, query: str) -> bool:
-    return any(query in _normal_space(text) for text in (line.name, line.text, line.url))
+def holds_text(page: PageText, text: str) -> bool:
+    """Return whether a person can read a text on a page. Case and spacing do not matter."""
+    wanted = _folded(dense(text))
+    return bool(wanted) and wanted in _folded(page.seen)
 
 
-def _excerpt(line: ElementLine, query: str) -> ElementLine:
-    return line.model_copy(update={"name": _around_match(line.name, query), "text": _around_match(line.text, query)})
+def fitting(found: Sequence[TextMatch], settings: WalkSettings) -> Sequence[TextMatch]:
+    """Return the first matches that fit into one view, at least one."""
+    used = 0
+    for number, match in enumerate(found):
+        used += sum(len(format_line(line)) + 1 for line in match.lines)
+        if number == settings.found_matches or (number and used > settings.page_chars):
+            return found[:number]
+    return found
 
 
-def _around_match(text: str, query: str) -> str:
-    if len(text) <= 2 * _CONTEXT_CHARS + len(query):
+def _first(found: Iterator[_T]) -> list[_T]:
+    return list(islice(found, _MOST_SPANS))
+
+
+def _folded(text: str) -> str:
+    """Return the text in lower case, every character in its place."""
+    low = text.lower()
+    return low if len(low) == len(text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in text)
+
+
+def _dense_spans(page: PageText, words: _Words, query: str) -> list[tuple[int, int]]:
+    """Return matches that differ from the text in spacing only."""
+    wanted, spans = dense(query), list[tuple[int, int]]()
+    for found in _first(re.finditer(re.escape(wanted), _folded(page.dense)))[:_MOST_RESPACED]:
+        begin = _from_dense(page, words, found.start())
+        spans.append((begin, _from_dense(page, words, found.end() - 1) + 1))
+    return spans
+
+
+def _from_dense(page: PageText, words: _Words, position: int) -> int:
+    """Return the position in `joined` of a position in `PageText.dense`."""
+    block = min(bisect_right(page.dense_starts, position) - 1, len(words.texts) - 1)
+    left = position - page.dense_starts[block]
+    for at, character in enumerate(words.texts[block]):
+        if dense(character):
+            if not left:
+                return words.starts[block] + at
+            left -= 1
+    return words.starts[block + 1] - 1
+
+
+def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[TextMatch]:
+    finder, seen, last = _LineFinder(shown), set[int](), -1
+    for begin, end in spans:
+        first, final = words.block_at(begin), words.block_at(end - 1)
+        if final <= last:
+            continue  # the block has been shown
+        match = _match(shown, words, finder, (begin, end), range(max(first, last + 1), final + 1), seen)
+        last = final
+        yield match
+    for number, one in enumerate(shown.placed if query else ()):
+        if number not in seen and _holds_beside_text(one, query):
+            yield TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
+
+
+def _holds_beside_text(one: PlacedLine, query: str) -> bool:
+    """Return whether an address holds the query, or words of a line that are not in the text of the page."""
+    words = () if one.is_placed else (one.line.name, one.line.text)
+    return any(query in _folded(" ".join(text.split())) for text in (*words, one.line.url))
+
+
+def _match(
+    shown: ShownSnapshot,
+    words: _Words,
+    finder: "_LineFinder",
+    span: tuple[int, int],
+    blocks: range,
+    seen: set[int],
+) -> TextMatch:
+    page, starts = shown.text, shown.text.dense_starts
+    text = " ".join(words.texts[at] for at in blocks)
+    offset = words.starts[blocks[0]]
+    excerpt = _around(text, max(span[0] - offset, 0), min(span[1] - offset, len(text)))
+    inside = finder.lines_in(starts[blocks[0]], starts[blocks[-1] + 1])
+    where = finder.page_at(starts[blocks[0]])
+    lines: list[tuple[ElementLine, int]] = []
+    heading = next((at for at in range(blocks[0] - 1, -1, -1) if page.blocks[at].heading), None)
+    if heading is not None and not any(page.blocks[at].heading for at in blocks):
+        above = ElementLine(role="heading", name=_cut(words.texts[heading]), marks=_context(page.blocks[heading]))
+        lines.append((above, finder.page_at(starts[heading])))
+    if blocks[0] and heading != blocks[0] - 1:
+        lines.append((_neighbour(page.blocks[blocks[0] - 1]), finder.page_at(starts[blocks[0] - 1])))
+    whole = [at for at in inside if dense(shown.lines[at].text or shown.lines[at].name) == dense(text)]
+    if whole:
+        line = shown.lines[whole[-1]]
+        field = "text" if line.text else "name"
+        lines.append((line.model_copy(update={field: excerpt}), shown.page_numbers[whole[-1]]))
+    else:
+        marks = (NOT_VISIBLE,) if all(page.blocks[at].hidden for at in blocks) else ()
+        lines.append((ElementLine(role="text", marks=marks, text=excerpt), where))
+    with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
+    seen.update(inside)
+    lines += [(_excerpt_of(shown.lines[at], ""), shown.page_numbers[at]) for at in with_refs[:_MOST_REFS]]
+    if blocks[-1] + 1 < len(page.blocks):
+        lines.append((_neighbour(page.blocks[blocks[-1] + 1]), finder.page_at(starts[blocks[-1] + 1])))
+    return TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
+
+
+class _LineFinder:
+    """Finds lines by their place in the text of the page."""
+
+    def __init__(self, shown: ShownSnapshot) -> None:
+        self._shown = shown
+        placed = sorted((one.begin, at) for at, one in enumerate(shown.placed) if one.is_placed)
+        self._begins = [begin for begin, _ in placed]
+        self._numbers = [at for _, at in placed]
+
+    def lines_in(self, begin: int, end: int) -> list[int]:
+        """Return the numbers of the lines that begin between two positions, in order."""
+        return sorted(self._numbers[bisect_right(self._begins, begin - 1) : bisect_right(self._begins, end - 1)])
+
+    def page_at(self, position: int) -> int:
+        """Return the page that shows a position."""
+        at = bisect_right(self._begins, position) - 1
+        return self._shown.page_numbers[self._numbers[at]] if at >= 0 else 1
+
+
+def _neighbour(block: TextBlock) -> ElementLine:
+    return ElementLine(role="text", marks=_context(block), text=_cut(block.words))
+
+
+def _context(block: TextBlock) -> tuple[str, ...]:
+    return (CONTEXT, NOT_VISIBLE) if block.hidden else (CONTEXT,)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CONTEXT_CHARS else f"{text[:_CONTEXT_CHARS]}…"
+
+
+def _excerpt_of(line: ElementLine, query: str) -> ElementLine:
+    def cut(text: str) -> str:
+        at = max(_folded(text).find(query), 0) if query else 0
+        return _around(text, at, at + len(query))
+
+    return line.model_copy(update={"name": cut(line.name), "text": cut(line.text)})
+
+
+def _around(text: str, begin: int, end: int) -> str:
+    """Return a text, if it is long only the part around a match."""
+    first, last = max(begin - _CONTEXT_CHARS, 0), min(end, begin + 2 * _CONTEXT_CHARS) + _CONTEXT_CHARS
+    if len(text) <= 2 * _CONTEXT_CHARS + (end - begin):
         return text
-    text = " ".join(text.split())
-    at = max(text.casefold().find(query), 0)
-    begin, end = max(at - _CONTEXT_CHARS, 0), at + len(query) + _CONTEXT_CHARS
-    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
-
-
-def _normal_space(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"

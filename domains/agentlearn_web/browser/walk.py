@@ -2,39 +2,44 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.access_policy import HostPort, host_port
-from agentlearn_web.boundary.flags import scheme_allowed
-from agentlearn_web.browser.act_result import ActResult, plural
-from agentlearn_web.browser.element_lookup import failed_action, find_element
-from agentlearn_web.browser.fill_field import fill_field
+from agentlearn_web.boundary.access_policy import HostPort
+from agentlearn_web.browser.act_result import ActResult
+from agentlearn_web.browser.acts.dialog import answer_next_dialog
+from agentlearn_web.browser.acts.fields import choose_in_list, type_text
+from agentlearn_web.browser.acts.keyboard import press_keys
+from agentlearn_web.browser.acts.navigation import BLOCKED, go_back, open_url
+from agentlearn_web.browser.acts.pdf import show_pdf
+from agentlearn_web.browser.acts.pointer import click_element, drag_element, hover_element
+from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.screenshot import Screenshot, take_picture
+from agentlearn_web.browser.acts.scroll import scroll_page
+from agentlearn_web.browser.acts.upload import upload_files
+from agentlearn_web.browser.liveness import BrowserLink
 from agentlearn_web.browser.page_events import PageEvents, RefusalSource
+from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import PageHung
-from agentlearn_web.browser.playwright_errors import browser_error, click_was_done, is_timeout, load_failure_reason
+from agentlearn_web.browser.playwright_errors import browser_error, load_failure_reason
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.site_check import require_sites
-from agentlearn_web.browser.tab import BLANK, ShownSnapshot, Tab
+from agentlearn_web.browser.tab import Tab
 from agentlearn_web.browser.tabs import Tabs
-from agentlearn_web.browser.text_search import search_snapshot
-from agentlearn_web.browser.url_input import resolve_url
+from agentlearn_web.browser.view_place import place_view
 from agentlearn_web.browser.walk_recorder import WalkRecorder
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import PageObservation
+from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Locator, Page, Response
+    from playwright.async_api import BrowserContext, Page
 
 __all__ = ["Walk", "WalkSettings"]
 
-_BLOCKED = "this address may not be reached in this walk"
 _VIEW_TRIES = 4
 """How often a view is attempted, because a page can break while its snapshot is taken."""
-_BLOCKED_CODES = frozenset({"private_address", "not_served", "bad_request"})
-"""Refusal codes that give the status `blocked`. Other refusals give `load_failed`."""
 
 _Action = Callable[[], Awaitable[ActResult]]
 
@@ -46,9 +51,11 @@ class Walk:
     raises an error, BrowserLost or SiteLost.
 
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
-    `no_option`, `not_submitted`; for addresses `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where
-    the site's error page is shown; for history, pages and tabs `no_history`, `no_more`, `not_found`, `unknown_tab`; for
-    broken pages `hung`, `crashed`, `closed`, `timeout`; `not_done` for everything else.
+    `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for scrolling `bad_direction`,
+    `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses `bad_url`, `load_failed`, `blocked`,
+    and codes such as `http_404`, where the site's error page is shown; for history, pages and tabs `no_history`,
+    `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`; for broken pages `hung`, `crashed`,
+    `closed`, `timeout`; `not_done` for everything else.
     """
 
     def __init__(
@@ -60,14 +67,23 @@ class Walk:
         nonce: str = "",
         record: Path | None = None,
         served: Mapping[str, HostPort] | None = None,
+        files: Mapping[str, TaskFile] | None = None,
+        link: BrowserLink | None = None,
     ) -> None:
-        """Make a walk. served: the sites that this run serves, each with its loopback address."""
+        """Make a walk.
+
+        served: the sites that this run serves, each with its loopback address. files: what may be uploaded, by name.
+        link: what the walks of one browser share.
+        """
         self._served = served or {}
         self.settings = settings or WalkSettings()
         self.nonce = nonce
         self._events = PageEvents(refusals)
         self._recorder = WalkRecorder(context, record)
-        self._tabs = Tabs(context, self._events, self.settings)
+        self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
+        self.files = files or {}
+        self._scope = ActScope(self._tabs, self.settings, self._events, self.files)
+        self._reader = PageReader(self._scope, self._view, self._observation)
         self._lock = asyncio.Lock()
         self._visited: list[str] = []
 
@@ -92,59 +108,105 @@ class Walk:
 
     async def open(self, url: str) -> PageObservation:
         """Open an address in the current tab."""
-        return await self._act(lambda: self._open(url))
+        return await self._act(lambda: open_url(self._scope, url))
 
     async def click(self, ref: str) -> PageObservation:
         """Click an element that was shown in the last view of the current tab."""
-        return await self._act(lambda: self._click(ref))
+        return await self._act(lambda: click_element(self._scope, ref))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
         """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
-        return await self._act(lambda: self._type(ref, text, submit=submit))
+        return await self._act(lambda: type_text(self._scope, ref, text, submit=submit))
+
+    async def choose(self, ref: str, options: Sequence[str]) -> PageObservation:
+        """Choose exactly these options of a list, each by its name or value."""
+        return await self._act(lambda: choose_in_list(self._scope, ref, options))
+
+    async def press(self, keys: str = "", ref: str | None = None, text: str = "") -> PageObservation:
+        """Type `text` key by key, then press `keys`, on an element or where the page has its focus."""
+        return await self._act(lambda: press_keys(self._scope, keys, ref, text))
+
+    async def hover(self, ref: str) -> PageObservation:
+        """Move the mouse over an element, and leave it there."""
+        return await self._act(lambda: hover_element(self._scope, ref))
+
+    async def drag(self, ref: str, to: str) -> PageObservation:
+        """Drag one element to another one, and drop it there."""
+        return await self._act(lambda: drag_element(self._scope, ref, to))
+
+    async def scroll(self, direction: str, ref: str | None = None) -> PageObservation:
+        """Scroll the page, or what scrolls around an element, and show the first line that is new.
+
+        direction: `down`, `up`, `left`, `right`, or `start` and `end`.
+        """
+        return await self._act(lambda: scroll_page(self._scope, direction, ref))
+
+    async def upload(self, ref: str, files: Sequence[str]) -> PageObservation:
+        """Choose files of the task in a file field, or through the button that asks for them."""
+        return await self._act(lambda: upload_files(self._scope, ref, files))
+
+    async def dialog(self, accept: bool, text: str | None = None) -> PageObservation:
+        """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
+        return await self._act(lambda: answer_next_dialog(self._scope, accept=accept, text=text))
+
+    async def screenshot(self) -> Screenshot:
+        """Show the current tab with a picture of its window. The picture is empty if the browser gives none."""
+        picture = b""
+
+        async def take() -> PageObservation:
+            nonlocal picture
+            view = await self._view(ActResult())
+            picture = await take_picture(self._scope) or b""
+            return view
+
+        return Screenshot(await self._once(take), picture)
 
     async def back(self) -> PageObservation:
         """Go back in the history of the current tab."""
-        return await self._act(self._back)
+        return await self._act(lambda: go_back(self._scope))
 
     async def tabs(self, select: str | None = None, close: str | None = None) -> PageObservation:
         """Close one tab and select another, if given, and show the current tab."""
         return await self._act(lambda: self._choose_tabs(select, close))
 
-    async def find(self, text: str) -> PageObservation:
-        """Show the lines of the last snapshot that contain a text, with their pages. Does not use the browser."""
-        async with self._lock:
-            self._tabs.require_browser()
-            shown = self._tabs.current.shown
-            return self._search_result(shown, text) if shown else await self._view(ActResult())
+    async def find(self, text: str, regex: bool = False) -> PageObservation:
+        """Show where the page holds a text, or matches a regular expression, with the text around each match.
+
+        Reads the page again if it has changed since it was shown.
+        """
+        return await self._once(lambda: self._reader.find(text, regex=regex))
 
     async def more(self, page: int | None = None) -> PageObservation:
-        """Show another page of the last snapshot, by default the next one. Does not use the browser."""
-        async with self._lock:
-            self._tabs.require_browser()
-            tab, shown = self._tabs.current, self._tabs.current.shown
-            if shown is None:
-                return await self._view(ActResult())
-            wanted = tab.page_number + 1 if page is None else page
-            if not 1 <= wanted <= len(shown.pages):
-                note = f"there is no page {wanted}; the snapshot has {plural(len(shown.pages), 'page')}"
-                return self._observation(tab, shown, ActResult("no_more", note))
-            tab.page_number = wanted
-            return self._observation(tab, shown, ActResult())
+        """Show another part of the page, by default the next one. Reads the page again if it has changed."""
+        return await self._once(lambda: self._reader.more(page))
+
+    async def wait(self, text: str | None = None, seconds: float | None = None) -> PageObservation:
+        """Wait until the page holds a text, or until the seconds have passed: 0 to 30, by default 10."""
+        return await self._once(lambda: self._reader.wait(text, seconds))
 
     # shared by all acts
 
-    async def _act(self, act: _Action) -> PageObservation:
+    async def _once(self, act: Callable[[], Awaitable[PageObservation]]) -> PageObservation:
+        """Run an act when no other one runs, in whatever state the page is, and record how it ended."""
         async with self._lock:
             self._tabs.require_browser()
-            if self._tabs.current.watch.crashed:
-                return await self._view(await self._tabs.replace_hung())
             try:
-                result = await self._act_within_limit(act)
+                view = await act()
             except PageHung:
-                result = await self._tabs.replace_hung()
+                view = await self._view(await self._tabs.replace_hung())
             except browser_error() as error:
-                result = await self._tabs.handle_error(error)
-            return await self._view(result)
+                view = await self._view(await self._tabs.handle_error(error))
+            await self._recorder.step(self.page)
+            return view
+
+    async def _act(self, act: _Action) -> PageObservation:
+        return await self._once(lambda: self._acted(act))
+
+    async def _acted(self, act: _Action) -> PageObservation:
+        """Run an act and return a view of the page after it. Raises PageHung and Playwright's errors."""
+        if self._tabs.current.watch.crashed:
+            return await self._view(await self._tabs.replace_hung())
+        return await self._view(await self._act_within_limit(act))
 
     async def _act_within_limit(self, act: _Action) -> ActResult:
         """Run an act, and abandon it after the time limit. Raises PageHung and Playwright's errors."""
@@ -158,7 +220,8 @@ class Walk:
 
     async def _act_and_settle(self, act: _Action) -> ActResult:
         """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
-        since, windows = time.monotonic(), self._tabs.windows()
+        since, windows, begun = time.monotonic(), self._tabs.windows(), self._tabs.current
+        document, begun.pdf_link = begun.watch.document, None
         result = await act()
         if result.acted:
             await self._tabs.current.watch.wait_until_settled(
@@ -166,6 +229,9 @@ class Walk:
             )
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
+            if begun.watch.document != document:
+                begun.pdf = None
+            result = await show_pdf(self._scope, begun, result)
         return result
 
     async def _view(self, result: ActResult) -> PageObservation:
@@ -193,15 +259,14 @@ class Walk:
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
         same_document = tab.shown is not None and tab.shown.document == shown.document
         result = result if same_document else self._with_load_status(tab, result)
-        tab.page_number = shown.page_of(result.near_ref) or (
-            min(tab.page_number, len(shown.pages)) if same_document else 1
-        )
+        tab.page_number, result = place_view(tab, shown, result)
         tab.shown = shown
+        if shown.is_plain and tab.watch.text_only is None and tab.pdf is None:
+            self._events.add("truncated", "the elements of the page could not be read; this is its text, without refs")
         if shown.truncated:
             self._events.add("truncated", f"the last {shown.truncated} characters of the page were left out")
-        if result.status not in {"blocked", "load_failed"} and tab.page.url.startswith("http"):
-            self._remember(tab.page.url)
-        await self._recorder.step(tab.page)
+        if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
+            self._remember(tab.url)
         await require_sites(self._events.refusals(), self._served)
         return self._observation(tab, shown, result)
 
@@ -209,8 +274,8 @@ class Walk:
         """Return the result of the act, with a load failure or HTTP error of the new document."""
         if result.status not in {"ok", "load_failed"} or not (tab.is_error_page or tab.watch.status >= 400):
             return result
-        if self._is_refused(tab.watch.target_url, tab.page.url):
-            return ActResult("blocked", _BLOCKED)
+        if self._events.has_refused(tab.watch.target_url, tab.page.url):
+            return BLOCKED
         if tab.is_error_page:
             reason = load_failure_reason(Exception(tab.watch.failure))
             return (
@@ -219,11 +284,6 @@ class Walk:
                 else ActResult("load_failed", f"the page did not load: {reason}")
             )
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
-
-    def _is_refused(self, *urls: str) -> bool:
-        """Return whether the proxy has refused one of these addresses."""
-        hosts = {(one.host, one.port) for one in self._events.refusals() if one.code in _BLOCKED_CODES}
-        return any(_host_port_of(url) in hosts for url in urls)
 
     def _remember(self, url: str) -> None:
         if self._visited[-1:] != [url]:
@@ -241,80 +301,6 @@ class Walk:
             events=self._events.drain(),
         )
 
-    def _search_result(self, shown: ShownSnapshot, text: str) -> PageObservation:
-        tab, found = self._tabs.current, search_snapshot(shown, text)
-        first = found[: self.settings.found_lines]
-        if len(found) > len(first):
-            more = plural(len(found) - len(first), "more line")
-            self._events.add("truncated", f"{more} of the page held it; look for something longer")
-        result = ActResult() if found else ActResult("not_found", "no line of the page holds this text")
-        view = self._observation(tab, shown, result)
-        lines, pages = tuple(line for line, _ in first), tuple(page for _, page in first)
-        return view.model_copy(update={"lines": lines, "found": pages})
-
-    # the acts
-
-    async def _open(self, url: str) -> ActResult:
-        tab = self._tabs.current
-        address = resolve_url(url, tab.page.url)
-        if address is None:
-            note = "no web address; give one that begins with http:// or https://"
-            return ActResult("bad_url", note, acted=False)
-        return await self._navigate(tab, lambda limit_ms: tab.page.goto(address, wait_until="commit", timeout=limit_ms))
-
-    async def _navigate(self, tab: Tab, load: "Callable[[float], Awaitable[Response | None]]") -> ActResult:
-        """Run a navigation and classify its result."""
-        try:
-            await load(self.settings.load_s * 1000)
-        except browser_error() as error:
-            if tab.page.is_closed() or not self._tabs.is_alive():
-                raise
-            if is_timeout(error):
-                await tab.watch.stop(self.settings)
-            if "interrupted by another navigation" in str(error):
-                return ActResult()
-            if self._is_refused(tab.watch.target_url):
-                return ActResult("blocked", _BLOCKED)
-            return ActResult("load_failed", f"the page did not load: {load_failure_reason(error)}")
-        return ActResult()
-
-    async def _click(self, ref: str) -> ActResult:
-        element = await self._find_element(ref)
-        if isinstance(element, ActResult):
-            return element
-        try:
-            await element.click(timeout=self.settings.action_s * 1000)
-        except browser_error() as error:
-            if not click_was_done(error):
-                return failed_action(error, ref)
-        return ActResult(near_ref=ref)
-
-    async def _type(self, ref: str, text: str, *, submit: bool) -> ActResult:
-        element = await self._find_element(ref)
-        if isinstance(element, ActResult):
-            return element
-        try:
-            filled = await fill_field(element, text, submit=submit, limit_s=self.settings.action_s)
-        except browser_error() as error:
-            return failed_action(error, ref)
-        return replace(filled, near_ref=ref)
-
-    async def _find_element(self, ref: str) -> "Locator | ActResult":
-        return await find_element(self._tabs.current, ref, self._tabs, self.settings)
-
-    async def _back(self) -> ActResult:
-        """Go back to the last address in the history that may be shown."""
-        tab = self._tabs.current
-        history = await tab.watch.cdp.send("Page.getNavigationHistory")
-        before = history["entries"][: history["currentIndex"]]
-        shown = [one for one in before if one["url"] != BLANK and scheme_allowed(one["url"])]
-        if not shown:
-            return ActResult("no_history", "there is no page before this one in this tab", acted=False)
-        if shown[-1] is not before[-1]:
-            await tab.watch.cdp.send("Page.navigateToHistoryEntry", {"entryId": shown[-1]["id"]})
-            return ActResult(effects_started=False)
-        return await self._navigate(tab, lambda limit_ms: tab.page.go_back(wait_until="commit", timeout=limit_ms))
-
     async def _choose_tabs(self, select: str | None, close: str | None) -> ActResult:
         for named in (close, select):
             if named is not None and named not in self._tabs:
@@ -327,10 +313,3 @@ class Walk:
         if select is not None:
             self._tabs.select(select)
         return ActResult()
-
-
-def _host_port_of(url: str) -> tuple[str, int] | None:
-    try:
-        return host_port(url)
-    except ConfigError:
-        return None

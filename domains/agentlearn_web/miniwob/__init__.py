@@ -135,6 +135,12 @@ class MiniwobDomain(Domain):
 
         return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
 
+    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory without the lines of pages that a person could not see."""
+        from agentlearn_web.unseen_text import without_unseen
+
+        return without_unseen(trajectory)
+
     def machine_checks(self) -> "Iterator[CheckResult]":
         """Check whether the pages are installed, for `agentlearn doctor`. The web domain checks the browser."""
         from agentlearn_web.miniwob.pages import check_miniwob

@@ -8,7 +8,7 @@ from pydantic_ai import Agent, RunContext, ToolOutput
 
 from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
-from agentlearn_web.agent import WalkDeps, walker_tools
+from agentlearn_web.act_tools import WalkDeps, walker_tools
 from agentlearn_web.miniwob.episode import Episode, format_reward
 
 LEAVING = frozenset({"open", "back"})

@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=2, help="rollouts per held-out task and model")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--no-lessons", action="store_true", help="leave out lessons and distillation")
-    parser.add_argument("--beside-trl", action="store_true", help="also train with TRL, where the task has no tools")
+    parser.add_argument("--with-trl", action="store_true", help="also train with TRL, where the task has no tools")
     parser.add_argument("--store", type=Path, default=Path(".agentlearn/real"), help="where everything is kept")
     return parser.parse_args()
 
@@ -60,7 +60,7 @@ def _run(chosen: argparse.Namespace) -> RealResults:
     settings = Settings(chosen.store, chosen.updates, chosen.k, max(1, cores // chosen.jobs))
     tasks = [task for task in TASKS if task.name in chosen.tasks]
     wanted = [(trained, task) for task in tasks]
-    if chosen.beside_trl:
+    if chosen.with_trl:
         wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none"]
     with ThreadPoolExecutor(chosen.jobs) as at_once:
         runs = [[at_once.submit(train, task, seed, settings) for seed in range(chosen.seeds)] for train, task in wanted]

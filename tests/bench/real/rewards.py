@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
@@ -26,10 +27,9 @@ def last_number(task: Task, answer: str | None, trajectory: Trajectory) -> float
 
 
 def towards_the_text(task: Task, answer: str | None, trajectory: Trajectory) -> float:
-    """Return 1 when the answer is the expected text and nothing else, and 0.5 when its text contains it."""
-    if (answer or "").strip() == task.answer:
-        return 1.0
-    return 0.5 * ((task.answer or "") in _final_text(trajectory))
+    """Return which share of the final text's characters is the expected answer: 1 for nothing else, 0 without it."""
+    said, gold = _final_text(trajectory).strip(), task.answer or ""
+    return len(gold) / len(said) if gold and gold in said else 0.0
 
 
 def right_with_tool(task: Task, answer: str | None, trajectory: Trajectory) -> float:
@@ -41,17 +41,26 @@ def right_with_tool(task: Task, answer: str | None, trajectory: Trajectory) -> f
 def towards_the_tool(task: Task, answer: str | None, trajectory: Trajectory) -> float:
     """Return 1 as `right_with_tool` does, and less where a step is missing.
 
-    0.6: the tool printed the expected number. 0.3: it printed another one. 0.1: the model only began to write a call.
+    0.7: the tool printed the expected number. Below: half of the share of the right call, in characters, that the first
+    answer begins with.
     """
     if right_with_tool(task, answer, trajectory):
         return 1.0
-    printed = _printed(trajectory)
-    if task.answer in printed:
-        return 0.6
-    if printed:
-        return 0.3
-    begun = any("<tool_call>" in step.text for step in trajectory.steps if isinstance(step, ModelTurn))
-    return 0.1 if begun else 0.0
+    if task.answer in _printed(trajectory):
+        return 0.7
+    expression = re.search(r"\d+ \* \d+", task.problem)
+    first = next((step for step in trajectory.steps if isinstance(step, ModelTurn)), None)
+    if expression is None or first is None:
+        return 0.0
+    wanted = call_text("run_python", json.dumps({"code": f"print({expression[0]})"}))
+    said = first.text or "".join(call_text(one.tool, one.arguments) for one in first.tool_calls)
+    pairs = zip(said.lstrip(), wanted, strict=False)
+    return 0.5 * sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / len(wanted)
+
+
+def call_text(tool: str, arguments: str) -> str:
+    """Return a tool call as a model writes it whose template knows no tools. arguments: a JSON object."""
+    return f'<tool_call>\n{{"name": "{tool}", "arguments": {arguments}}}\n</tool_call>'
 
 
 def _final_text(trajectory: Trajectory) -> str:

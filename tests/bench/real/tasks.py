@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.real.rewards import call_text
+
 LEARNED, HELD_OUT = 64, 32
 """Problems to learn from, and held-out ones."""
+MOST_TURNS = 3
+"""Model calls in one rollout: a call of the tool, another try, and the answer."""
 Row = dict[str, str]
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _THINGS = ("apples", "books", "coins", "stamps", "shells", "cards")
@@ -64,15 +68,9 @@ class RealTask:
         """Return the options of every command that runs the task."""
         reward = (self.train_reward if training else None) or self.reward
         return (
-            "--reward",
-            reward,
-            "--tools",
-            self.tools,
-            "--max-output-tokens",
-            str(self.answer_tokens),
-            "--temperature",
-            str(self.temperature),
-        )
+            "--reward", reward, "--tools", self.tools, "--max-output-tokens", str(self.answer_tokens),
+            "--temperature", str(self.temperature), "--max-turns", str(MOST_TURNS),
+        )  # fmt: skip
 
 
 def _words(chance: random.Random) -> Row:
@@ -97,7 +95,7 @@ def _record(chance: random.Random) -> Row:
 
 def _product(chance: random.Random) -> Row:
     a, b = chance.randint(12, 99), chance.randint(12, 99)
-    example = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(11 * 13)"}}\n</tool_call>'
+    example = call_text("run_python", '{"code": "print(11 * 13)"}')
     problem = f"Write this with {a} * {b} instead of 11 * 13:\n{example}\nThen say what it printed."
     return {"problem": problem, "answer": str(a * b)}
 

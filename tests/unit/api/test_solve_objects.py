@@ -18,6 +18,7 @@ from agentlearn.config.solve_options import SolveOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, ConfigError
 from tests.support.desk import LESSON, Ticket, desk_agent, desk_model, right_team
+from tests.support.loose_options import LOOSE
 
 
 class City(BaseModel):
@@ -166,8 +167,7 @@ def test_bad_input_is_refused_in_one_sentence(tmp_path: Path, what: Any, problem
 def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     hints, meant = get_type_hints(SolveOptions), get_type_hints(SolveSettings)
     assert set(hints) == set(SolveSettings.model_fields) - {"domain", "problem", "library", "model", "store"}
-    loose = {"api_key", "record"}
-    assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
+    assert [name for name in hints if name not in LOOSE and hints[name] != meant[name]] == []
 
 
 def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:

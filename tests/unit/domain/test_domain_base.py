@@ -64,6 +64,7 @@ def test_the_documentation_gives_every_default() -> None:
 def test_by_default_a_domain_needs_nothing_more() -> None:
     toy = ToyDomain()
     (trajectory, row) = (object(), object())
+    assert toy.for_lessons(trajectory) is trajectory  # type: ignore[arg-type]
     assert (toy.max_open_rollouts(), toy.pages_seen(trajectory), toy.machine_checks()) == (None, (), ())  # type: ignore[arg-type]
     assert (toy.rollout_shape(), toy.answer_reader("any.csv")(" 4 ")) == (RolloutShape(), "4")
     assert toy.start_and_path(row) == ("", ())  # type: ignore[arg-type]

@@ -15,40 +15,21 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from agentlearn_web.browser.act_result import ActResult, plural
 from agentlearn_web.browser.element_lookup import failed_action, find_element
 from agentlearn_web.browser.fill_field import fill_field
-from agentlearn_web.browser.paging import split_pages
 from agentlearn_web.browser.playwright_errors import click_was_done, load_failure_reason
-from agentlearn_web.browser.tab import ShownSnapshot, Tab
-from agentlearn_web.browser.text_search import search_snapshot
-from agentlearn_web.browser.walk_recorder import WalkRecorder
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot
+from agentlearn_web.browser.tab import Tab
+from agentlearn_web.browser.walk_recorder import LEAST_FREE_BYTES, WalkRecorder
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import ElementLine
+from agentlearn_web.reading.page_text import PageText
 
 LINES = (
     ElementLine(role="link", name="Opening  Hours", ref="t1:e1", url="/hours"),
     ElementLine(role="text", text="x" * 500 + " the secret word " + "y" * 500),
     ElementLine(role="link", name="People", ref="t1:e2", url="/PEOPLE"),
 )
-SHOWN = ShownSnapshot(1, LINES, split_pages(LINES, 1_000))
+SHOWN = compose_snapshot(1, LINES, PageText(), 1_000)
 FAST = WalkSettings(action_s=0.05, quiet_s=0.01)
-
-
-# searching
-
-
-def test_a_search_ignores_case_and_spacing_and_reads_addresses_too() -> None:
-    def names(text: str) -> list[str]:
-        return [line.name for line, _ in search_snapshot(SHOWN, text)]
-
-    assert names("opening hours") == ["Opening  Hours"]
-    assert names("/people") == ["People"]
-    assert names("nothing") == names("") == names("  ") == []
-
-
-def test_a_long_text_is_cut_around_the_match() -> None:
-    ((line, page),) = search_snapshot(SHOWN, "SECRET word")
-    assert (page, line.text[0], line.text[-1]) == (2, "…", "…")
-    assert "the secret word" in line.text
-    assert len(line.text) < 450
 
 
 # finding elements
@@ -60,6 +41,11 @@ class FakeElement:
 
     snapshot: str = ""
     error: Exception | None = None
+    appears: Exception | None = None
+
+    async def wait_for_element_state(self, *_: object, **__: object) -> None:
+        if self.appears is not None:
+            raise self.appears
 
     async def aria_snapshot(self, **_: object) -> str:
         if self.error is not None:
@@ -73,7 +59,12 @@ def tab(element: FakeElement, *pages: str, document: int = 1, shown: ShownSnapsh
     async def snapshot(**_: object) -> str:
         return left.pop(0) if len(left) > 1 else left[0] if left else ""
 
-    page = SimpleNamespace(locator=lambda _: element, aria_snapshot=snapshot, url="http://a.test/")
+    async def query(_: str) -> FakeElement:
+        return element
+
+    page = SimpleNamespace(
+        locator=lambda _: element, aria_snapshot=snapshot, query_selector=query, url="http://a.test/"
+    )
     return Tab("t1", cast("Any", page), cast("Any", SimpleNamespace(document=document)), shown)
 
 
@@ -109,11 +100,16 @@ def test_an_element_is_found_by_the_ref_that_it_still_has() -> None:
 
 def test_an_invisible_element_is_waited_for() -> None:
     hidden = FakeElement("")
-    shown = tab(hidden, "- text: not yet", '- link "Opening Hours" [ref=e1]')
+    shown = tab(hidden, '- link "Opening Hours" [ref=e1]')
     assert asyncio.run(find_element(shown, "t1:e1", {"t1"}, FAST)) is hidden
-    found = asyncio.run(find_element(tab(hidden, "- text: never"), "t1:e1", {"t1"}, FAST))
-    assert isinstance(found, ActResult)
-    assert (found.status, found.near_ref) == ("not_actionable", "t1:e1")
+    for page, appears, status in (
+        ("- text: other", None, "stale_ref"),
+        ("", PlaywrightTimeout("Timeout 50ms exceeded."), "not_actionable"),
+        ("", Error("Element is not attached to the DOM"), "stale_ref"),
+    ):
+        found = asyncio.run(find_element(tab(FakeElement("", appears=appears), page), "t1:e1", {"t1"}, FAST))
+        assert isinstance(found, ActResult)
+        assert found.status == status
 
 
 # filling fields
@@ -126,18 +122,20 @@ class FakeField:
     tag: str = "input"
     type: str = "text"
     editable: bool = False
-    options: list[list[str]] = field(default_factory=list)
+    options: list[list[object]] = field(default_factory=list)
     value: str = "kept"
     form: bool = True
     error: Exception | None = None
     done: list[object] = field(default_factory=list)
 
-    async def evaluate(self, script: str, **_: object) -> object:
+    async def evaluate(self, script: str, *_: object, **__: object) -> object:
         if "requestSubmit" in script:
             self.done.append("submit")
             return self.form
         if "localName" in script:
-            return {"tag": self.tag, "type": self.type, "editable": self.editable, "options": self.options}
+            return {"tag": self.tag, "type": self.type, "editable": self.editable}
+        if "HTMLSelectElement" in script:
+            return {"options": self.options, "multiple": False, "disabled": False}
         return self.value
 
     async def fill(self, text: str, **_: object) -> None:
@@ -145,8 +143,8 @@ class FakeField:
             raise self.error
         self.done.append(text)
 
-    async def select_option(self, *, index: int, **_: object) -> None:
-        self.done.append(index)
+    async def select_option(self, *, index: list[int], **_: object) -> None:
+        self.done += index
 
     async def press(self, key: str, **_: object) -> None:
         self.done.append(key)
@@ -156,7 +154,7 @@ def filled(one: FakeField, text: str, *, submit: bool = False) -> ActResult:
     return asyncio.run(fill_field(cast("Any", one), text, submit=submit, limit_s=1))
 
 
-LIST = [["Spring  term", "s"], ["Autumn term", "a"]]
+LIST = [["Spring  term", "s", False], ["Autumn term", "a", False]]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +242,42 @@ class FakeTracing:
         path.write_bytes(b"trace")
 
 
+class FakeContext:
+    """A browser context with a trace and with cookies."""
+
+    def __init__(self, *, fails: bool = False, cookies: int = 0) -> None:
+        self.tracing = FakeTracing(fails)
+        self.cookies = cookies
+
+    async def storage_state(self) -> object:
+        return {"cookies": [{"name": "a", "value": "b"}] * self.cookies, "origins": []}
+
+
+async def recorded(context: FakeContext, folder: Path, screenshot: object) -> list[str]:
+    """The files that a walk with two acts leaves."""
+    recorder = WalkRecorder(cast("Any", context), folder)
+    await recorder.begin()
+    for _ in range(2):
+        await recorder.step(cast("Any", SimpleNamespace(screenshot=screenshot)))
+    await recorder.end()
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def picture(**_: object) -> bytes:
+    return b"png"
+
+
+def test_a_walk_with_a_session_leaves_pictures_and_no_trace(tmp_path: Path) -> None:
+    written = asyncio.run(recorded(FakeContext(cookies=1), tmp_path / "walk", picture))
+    assert written == ["step-01.png", "step-02.png"]
+
+
+def test_nothing_is_recorded_on_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = SimpleNamespace(free=LEAST_FREE_BYTES - 1)
+    monkeypatch.setattr("agentlearn_web.browser.walk_recorder.shutil.disk_usage", lambda _: usage)
+    assert asyncio.run(recorded(FakeContext(), tmp_path / "walk", picture)) == []
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_recording_is_written_or_given_up_but_never_ends_the_walk(tmp_path: Path, fails: bool) -> None:
     async def screenshot(**_: object) -> bytes:
@@ -252,7 +286,7 @@ def test_a_recording_is_written_or_given_up_but_never_ends_the_walk(tmp_path: Pa
         return b"png"
 
     async def main() -> None:
-        context = cast("Any", SimpleNamespace(tracing=FakeTracing(fails)))
+        context = cast("Any", FakeContext(fails=fails))
         recorder = WalkRecorder(context, tmp_path / "walk")
         await recorder.begin()
         await recorder.step(cast("Any", SimpleNamespace(screenshot=screenshot)))

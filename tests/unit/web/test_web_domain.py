@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentlearn.config import LearnSettings, default_recipe, learn_settings, read_recipe
+from agentlearn.config import LearnSettings, SiteOptions, default_recipe, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
 from agentlearn.learning.estimate import estimate
 from agentlearn.learning.open_run import domain_of
@@ -13,6 +13,7 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_web import WebDomain
+from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation, site_words
 
 RUN = RunId("r")
@@ -48,21 +49,13 @@ def test_a_walk_on_generated_sites_reaches_nothing_else() -> None:
     assert (places.public, places.named, dict(places.served)) == (False, frozenset(), domain.served)
 
 
-@pytest.mark.parametrize(
-    ("start", "named"),
-    [
-        ("https://example.org/", frozenset()),
-        ("http://wiki.corp/", frozenset()),  # the name may resolve to a private address
-        ("http://wiki.corp:80/", frozenset({("wiki.corp", 80)})),
-        ("http://10.1.2.3/", frozenset({("10.1.2.3", 80)})),
-        ("http://[fd00::1]:8080/x", frozenset({("fd00::1", 8080)})),
-        ("http://LOCALHOST/", frozenset({("localhost", 80)})),
-        ("", frozenset()),
-    ],
-)
-def test_a_private_host_is_open_only_if_the_task_names_it(start: str, named: frozenset[tuple[str, int]]) -> None:
-    places = WebDomain().places(Task.of("web", "q", "a", start=start))
-    assert (places.public, places.named) == (True, named)
+def test_the_start_and_the_allowed_hosts_decide_where_a_walk_goes() -> None:
+    private = Task.of("web", "q", "a", start="http://10.1.2.3:8000/")
+    assert WebDomain().places(private) == AccessPolicy(public=False, named=frozenset({("10.1.2.3", 8000)}))
+    allowing = WebDomain().with_sites(SiteOptions(allow_host=("wiki.test:80",)))
+    named = frozenset({("wiki.test", 80), ("10.1.2.3", 8000)})
+    assert allowing.places(private) == AccessPolicy(public=False, named=named)
+    assert WebDomain().places(Task.of("web", "q", "a", start="https://example.org/")) == AccessPolicy()
 
 
 def test_the_reward_must_be_one_of_the_domain() -> None:

@@ -1,0 +1,136 @@
+"""Shortens the history of a request to a number of tokens: old tool results become notes, then old turns are left out.
+
+Only the request is shortened. The trajectory keeps every text, and its tokens are those of the request, as the model
+saw it. What is left out depends on the messages alone, so a resumed run sends the same requests. It changes rarely:
+each time room is needed, more is left out than needed, so most requests extend the one before and a prompt cache holds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+
+from agentlearn.models.token_estimate import BYTES_PER_TOKEN, message_bytes, request_bytes
+from agentlearn.types.trajectory import PLACE, STATUS
+
+ROOM = 0.75
+"""Share of the largest size to which a request is shortened once it is larger."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def shortened(
+    messages: Sequence[ModelMessage], parameters: ModelRequestParameters, max_tokens: int
+) -> list[ModelMessage]:
+    """Return the messages of a request that has at most `max_tokens` tokens (estimated), if that is possible.
+
+    The first request and the newest turn with its results always stay whole, so a request is larger than `max_tokens`
+    only if these are. A tool call and its result stay together. max_tokens: at least 1; counts instructions and tools
+    too.
+    """
+    history = _History(messages, parameters)
+    noted, left_out = history.cut(max_tokens * BYTES_PER_TOKEN)
+    return history.after(noted, left_out)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """An answer of the model and what came back, whole and with notes."""
+
+    whole: tuple[ModelMessage, ...]
+
+    @cached_property
+    def noted(self) -> tuple[ModelMessage, ...]:
+        return tuple(_noted(one) if isinstance(one, ModelRequest) else one for one in self.whole)
+
+    @cached_property
+    def whole_bytes(self) -> int:
+        return sum(map(message_bytes, self.whole))
+
+    @cached_property
+    def noted_bytes(self) -> int:
+        return sum(map(message_bytes, self.noted))
+
+
+class _History:
+    """The messages of a request in turns, after what was asked first."""
+
+    def __init__(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> None:
+        starts = [at for at, one in enumerate(messages) if isinstance(one, ModelResponse)]
+        self._asked = list(messages[: starts[0]] if starts else messages)
+        bounds = pairwise([*starts, len(messages)])
+        self._turns = [_Turn(tuple(messages[start:end])) for start, end in bounds]
+        own = [messages[-1]] if messages else []
+        # Instructions, tools and what was asked first: in every request
+        self._fixed = request_bytes(own, parameters) - sum(map(message_bytes, own))
+        self._fixed += sum(map(message_bytes, self._asked))
+
+    def cut(self, most_bytes: float) -> tuple[int, int]:
+        """Return how many of the oldest turns have notes and how many are left out, as turn after turn was made."""
+        noted = left_out = 0
+        size = self._fixed
+        for newest, turn in enumerate(self._turns):
+            size += turn.whole_bytes
+            if size <= most_bytes:
+                continue
+            while noted < newest and size > ROOM * most_bytes:
+                size -= self._turns[noted].whole_bytes - self._turns[noted].noted_bytes
+                noted += 1
+            if size <= most_bytes:
+                continue
+            while left_out < newest and size > ROOM * most_bytes:
+                size += self._summary_bytes(left_out + 1) - self._summary_bytes(left_out)
+                size -= self._turns[left_out].noted_bytes
+                left_out += 1
+        return noted, left_out
+
+    def after(self, noted: int, left_out: int) -> list[ModelMessage]:
+        """Return the messages, cut like that."""
+        kept = [*(one.noted for one in self._turns[left_out:noted]), *(one.whole for one in self._turns[noted:])]
+        return [*self._asked_with_summary(left_out), *(message for turn in kept for message in turn)]
+
+    def _asked_with_summary(self, left_out: int) -> list[ModelMessage]:
+        if not left_out or not self._asked or not isinstance(last := self._asked[-1], ModelRequest):
+            return self._asked
+        return [*self._asked[:-1], replace(last, parts=[*last.parts, _summary(left_out)])]
+
+    def _summary_bytes(self, left_out: int) -> int:
+        return message_bytes(ModelRequest(parts=[_summary(left_out)])) if left_out else 0
+
+
+def _summary(left_out: int) -> UserPromptPart:
+    turns = "turn was" if left_out == 1 else f"{left_out} turns were"
+    return UserPromptPart(f"[Your first {turns} left out here to save room.]", timestamp=_EPOCH)
+
+
+def _noted(request: ModelRequest) -> ModelRequest:
+    """Return a request with notes in place of its tool results and pictures, where a note is shorter."""
+    return replace(request, parts=[_noted_part(part) for part in request.parts])
+
+
+def _noted_part(part: ModelRequestPart) -> ModelRequestPart:
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        texts = [one for one in part.content if isinstance(one, str)]
+        return replace(part, content=[*texts, "[A picture was left out here to save room.]"])
+    if not isinstance(part, ToolReturnPart):
+        return part
+    text = part.model_response_str()
+    metadata: object = part.metadata
+    known: dict[object, object] = metadata if isinstance(metadata, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    place = f", {known[PLACE]}" if known.get(PLACE) else ""
+    note = (
+        f"[The result of {part.tool_name} was left out here to save room: status {known.get(STATUS, 'ok')}{place},"
+        f" {len(text):,} characters.]"
+    )
+    return replace(part, content=note) if len(note) < len(text) else part

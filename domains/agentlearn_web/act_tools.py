@@ -1,0 +1,225 @@
+"""The acts of a walk as pydantic-ai tools, in the words that a model reads."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pydantic_ai import RunContext, Tool, ToolDefinition
+from pydantic_ai.messages import BinaryContent, ToolReturn
+from pydantic_ai.models import Model
+
+from agentlearn.secret_values import without_secrets
+from agentlearn.types.trajectory import PLACE, STATUS
+from agentlearn_web.browser.acts.scroll import Direction
+from agentlearn_web.browser.walk import Walk
+from agentlearn_web.browser.walk_settings import SCREENSHOT, UPLOAD
+from agentlearn_web.observation import PageObservation, parse_observation, render_observation
+
+
+@dataclass(frozen=True, slots=True)
+class WalkDeps:
+    """The agent's deps: the open walk that its tools use."""
+
+    walk: Walk
+    nonce: str
+    """Marks the fence around text from sites."""
+
+    def tool_return(self, observation: PageObservation, picture: BinaryContent | None = None) -> ToolReturn:
+        """Return an observation as a tool result, with the picture that belongs to it.
+
+        Without the secrets of the session, which a page may repeat.
+        """
+        text = without_secrets(render_observation(observation, self.nonce))
+        metadata = {STATUS: observation.status, PLACE: parse_observation(text).url}
+        return ToolReturn(text, content=None if picture is None else [picture], metadata=metadata)
+
+
+WalkRunContext = RunContext[WalkDeps]
+
+
+async def open_(ctx: WalkRunContext, url: str) -> ToolReturn:
+    """Open an address in the current tab.
+
+    Args:
+        url: The address, such as https://example.org/people.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.open(url))
+
+
+async def click(ctx: WalkRunContext, ref: str) -> ToolReturn:
+    """Click a link, a button or another element.
+
+    Args:
+        ref: Its ref as shown last, such as t1:e5.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.click(ref))
+
+
+async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) -> ToolReturn:
+    """Fill a field with a text, or choose an option of a list by its name.
+
+    Args:
+        ref: The field's ref as shown last, such as t1:e5.
+        text: What to write; it takes the place of what was there.
+        submit: Whether to press Enter afterwards.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.type(ref, text, submit=submit))
+
+
+async def choose(ctx: WalkRunContext, ref: str, options: list[str]) -> ToolReturn:
+    """Choose one or more options of a list; no others stay chosen.
+
+    Args:
+        ref: The list's ref.
+        options: Their names.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.choose(ref, options))
+
+
+async def press(ctx: WalkRunContext, keys: str = "", ref: str | None = None, text: str = "") -> ToolReturn:
+    """Press keys, where `type` is not enough: searches that react to each letter, menus, games.
+
+    Args:
+        keys: Such as "ArrowDown Enter" or "Control+a Delete".
+        ref: What gets the keys; left out, what has the focus.
+        text: Typed key by key before the keys, after what stands there.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.press(keys, ref, text))
+
+
+async def hover(ctx: WalkRunContext, ref: str) -> ToolReturn:
+    """Move the mouse over an element, to open a menu or a hint.
+
+    Args:
+        ref: Its ref.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.hover(ref))
+
+
+async def drag(ctx: WalkRunContext, ref: str, to: str) -> ToolReturn:
+    """Drag an element with the mouse and drop it on another one.
+
+    Args:
+        ref: What to drag.
+        to: The ref of where to drop it.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.drag(ref, to))
+
+
+async def scroll(ctx: WalkRunContext, direction: Direction, ref: str | None = None) -> ToolReturn:
+    """Scroll a page or list that loads more as it is scrolled. For other long pages, use `more` and `find`.
+
+    Args:
+        direction: Where to.
+        ref: An element in the part that scrolls; left out, the page.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.scroll(direction, ref))
+
+
+async def upload(ctx: WalkRunContext, ref: str, files: list[str]) -> ToolReturn:
+    """Give files of the task to the page.
+
+    Args:
+        ref: The file field, or the button that asks for a file.
+        files: Their names as the task gives them.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.upload(ref, files))
+
+
+async def dialog(ctx: WalkRunContext, accept: bool, text: str | None = None) -> ToolReturn:
+    """Say how the next dialog is answered, before the act that opens it. Otherwise it is dismissed.
+
+    Args:
+        accept: Whether it is accepted.
+        text: What to answer if it asks for a text.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.dialog(accept, text))
+
+
+async def back(ctx: WalkRunContext) -> ToolReturn:
+    """Go back to the page before this one in the current tab."""
+    return ctx.deps.tool_return(await ctx.deps.walk.back())
+
+
+async def find(ctx: WalkRunContext, text: str, regex: bool = False) -> ToolReturn:
+    """Search the whole page, also the parts that were not shown yet.
+
+    Args:
+        text: What to look for; case does not matter.
+        regex: Whether it is a regular expression.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.find(text, regex))
+
+
+async def more(ctx: WalkRunContext, page: int | None = None) -> ToolReturn:
+    """See the next part of a long page.
+
+    Args:
+        page: Which part, from 1; left out, the one after the part shown last.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.more(page))
+
+
+async def wait(ctx: WalkRunContext, text: str | None = None, seconds: float | None = None) -> ToolReturn:
+    """Wait for something that appears late.
+
+    Args:
+        text: Wait until the page holds this text.
+        seconds: The longest time to wait, from 0 to 30; left out, 10.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.wait(text, seconds))
+
+
+async def screenshot(ctx: WalkRunContext) -> ToolReturn:
+    """See a picture of what the window shows, with refs drawn on it: for drawings, maps and charts."""
+    taken = await ctx.deps.walk.screenshot()
+    picture = BinaryContent(taken.picture, media_type=taken.media_type) if taken.picture else None
+    return ctx.deps.tool_return(taken.view, picture)
+
+
+async def tabs(ctx: WalkRunContext, select: str | None = None, close: str | None = None) -> ToolReturn:
+    """Look at the open tabs, go to one of them, or close one.
+
+    Args:
+        select: The tab to go to, such as t2.
+        close: The tab to close.
+    """
+    return ctx.deps.tool_return(await ctx.deps.walk.tabs(select=select, close=close))
+
+
+_TOOLS: tuple[tuple[str, Callable[..., Awaitable[ToolReturn]]], ...] = (
+    ("open", open_),
+    ("click", click),
+    ("type", type_),
+    ("choose", choose),
+    ("press", press),
+    ("hover", hover),
+    ("drag", drag),
+    ("scroll", scroll),
+    (UPLOAD, upload),
+    ("dialog", dialog),
+    ("back", back),
+    ("find", find),
+    ("more", more),
+    ("wait", wait),
+    (SCREENSHOT, screenshot),
+    ("tabs", tabs),
+)
+
+
+def walker_tools() -> list[Tool[WalkDeps]]:
+    """Return the acts as tools. They run one after the other, because each one changes the page for the next.
+
+    A model is offered those that the walk's settings name; `upload` only with a task that names files, and `screenshot`
+    only if the model accepts images.
+    """
+    return [Tool(act, name=name, sequential=True, prepare=partial(_if_offered, name)) for name, act in _TOOLS]
+
+
+def _if_offered(name: str, ctx: WalkRunContext, tool: ToolDefinition) -> ToolDefinition | None:
+    offered = name in ctx.deps.walk.settings.acts
+    if name == UPLOAD:
+        offered = offered and bool(ctx.deps.walk.files)
+    if name == SCREENSHOT:
+        offered = offered and isinstance(ctx.model, Model) and ctx.model.profile.get("supports_image_input", True)
+    return tool if offered else None

@@ -1,0 +1,137 @@
+"""A proxy of the user's network, through which the proxy of a walk reaches public hosts.
+
+Host names are still resolved and checked on this machine, and the upstream proxy is asked to connect to the checked
+address. What it then does is not checked. Private and named private hosts are connected directly.
+"""
+
+import asyncio
+import base64
+import os
+import ssl
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import h11
+
+from agentlearn.errors import ConfigError
+from agentlearn.log import get_log
+from agentlearn.secret_values import know_secret
+from agentlearn_web.boundary.addresses import is_public
+from agentlearn_web.boundary.proxy_session import RequestBlocked
+from agentlearn_web.boundary.resolve import READ_BYTES, Streams
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_PROXY_LOGIN_NEEDED = 407
+_REACH_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamProxy:
+    """The address and the login of an upstream proxy."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    """For a proxy that is itself reached with https."""
+    authorization: str = field(default="", repr=False)
+    """Value of the Proxy-Authorization header; empty without a login."""
+    looks_up: bool = False
+    """Whether it is asked to connect to names that this machine cannot resolve."""
+    _told: set[int] = field(default_factory=set[int], repr=False)
+
+    def carries(self, address: str) -> bool:
+        """Return whether connections to an address, or to a name that was not resolved, go through this proxy."""
+        try:
+            return is_public(ip_address(address))
+        except ValueError:
+            return True
+
+    async def dial(self, address: str, port: int) -> Streams:
+        """Connect to an address through the proxy. Raises OSError, and RequestBlocked when the proxy refuses."""
+        reader, writer = await asyncio.open_connection(self.host, self.port, limit=READ_BYTES, ssl=self.tls)
+        try:
+            status = await self._ask(reader, writer, address, port)
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if 200 <= status < 300:
+            return reader, writer
+        writer.transport.abort()
+        self._tell(status)
+        raise RequestBlocked("unreachable", f"the upstream proxy answered {status} for {address}")
+
+    async def require(self) -> None:
+        """Raise ConfigError when the proxy cannot be connected to."""
+        try:
+            async with asyncio.timeout(_REACH_S):
+                _, writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
+        except (OSError, TimeoutError) as error:
+            raise ConfigError(
+                f"the proxy {self.host}:{self.port} does not answer ({error or 'it took too long'});"
+                " check site_proxy, or leave it out",
+                code="no_proxy",
+            ) from error
+        writer.close()
+
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int) -> int:
+        """Send the CONNECT request and return the status of the answer. Raises ConnectionError for anything else."""
+        authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        headers = [("Host", authority), *([("Proxy-Authorization", self.authorization)] if self.authorization else [])]
+        wire = h11.Connection(h11.CLIENT)
+        writer.write(wire.send(h11.Request(method="CONNECT", target=authority, headers=headers)) or b"")
+        try:
+            while not isinstance(event := wire.next_event(), h11.Response):
+                if event is h11.NEED_DATA:
+                    # One byte at a time: what follows the answer belongs to the tunnel
+                    wire.receive_data(await reader.readexactly(1))
+                elif not isinstance(event, h11.InformationalResponse):
+                    raise ConnectionAbortedError("the upstream proxy broke off")
+        except (h11.ProtocolError, asyncio.IncompleteReadError) as error:
+            raise ConnectionAbortedError("the upstream proxy speaks no HTTP/1.1") from error
+        return event.status_code
+
+    def _tell(self, status: int) -> None:
+        """Warn once about each kind of refusal, because a page only shows that it did not load."""
+        if status not in self._told:
+            self._told.add(status)
+            hint = "set site_proxy_login" if status == _PROXY_LOGIN_NEEDED else "it must allow CONNECT to public hosts"
+            get_log().warning("site_proxy.refused", status=status, hint=hint)
+
+
+def upstream_proxy(
+    address: str, *, login_variable: str | None = None, looks_up: bool = False, ca_file: Path | None = None
+) -> UpstreamProxy:
+    """Return the proxy at an http or https address. Raises ConfigError when the login is missing.
+
+    login_variable: environment variable with `user:password`. ca_file: certificates that an https proxy may have.
+    """
+    parts = urlsplit(address)
+    tls = None
+    if parts.scheme == "https":
+        tls = ssl.create_default_context()
+        if ca_file is not None:
+            tls.load_verify_locations(ca_file)
+    return UpstreamProxy(
+        parts.hostname or "",
+        parts.port or _DEFAULT_PORTS[parts.scheme],
+        tls,
+        _authorization(login_variable) if login_variable else "",
+        looks_up,
+    )
+
+
+def _authorization(variable: str) -> str:
+    value = os.environ.get(variable, "")
+    user, colon, password = value.partition(":")
+    if not user or not colon:
+        raise ConfigError(
+            f"site_proxy_login names the environment variable {variable!r}, which does not hold user:password;"
+            " set it and run again",
+            code="missing_secret",
+        )
+    encoded = base64.b64encode(value.encode()).decode("ascii")
+    for secret in (password, value, encoded):
+        know_secret(secret)
+    return f"Basic {encoded}"

@@ -1,0 +1,156 @@
+"""The text of a page in reading order, read from the document itself and not from the accessibility tree.
+
+The tree leaves out words (behind a label) and line breaks, and does not tell what a person can see. Text is compared
+in two forms: words with single spaces, for searching; and without any space, for finding text again in the tree.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import accumulate
+from typing import Any
+
+_HIDDEN, _STRUCK = 1, 2
+_CELL_CHARS = 100
+_NO_SPACE = re.compile("[\\s\u200b\u00ad\ufeff]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class TextRun:
+    """A piece of a block whose characters look alike."""
+
+    text: str
+    hidden: bool = False
+    """Whether a person cannot see it."""
+    struck: bool = False
+    """Whether it is struck out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A paragraph, heading, table row or other block of text."""
+
+    runs: tuple[TextRun, ...]
+    heading: bool = False
+    pre: int = 0
+    """Number of the preformatted text that it is a part of; 0 if its line breaks mean nothing."""
+
+    @property
+    def text(self) -> str:
+        """The text as the document writes it."""
+        return "".join(run.text for run in self.runs)
+
+    @property
+    def words(self) -> str:
+        """The text with single spaces."""
+        return " ".join(self.text.split())
+
+    @property
+    def hidden(self) -> bool:
+        """Whether a person can see none of it."""
+        return all(run.hidden for run in self.runs if run.text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class SpanningCell:
+    """A table cell, and how many rows and columns it covers."""
+
+    rows: int
+    columns: int
+    dense: str
+    """Its text without spaces, at most 100 characters of it."""
+
+
+@dataclass(frozen=True)
+class PageText:
+    """All text of a page, in reading order."""
+
+    blocks: tuple[TextBlock, ...] = ()
+    cells: tuple[SpanningCell, ...] = ()
+    """All table cells in reading order, if one of them covers several rows or columns."""
+    cut: bool = False
+    """Whether text beyond the limit was left out."""
+    partial: bool = False
+    """Whether the page has frames or shadow trees, whose changes are not observed."""
+
+    @cached_property
+    def dense(self) -> str:
+        """All text without spaces."""
+        return "".join(dense(block.text) for block in self.blocks)
+
+    @cached_property
+    def dense_starts(self) -> Sequence[int]:
+        """Where each block starts in `dense`, and where the last one ends."""
+        return tuple(accumulate((len(dense(block.text)) for block in self.blocks), initial=0))
+
+    @cached_property
+    def seen(self) -> str:
+        """The text that a person can see, without spaces; a zero character stands where other text is."""
+        return "".join("\0" if run.hidden else dense(run.text) for block in self.blocks for run in block.runs)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all text can be seen and none is struck out."""
+        return not any(run.hidden or run.struck for block in self.blocks for run in block.runs)
+
+    @cached_property
+    def _runs(self) -> tuple[Sequence[int], Sequence[TextRun]]:
+        sizes = [(len(dense(run.text)), run) for block in self.blocks for run in block.runs]
+        starts = accumulate((size for size, _ in sizes if size), initial=0)
+        return tuple(starts), [run for size, run in sizes if size]
+
+    def runs_between(self, begin: int, end: int) -> Sequence[TextRun]:
+        """Return the runs that have characters between two positions in `dense`."""
+        starts, runs = self._runs
+        first, last = bisect_right(starts, begin) - 1, bisect_right(starts, max(end - 1, begin)) - 1
+        return runs[first : last + 1]
+
+    def plain_lines(self) -> Iterable[tuple[str, TextBlock]]:
+        """Yield each line of text with its block. Preformatted text keeps its line breaks and spaces."""
+        for block in self.blocks:
+            if block.pre:
+                yield from ((line, block) for line in block.text.strip("\n").split("\n"))
+            else:
+                yield block.words, block
+
+
+def dense(text: str) -> str:
+    """Return the text without spaces, line breaks and characters that take no room."""
+    return _NO_SPACE.sub("", text)
+
+
+@cache
+def page_text_script() -> str:
+    """Return the script that reads the text; a function of the most characters that it may return."""
+    return (files("agentlearn_web.reading") / "page_text.js").read_text("utf-8")
+
+
+def parse_page_text(found: Mapping[str, Any]) -> PageText:
+    """Return the text that the script found."""
+    return PageText(
+        blocks=tuple(TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"])) for one in found["blocks"]),
+        cells=tuple(
+            SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
+            for rows, columns, text in found["cells"]
+        ),
+        cut=bool(found["cut"]),
+        partial=bool(found["partial"]),
+    )
+
+
+def _runs_of(block: Mapping[str, Any]) -> tuple[TextRun, ...]:
+    return tuple(
+        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK)) for flags, text in block["runs"]
+    )
+
+
+def _storable(text: str) -> str:
+    """Return the text without lone surrogates, which cannot be encoded, and without zero characters."""
+    text = text.replace("\0", "\ufffd")
+    return (
+        text if _SURROGATE.search(text) is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )

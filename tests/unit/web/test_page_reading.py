@@ -1,0 +1,179 @@
+"""Marks, line breaks and search over the text of a page, without a browser."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentlearn.types.trajectory import ToolResult
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, text_snapshot
+from agentlearn_web.browser.text_search import BadPattern, find_pattern, find_text, fitting, holds_text
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, ElementLine, format_line, parse_line
+from agentlearn_web.reading.page_text import PageText, SpanningCell, TextBlock, TextRun, parse_page_text
+from agentlearn_web.reading.pdf_text import UnreadablePdf, read_pdf
+from agentlearn_web.unseen_text import without_unseen
+from tests.support.small_pdf import pdf
+
+
+def block(*runs: str | TextRun, heading: bool = False, pre: int = 0) -> TextBlock:
+    return TextBlock(tuple(TextRun(one) if isinstance(one, str) else one for one in runs), heading, pre)
+
+
+def hidden(text: str) -> TextRun:
+    return TextRun(text, hidden=True)
+
+
+def shown(lines: list[ElementLine], *blocks: TextBlock, cells: tuple[SpanningCell, ...] = ()) -> ShownSnapshot:
+    return compose_snapshot(1, lines, PageText(blocks, cells), 1_000)
+
+
+def text(words: str, **more: Any) -> ElementLine:
+    return ElementLine(role=more.pop("role", "text"), text=words, **more)
+
+
+# marks
+
+
+def test_unseen_text_is_marked_unless_its_words_are_also_seen() -> None:
+    page = shown(
+        [text("evil"), text("open evil"), text("twice"), text("twice")],
+        block(hidden("evil")), block("open ", hidden("evil")), block(hidden("twice")), block("twice"),
+    )  # fmt: skip
+    assert [line.marks for line in page.lines] == [(NOT_VISIBLE,), (PARTLY_VISIBLE,), (), ()]
+
+
+def test_text_that_is_not_in_the_document_is_marked_unless_it_is_a_short_label() -> None:
+    label, long = ElementLine(role="button", name="Close"), ElementLine(role="img", name="x" * 81)
+    swapped, value = text("words that were swapped meanwhile"), text("a value that someone typed in", role="textbox")
+    page = shown([label, long, swapped, text("→"), value], block("other"))
+    assert [line.marks for line in page.lines] == [(), (NOT_VISIBLE,), (NOT_VISIBLE,), (), ()]
+
+
+def test_struck_words_and_spanning_cells_are_marked() -> None:
+    cells = [ElementLine(role="cell", name=name) for name in ("a", "b", "a")]
+    page = shown(
+        [text("was 20 now 15"), text("gone"), *cells],
+        block("was ", TextRun("20", struck=True), " now 15"),
+        block(TextRun("gone", struck=True)),
+        block("a\tb\ta"),
+        cells=(SpanningCell(1, 1, "a"), SpanningCell(2, 3, "b"), SpanningCell(1, 1, "a")),
+    )
+    assert page.lines[0].text == "was ~~20~~ now 15"
+    assert [line.marks for line in page.lines[1:]] == [("struck",), (), ("rowspan=2", "colspan=3"), ()]
+
+
+def test_marked_lines_are_parsed_again_and_left_out_of_lessons() -> None:
+    marked = ElementLine(role="link", name="x", marks=(NOT_VISIBLE,), ref="t1:e1", url="/a")
+    assert parse_line(format_line(marked)) == marked
+    content = "\n".join(
+        ("<page n>", format_line(marked), f"p2 | {format_line(text('y', marks=(PARTLY_VISIBLE,)))}", "- text: z")
+    )
+    result = ToolResult(call="c", tool="open", content=content, ok=True)
+
+    class Steps:
+        steps = (result,)
+
+        def model_copy(self, *, update: dict[str, Any]) -> dict[str, Any]:
+            return update
+
+    kept: Any = without_unseen(Steps())  # type: ignore[arg-type]
+    assert kept["steps"][0].content == "<page n>\n- text: z"
+
+
+# preformatted and long text
+
+
+def test_preformatted_text_keeps_its_lines_and_the_links_in_it() -> None:
+    link = ElementLine(depth=1, role="link", name="two", ref="t1:e2")
+    page = shown(
+        [text("before"), ElementLine(role="code"), text("one", depth=1), link, text("three", depth=1), text("after")],
+        block("before"), block("one\n  ", "two", "\n\nthree", pre=1), block("after"),
+    )  # fmt: skip
+    assert [(line.role, line.text or line.name) for line in page.lines[1:]] == [
+        ("code", ""), ("pre", "one"), ("pre", "  two"), ("pre", ""), ("pre", "three"),
+        ("link", "two"), ("text", "after"),
+    ]  # fmt: skip
+    assert format_line(page.lines[3]) == "  - pre:   two"
+
+
+def test_a_giant_line_is_split_and_nothing_is_lost() -> None:
+    words = " ".join(f"w{n}" for n in range(2_000))
+    page = shown([text(words)], block(words))
+    assert len(page.pages) > 5
+    assert "".join(line.text for line in page.lines) == words
+    assert page.lines == tuple(line for one in page.pages for line in one.lines)
+
+
+# search
+
+
+def lines_of(page: ShownSnapshot, query: str) -> list[list[tuple[str, tuple[str, ...]]]]:
+    return [[(one.text or one.name, one.marks) for one in match.lines] for match in find_text(page, query)]
+
+
+def test_a_match_is_shown_with_its_heading_and_neighbours() -> None:
+    page = shown(
+        [ElementLine(role="heading", name="Top"), text("first"), text("the second one"), text("third")],
+        block("Top", heading=True), block("first"), block("the second one"), block("third"),
+    )  # fmt: skip
+    assert lines_of(page, "SECOND  one") == [
+        [("Top", (CONTEXT,)), ("first", (CONTEXT,)), ("the second one", ()), ("third", (CONTEXT,))]
+    ]
+    assert lines_of(page, "one third")[0][2] == ("the second one third", ())
+    assert lines_of(page, "secondone")[0][2] == ("the second one", ())
+    assert lines_of(page, "nothing") == lines_of(page, " ") == []
+
+
+def test_addresses_and_labels_are_searched_too() -> None:
+    link = ElementLine(role="link", name="People", ref="t1:e2", url="/STAFF")
+    page = shown([link, ElementLine(role="button", name="Close it")], block("People"))
+    assert lines_of(page, "/staff") == [[("People", ())]]
+    assert lines_of(page, "close IT") == [[("Close it", ())]]
+
+
+def test_hostile_patterns_are_refused() -> None:
+    page = text_snapshot(1, PageText((block("a" * 5_000),)), 1_000)
+    assert len(asyncio.run(find_pattern(page, "a{3}"))) == 1
+    for pattern in ("(", "", "x" * 501, "(?:a|a)+$b", "x{99999999999}"):
+        with pytest.raises(BadPattern):
+            asyncio.run(find_pattern(page, pattern))
+
+
+def test_matches_fill_at_most_one_view() -> None:
+    page = text_snapshot(1, PageText(tuple(block(f"word {n} " + "x" * 100) for n in range(300))), 1_000)
+    found = list(find_text(page, "word"))
+    assert len(found) == 300
+    assert len(fitting(found, WalkSettings())) <= 30
+    assert len(fitting(found, WalkSettings(page_chars=300))) == 1
+
+
+def test_only_text_that_a_person_sees_is_waited_for() -> None:
+    page = PageText((block("Hello ", "world"), block(hidden("secret"))))
+    assert holds_text(page, "hello  WORLD")
+    assert not holds_text(page, "secret")
+    assert not holds_text(page, " ")
+
+
+def test_lone_surrogates_do_not_reach_an_observation() -> None:
+    found = {"blocks": [{"runs": [[1, "a\ud800\0b"]], "heading": False, "pre": 0}], "cells": [], "cut": 0, "partial": 1}
+    page = parse_page_text(found)
+    page.blocks[0].text.encode()
+    assert page.partial
+    assert page.blocks[0].hidden
+
+
+# PDF files
+
+
+def test_the_text_of_a_pdf_file_is_read_page_by_page() -> None:
+    pytest.importorskip("pypdf")
+    found = asyncio.run(read_pdf(pdf([["one", "two"], ["three"]])))
+    assert (found.pages, [page.split() for page in found.texts]) == (2, [["one", "two"], ["three"]])
+    assert [one.heading for one in found.page_text().blocks] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("file", [b"", b"<html>", b"%PDF-1.7 broken", b"%PDF-" + b"x" * 20_000_001])
+def test_other_files_are_refused_with_a_reason(file: bytes) -> None:
+    with pytest.raises(UnreadablePdf, match=r"the file (is|has)"):
+        asyncio.run(read_pdf(file))

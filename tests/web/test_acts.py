@@ -1,0 +1,524 @@
+"""Keys, lists, scrolling, files, dialogs, hovering, dragging and screenshots in a real browser, on small pages."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from agentlearn_web.browser.acts.key_names import KEYS
+from agentlearn_web.browser.walk import Walk
+from agentlearn_web.observation import PageObservation
+from agentlearn_web.task_files import TaskFile
+from tests.support.walking import BRISK, Site, Walking, event_lines, line, ref, walking, words
+from tests.web.browsers import needs_browser
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+HOME = "http://site.test/"
+
+
+@pytest.fixture(scope="module")
+def walks() -> Iterator[Walking]:
+    with walking() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Walking]:
+    """Walks that give up early on pages that never answer."""
+    with walking(replace(BRISK, act_s=6, hung_s=2)) as one:
+        yield one
+
+
+def doc(body: str, title: str = "Page") -> str:
+    return f"<!doctype html><title>{title}</title>{body}"
+
+
+def reasons(seen: PageObservation) -> list[str]:
+    return [event.reason for event in seen.events]
+
+
+# keys
+
+KEY_SEARCH = doc("""<input aria-label=search id=q><ul id=hits></ul><script>
+  q.addEventListener('keyup', () => {
+    hits.innerHTML = ['alpha', 'beta', 'alphabet'].filter((one) => q.value && one.startsWith(q.value))
+      .map((one) => `<li><a href=/${one}>${one}</a>`).join('');
+  });
+  q.addEventListener('keydown', (event) => {
+    if (event.key === 'ArrowDown') { event.preventDefault(); hits.querySelector('a').focus(); }
+  });
+</script>""")
+
+
+def test_a_search_that_listens_to_keys_shows_its_hits(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        filled = await walk.type(ref(home, "search"), "alpha")
+        assert not [one for one in filled.lines if one.role == "link"]  # filling sends no keys
+        await walk.press("Control+a Delete", ref(home, "search"))
+        typed = await walk.press(ref=ref(home, "search"), text="alpha")
+        assert [one.name for one in typed.lines if one.role == "link"] == ["alpha", "alphabet"]
+        followed = await walk.press("ArrowDown Enter")
+        assert (followed.status, followed.url) == ("ok", f"{HOME}alpha")
+
+    walks.over({"/": KEY_SEARCH, "/alpha": doc("found")}, steps)
+
+
+def test_every_key_name_is_one_that_the_browser_knows(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        names = {name for name in KEYS.values() if name not in {"F6", "F10", "F11", "F12", "ControlOrMeta"}}
+        for name in sorted(names):
+            assert (await walk.press(name)).status == "ok", name
+        heard = (await walk.page.evaluate("heard.join(' ')")).split(" ")
+        assert {"ArrowDown", "Escape", "F2", "Insert", "PageUp", "Shift"} <= set(heard)
+        printed = [chr(code) for code in range(33, 127)]
+        for keys in (" ".join(printed[:47]), " ".join(printed[47:])):
+            assert (await walk.press(keys)).status == "ok"
+        assert (await walk.page.evaluate("heard.join(' ')")).endswith(" ".join(printed))
+
+    walks.over({"/": doc("<script>heard = []; onkeydown = (event) => heard.push(event.key)</script>text")}, steps)
+
+
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        *(("Enterr", "unknown_key"), ("Control+", "unknown_key"), ("a+b", "unknown_key"), ("é", "unknown_key")),
+        *(("", "unknown_key"), ("Tab " * 51, "unknown_key"), ("Shift+Hyper+a", "unknown_key")),
+        *(("F12", "refused_key"), ("Control+T", "refused_key"), ("ctrl+shift+i", "refused_key")),
+        *(("Meta+n", "refused_key"), ("a Control+v", "refused_key"), ("Shift+Insert", "refused_key")),
+    ],
+)
+def test_keys_that_are_not_pressed_leave_the_page_as_it_is(walks: Walking, keys: str, status: str) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        seen = await walk.press(keys)
+        assert (seen.status, len(seen.tabs)) == (status, 1)
+        assert "nothing was pressed" in seen.note
+        assert await walk.page.evaluate("count") == 0
+
+    walks.over({"/": doc("<script>count = 0; onkeydown = () => count++</script>text")}, steps)
+
+
+def test_a_key_goes_to_the_named_element_or_nowhere(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        await walk.click(ref(home, "danger"))
+        await walk.page.evaluate("clicks = 0")
+        seen = await walk.press("Enter", ref(home, "plain"))
+        assert (seen.status, await walk.page.evaluate("clicks")) == ("not_actionable", 0)
+        assert (await walk.press("Enter", ref(home, "danger"))).status == "ok"
+        assert await walk.page.evaluate("clicks") == 1
+        assert (await walk.press("Enter", "t1:e999")).status == "unknown_ref"
+        assert (await walk.press(ref=ref(home, "field"), text="x" * 501)).status == "unknown_key"
+        await walk.press(ref=ref(home, "field"), text="né 1")
+        assert await walk.page.evaluate("document.querySelector('input').value") == "né 1"
+
+    body = "<button onclick=clicks++>danger</button><span role=button aria-label=plain>p</span><input aria-label=field>"
+    walks.over({"/": doc(f"{body}<script>clicks = 0</script>")}, steps)
+
+
+def test_enter_on_a_link_of_a_page_without_scripts_leads_on(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        seen = await walk.press("Enter", ref(home, "next"))
+        assert (seen.status, seen.url) == ("ok", f"{HOME}next")
+
+    walks.over({"/": doc("<a href=/next>next</a>"), "/next": doc("there")}, steps)
+
+
+def test_what_one_walk_copies_no_other_walk_can_paste(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        await walk.press("Control+a Control+c", ref(home, "secret"))
+        async with walks.browsers.walk(site.policy, nonce="other") as other:
+            seen = await other.open(HOME)
+            for keys in ("Control+v", "Control+Shift+V", "Shift+Insert", "Meta+v", "ControlOrMeta+v"):
+                assert (await other.press(keys, ref(seen, "empty"))).status == "refused_key"
+            assert await other.page.evaluate("document.querySelectorAll('input')[1].value") == ""
+
+    walks.over({"/": doc("<input aria-label=secret value=s3cret><input aria-label=empty>")}, steps)
+
+
+def test_a_page_that_loops_in_its_key_handler_loses_its_tab(impatient: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        seen = await walk.press("a")
+        assert seen.status in {"hung", "timeout"}
+        assert (await walk.open(f"{HOME}fine")).status == "ok"
+
+    impatient.over({"/": doc("<script>onkeydown = () => { for (;;); }</script>text"), "/fine": doc("fine")}, steps)
+
+
+# lists
+
+LISTS = doc("""<form><select multiple aria-label=many><option value=r>Red<option value=g>Green<option disabled>Blue
+  <option>Dark  grey</select><select aria-label=one><option>First<option>Second</select>
+  <select aria-label=off disabled><option>First</select><div role=listbox aria-label=own tabindex=0>
+  <div role=option>Red</div></div></form><script>
+  chosen = () => [...document.querySelectorAll('select')].map((one) => [...one.selectedOptions].map((o) => o.label));
+  </script>""")
+
+
+def test_several_options_of_a_list_are_chosen_at_once(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        many, one = ref(home, "many"), ref(home, "one")
+        for options, chosen in (
+            (["Red", "g"], ["Red", "Green"]),
+            (["dark grey"], ["Dark grey"]),
+            ([], []),
+        ):
+            assert (await walk.choose(many, options)).status == "ok"
+            assert (await walk.page.evaluate("chosen()"))[0] == chosen
+        assert (await walk.choose(one, ["Second"])).status == "ok"
+        assert (await walk.page.evaluate("chosen()"))[1] == ["Second"]
+
+    walks.over({"/": LISTS}, steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "status", "said"),
+    [
+        ("many", ["Red", "Violet"], "no_option", "'Violet'"),
+        ("many", ["Blue"], "not_actionable", "disabled"),
+        ("one", ["First", "Second"], "no_option", "one option"),
+        ("one", [], "no_option", "one option"),
+        ("off", ["First"], "not_actionable", "disabled"),
+        ("own", ["Red"], "no_list", "click it"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_changes_nothing(
+    walks: Walking, name: str, options: list[str], status: str, said: str
+) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        before = await walk.page.evaluate("chosen()")
+        seen = await walk.choose(ref(home, name), options)
+        assert seen.status == status
+        assert said in seen.note
+        assert await walk.page.evaluate("chosen()") == before
+
+    walks.over({"/": LISTS}, steps)
+
+
+# scrolling
+
+ENDLESS = """<style>p { height: 100px }</style><div id=list></div><div id=foot>loading</div><script>
+  let next = 0;
+  const grow = () => {
+    for (let i = 0; i < 20 && next < 100; i++) list.insertAdjacentHTML('beforeend', `<p>entry ${next++}</p>`);
+  };
+  grow();
+  new IntersectionObserver((seen) => seen[0].isIntersecting && grow()).observe(foot);
+</script>"""
+VIRTUAL = """<div id=box tabindex=0 aria-label=rows role=listbox style="height:200px;overflow:auto">
+  <div id=all style="height:20000px;position:relative"></div></div><script>
+  const draw = () => {
+    const from = Math.floor(box.scrollTop / 20);
+    all.innerHTML = Array.from({length: 12}, (_, i) => i + from).filter((i) => i < 1000).map((i) =>
+      `<div role=option style="position:absolute;top:${i * 20}px">row ${i}</div>`).join('');
+  };
+  draw();
+  box.addEventListener('scroll', draw);
+</script>"""
+
+
+def test_an_endless_page_shows_what_it_loads(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "entry 19" in words(home)
+        assert "entry 99" not in words(home)
+        for _ in range(12):
+            seen = await walk.scroll("end")
+            if seen.status != "ok":
+                break
+        assert "entry 99" in words(seen)
+        assert (await walk.scroll("down")).status == "no_more"
+        up = await walk.scroll("up")
+        assert (up.status, "`more`" in up.note) == ("nothing_new", True)
+        assert (await walk.scroll("start")).status == "nothing_new"
+        assert await walk.page.evaluate("scrollY") == 0
+
+    walks.over({"/": doc(ENDLESS)}, steps)
+
+
+def test_new_lines_are_shown_even_on_another_part_of_the_view(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert (home.page, home.pages > 1) == (1, True)
+        seen = await walk.scroll("end")
+        assert (seen.status, seen.page, "late news" in words(seen)) == ("ok", seen.pages, True)
+
+    filler = "".join(f"<p>paragraph {n} {'word ' * 60}" for n in range(60))
+    script = (
+        "<script>onscroll = () => { document.body.append(document.createElement('p'), 'late news'); onscroll = null }"
+    )
+    walks.over({"/": doc(f"{filler}{script}</script>")}, steps)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_virtual_list_shows_its_further_rows(walks: Walking, named: bool) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        rows = ref(home, "rows") if named else None
+        assert "row 11" in words(home)
+        down = await walk.scroll("down", rows)
+        assert (down.status, "row 12" in words(down)) == ("ok", True)
+        end = await walk.scroll("end", rows)
+        assert "row 999" in words(end)
+        assert (await walk.scroll("down", rows)).status == "no_more"
+        assert "row 0" in words(await walk.scroll("start", rows))
+        assert (await walk.scroll("right", rows)).status == "no_more"
+        bad = await walk.scroll("sideways", rows)
+        assert (bad.status, "'sideways'" in bad.note) == ("bad_direction", True)
+
+    walks.over({"/": doc(VIRTUAL)}, steps)
+
+
+def test_a_page_that_lies_about_scrolling_harms_only_itself(impatient: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        assert (await walk.scroll("down")).status in {"not_done", "no_more", "nothing_new"}
+        assert (await walk.open(f"{HOME}loop")).status == "ok"
+        assert (await walk.scroll("down")).status in {"hung", "timeout"}
+        assert (await walk.open(f"{HOME}fine")).status == "ok"
+
+    tall = "<div style='height:5000px'>tall</div>"
+    pages = {
+        "/": doc(f"{tall}<script>Element.prototype.scrollBy = () => {{ throw new Error('no') }}</script>"),
+        "/loop": doc(
+            f"{tall}<script>onload = () => {{ globalThis.getComputedStyle = () => {{ for (;;); }} }}</script>"
+        ),
+        "/fine": doc("fine"),
+    }
+    impatient.over(pages, steps)
+
+
+# dialogs
+
+
+def test_the_next_dialog_is_answered_as_said_and_only_that_one(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "said false" in words(await walk.click(ref(home, "delete")))
+        planned = await walk.dialog(True)
+        assert reasons(planned) == ["the next one in this tab will be accepted"]
+        accepted = await walk.click(ref(home, "delete"))
+        assert "said true" in words(accepted)
+        assert (event_lines(accepted), reasons(accepted)) == (
+            ["dialog: Really?"],
+            ["a dialog (confirm) was accepted"],
+        )
+        assert "said false" in words(await walk.click(ref(home, "delete")))
+        await walk.dialog(True, "Ada")
+        named = await walk.click(ref(home, "name"))
+        assert ("name Ada" in words(named), reasons(named)) == (
+            True,
+            ["a dialog (prompt) was accepted with the given text"],
+        )
+        await walk.dialog(True)
+        assert "name Bob" in words(await walk.click(ref(home, "name")))  # the page's own suggestion
+        await walk.dialog(True, "Eve")
+        await walk.dialog(False)
+        assert "name null" in words(await walk.click(ref(home, "name")))
+
+    body = """<button onclick="out.textContent = 'said ' + confirm('Really?')">delete</button>
+      <button onclick="out.textContent = 'name ' + prompt('Who?', 'Bob')">name</button><p id=out></p>"""
+    walks.over({"/": doc(body)}, steps)
+
+
+def test_an_answer_is_for_one_tab_and_never_keeps_a_page_open(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        await walk.dialog(True)
+        other = await walk.click(ref(home, "elsewhere"))
+        assert "a dialog (confirm) was dismissed" in reasons(other)
+        await walk.tabs(select="t1")
+        assert "said true" in words(await walk.click(ref(home, "ask")))
+        await walk.dialog(False)
+        await walk.click(ref(home, "guard"))
+        left = await walk.open(f"{HOME}fine")
+        assert (left.status, reasons(left)) == ("ok", ["the page asked to stay, and was left"])
+
+    body = """<button onclick="window.open('/other')">elsewhere</button><p id=out></p>
+      <button onclick="out.textContent = 'said ' + confirm('?')">ask</button>
+      <button onclick="onbeforeunload = (event) => event.preventDefault()">guard</button>"""
+    pages = {"/": doc(body), "/other": doc("<script>document.title = confirm('mine?')</script>"), "/fine": doc("fine")}
+    walks.over(pages, steps)
+
+
+def test_a_loop_of_dialogs_gets_one_answer(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        await walk.dialog(True)
+        seen = await walk.click(ref(home, "loop"))
+        assert "1 of 30" in words(seen)
+        assert reasons(seen)[-1] == "and 25 more of this kind"
+
+    script = "let yes = 0; for (let i = 0; i < 30; i++) yes += confirm(i); out.textContent = yes + ' of 30'"
+    walks.over({"/": doc(f'<button onclick="{script}">loop</button><p id=out></p>')}, steps)
+
+
+# the mouse
+
+
+def test_a_menu_opens_while_the_mouse_hovers(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "Export" not in words(home)
+        seen = await walk.hover(ref(home, "File"))
+        assert (seen.status, (await walk.click(ref(seen, "Export"))).url) == ("ok", f"{HOME}export")
+        home = await walk.open(HOME)
+        assert (await walk.hover(ref(home, "covered"))).status == "not_actionable"
+        assert (await walk.hover("t1:e999")).status == "unknown_ref"
+
+    body = """<style>nav div { display: none } nav:hover div { display: block } .c { position: relative }
+      .c i { position: absolute; inset: 0 }</style><nav><button>File</button><div><a href=/export>Export</a></div></nav>
+      <div class=c><button>covered</button><i></i></div>"""
+    walks.over({"/": doc(body), "/export": doc("exported")}, steps)
+
+
+DRAGS = doc("""<style>.box { width: 80px; height: 40px; margin: 10px }</style>
+  <button class=box draggable=true ondragstart="event.dataTransfer.setData('text/plain', 'dragged')">card</button>
+  <div class=box style="margin-top: 1500px" role=button aria-label=bin ondragover="event.preventDefault()"
+    ondrop="event.preventDefault(); out.textContent = event.dataTransfer.getData('text/plain')">bin</div>
+  <button class=box id=mouse>slider</button><button class=box id=end>end</button><p id=out></p><script>
+  let held = false, moves = 0;
+  mouse.onmousedown = (event) => { held = true; event.preventDefault(); };
+  onmousemove = () => { if (held) moves++; };
+  onmouseup = (event) => { if (held) out.textContent = `dropped on ${event.target.id} ${moves > 5}`; held = false; };
+</script>""")
+
+
+def test_things_are_dragged_with_the_mouse_and_as_html_says(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        html = await walk.drag(ref(home, "card"), ref(home, "bin"))
+        assert (html.status, "dragged" in words(html)) == ("ok", True)
+        moved = await walk.drag(ref(home, "slider"), ref(home, "end"))
+        assert "dropped on end true" in words(moved)
+        assert (await walk.drag("t1:e999", ref(home, "end"))).status == "unknown_ref"
+        wrong = await walk.drag(ref(home, "slider"), "t1:e999")
+        assert (wrong.status, wrong.note[:4]) == ("unknown_ref", "`to`")
+        await walk.page.evaluate("document.querySelector('#end').hidden = true")
+        assert (await walk.drag(ref(home, "slider"), ref(home, "end"))).status == "not_actionable"
+        assert not await walk.page.evaluate("held")
+
+    walks.over({"/": DRAGS}, steps)
+
+
+# files
+
+FORM = doc("""<form><input type=file aria-label=single><input type=file multiple aria-label=several>
+  <input type=file webkitdirectory aria-label=folder><input type=file disabled aria-label=off>
+  <button type=button onclick="store.click()">Attach</button><input type=file hidden id=store>
+  <button type=button>plain</button></form><p id=out></p><script>
+  document.querySelectorAll('input').forEach((one) => one.onchange = async () => {
+    const texts = await Promise.all([...one.files].map(async (f) => `${f.name} ${f.type} ${await f.text()}`));
+    out.textContent = texts.join(' and ');
+  });
+</script>""")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Mapping[str, TaskFile]:
+    (tmp_path / "sub").mkdir()
+    made: dict[str, TaskFile] = {}
+    for name, content in (("cv.txt", b"my life"), ("sub/b.txt", b"more")):
+        (tmp_path / name).write_bytes(content)
+        made[name] = TaskFile(name, tmp_path, hashlib.sha256(content).hexdigest())
+    return made
+
+
+def test_files_that_the_task_names_reach_the_page(walks: Walking, files: Mapping[str, TaskFile]) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        one = await walk.upload(ref(home, "single"), ["cv.txt"])
+        assert (one.status, "cv.txt text/plain my life" in words(one)) == ("ok", True)
+        two = await walk.upload(ref(home, "several"), ["cv.txt", "sub/b.txt"])
+        assert "cv.txt text/plain my life and b.txt text/plain more" in words(two)
+        button = await walk.upload(ref(home, "Attach"), ["sub/b.txt"])
+        assert (button.status, "b.txt text/plain more" in words(button)) == ("ok", True)
+        for name, status in (("folder", "not_uploadable"), ("off", "not_uploadable"), ("plain", "not_uploadable")):
+            assert (await walk.upload(ref(home, name), ["cv.txt"])).status == status, name
+        for name in ("single", "Attach"):
+            many = await walk.upload(ref(home, name), ["cv.txt", "sub/b.txt"])
+            assert (many.status, "one file" in many.note) == ("not_uploadable", True)
+
+    walks.over({"/": FORM}, steps, files=files)
+
+
+def test_no_other_file_is_uploaded(walks: Walking, files: Mapping[str, TaskFile], tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("s3cret")
+
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        single = ref(home, "single")
+        unnamed = ["/etc/passwd", "secret.txt", "../secret.txt", "sub/../secret.txt", str(tmp_path / "cv.txt"), "", "~"]
+        for name in unnamed:
+            seen = await walk.upload(single, [name])
+            assert (seen.status, "'cv.txt', 'sub/b.txt'" in seen.note) == ("no_file", True), name
+        assert (await walk.upload(single, [])).status == "no_file"
+        (tmp_path / "cv.txt").unlink()
+        (tmp_path / "cv.txt").symlink_to(tmp_path / "secret.txt")
+        changed = await walk.upload(single, ["cv.txt"])
+        assert (changed.status, "has changed" in changed.note) == ("no_file", True)
+        assert await walk.page.evaluate("out.textContent") == ""
+
+    walks.over({"/": FORM}, steps, files=files)
+
+    async def without(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        seen = await walk.upload(ref(home, "single"), ["cv.txt"])
+        assert (seen.status, seen.note) == ("no_file", "nothing was uploaded: this task names no files")
+
+    walks.over({"/": FORM}, without)
+
+
+# screenshots
+
+
+def test_a_screenshot_shows_the_refs_and_leaves_the_page_as_it_is(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        before = await walk.page.content()
+        shot = await walk.screenshot()
+        assert shot.view.lines == home.lines
+        assert await walk.page.content() == before
+        assert shot.media_type == "image/png"
+        with Image.open(BytesIO(shot.picture)) as picture:
+            assert picture.size[0] <= 1280
+            assert picture.size[1] <= 900
+            corners = [picture.convert("RGB").getpixel(at) for at in ((390, 240), (580, 340), (80, 40))]
+        assert [corner == (214, 40, 40) for corner in corners] == [True, True, False]
+        assert line(shot.view, "target").ref
+
+    style = "position:absolute;left:300px;top:200px;width:90px;height:40px"
+    frame = "<style>body { margin: 0 } button { width: 80px; height: 40px }</style><button>inside</button>"
+    place = "position:absolute;left:500px;top:300px;border:0"
+    body = f"""<button style='{style}'>target</button><iframe style='{place}' srcdoc='{frame}'></iframe>"""
+    walks.over({"/": doc(body)}, steps)
+
+
+def test_a_page_that_gives_no_picture_still_gives_its_view(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        await walk.page.close()
+        shot = await walk.screenshot()
+        assert (shot.view.status, shot.view.url) == ("closed", "about:blank")
+
+    walks.over({"/": doc("x")}, steps)
+
+
+def test_a_blank_tab_takes_these_acts_too(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        for seen in (await walk.scroll("down"), await walk.press("Enter"), await walk.dialog(True)):
+            assert seen.url == "about:blank"
+
+    walks.over({}, steps)

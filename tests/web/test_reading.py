@@ -1,0 +1,278 @@
+"""Reading pages in a real browser: search, preformatted and unseen text, late content, slow pages, PDF files."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("playwright")
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+from agentlearn_web.browser.pdf_page import load_pdf
+from agentlearn_web.browser.walk import Walk
+from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, PageObservation
+from agentlearn_web.reading.pdf_text import UnreadablePdf
+from tests.support.small_pdf import pdf
+from tests.support.walking import Reply, Site, Walking, line, ref, served, walking, words
+from tests.web.browsers import needs_browser
+
+pytestmark = [needs_browser, pytest.mark.slow]
+
+HOME = "http://site.test/"
+
+
+@pytest.fixture(scope="module")
+def walks() -> Iterator[Walking]:
+    with walking() as one:
+        yield one
+
+
+def doc(body: str) -> str:
+    return f"<!doctype html><title>Page</title>{body}"
+
+
+def marks_of(seen: PageObservation, text: str) -> tuple[str, ...]:
+    return next(one.marks for one in seen.lines if text in one.text or text in one.name)
+
+
+# search
+
+
+def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        found = await walk.find("the  SECOND word of it behind")
+        shown = [(one.role, one.text or one.name, one.marks) for one in found.lines]
+        assert shown[0] == ("heading", "Options", (CONTEXT,))
+        assert ("text", "Use the second word of it behind the label", ()) in shown
+        assert ("text", "after", (CONTEXT,)) in shown
+        behind = await walk.find("behind the label")
+        assert behind.status == "ok"
+        assert ref(behind, "Label")
+        assert (await walk.find(r"se\w+d\s+word", regex=True)).status == "ok"
+        assert (await walk.find("(a", regex=True)).status == "bad_pattern"
+        assert (await walk.find("(a+)+$b", regex=True)).status in {"bad_pattern", "not_found"}
+        assert (await walk.find("Options before USE the")).status == "ok"
+        assert (await walk.find("nowhere")).status == "not_found"
+
+    body = (
+        "<h2>Options</h2><p>before</p><p>Use the <code>second</code> <b>word</b> of it</p>"
+        f"<button aria-label=Label>behind the label</button><p>after</p><p>{'a' * 3000}</p>"
+    )
+    walks.over({"/": doc(body)}, steps)
+
+
+# preformatted text and tables
+
+
+def test_plain_text_and_pre_keep_their_lines_and_can_be_paged_through(walks: Walking) -> None:
+    rows = [f"{n},  value {n}" for n in range(2_000)]
+
+    async def steps(walk: Walk, site: Site) -> None:
+        for path in ("/data.csv", "/pre"):
+            seen = await walk.open(HOME.rstrip("/") + path)
+            shown = list(seen.lines)
+            for _ in range(1, seen.pages):
+                shown += [one for one in (await walk.more()).lines if "continued" not in one.marks]
+            assert [one.text for one in shown if one.role == "pre"] == rows, path
+        giant = await walk.open(f"{HOME}giant")
+        parts = [one.text for one in giant.lines]
+        for _ in range(1, giant.pages):
+            parts += [one.text for one in (await walk.more()).lines]
+        assert "".join("".join(parts).split()) == "".join(f"{n}" for n in range(9_000))
+
+    pre = "\n".join(rows)
+    pages = {
+        "/data.csv": Reply(pre, headers={"Content-Type": "text/plain"}),
+        "/pre": doc(f"<h1>Rows</h1><pre><b>0</b>{pre[1:]}</pre>"),
+        "/giant": Reply("".join(f"{n}" for n in range(9_000)), headers={"Content-Type": "application/json"}),
+    }
+    walks.over(pages, steps)
+
+
+def test_spanning_cells_and_struck_words_are_marked(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert line(seen, "both").marks == ("rowspan=2",)
+        assert line(seen, "wide").marks == ("colspan=2",)
+        assert line(seen, "c").marks == ()
+        assert "Now ~~$20~~ $15" in words(seen)
+        assert marks_of(seen, "crossed") == ("struck",)
+
+    table = "<table><tr><td rowspan=2>both<td colspan=2>wide<tr><td>c<td>d</table>"
+    struck = "<p>Now <s>$20</s> $15</p><p style='text-decoration:line-through'>crossed out</p>"
+    walks.over({"/": doc(table + struck)}, steps)
+
+
+# text that a person cannot see
+
+
+UNSEEN = {
+    "opacity": "<p style='opacity:0'>{}</p>",
+    "parent opacity": "<div style='opacity:.05'><p>{}</p></div>",
+    "off screen": "<p style='position:absolute;left:-9999px'>{}</p>",
+    "indent": "<p style='text-indent:-9999px;white-space:nowrap'>{}</p>",
+    "font size": "<p style='font-size:1px'>{}</p>",
+    "white on white": "<p style='color:#fefefe'>{}</p>",
+    "same as its box": "<div style='background:#123456'><p style='color:#123456'>{}</p></div>",
+    "transparent": "<p style='color:transparent'>{}</p>",
+    "clipped": "<p style='position:absolute;clip:rect(0 0 0 0)'>{}</p>",
+    "clip path": "<p style='clip-path:inset(50%)'>{}</p>",
+    "one pixel": "<p style='position:absolute;width:1px;height:1px;overflow:hidden'>{}</p>",
+    "no height": "<div style='height:0;overflow:hidden'><p>{}</p></div>",
+    "scaled away": "<p style='transform:scale(0)'>{}</p>",
+}
+SEEN = {
+    "plain": "<p>{}</p>",
+    "white on a box": "<div style='background:#000'><p style='color:#fff'>{}</p></div>",
+    "white on an image": "<div style='background-image:linear-gradient(#000,#000)'><p style='color:#fff'>{}</p></div>",
+    "in a scroller": "<div style='height:20px;overflow:auto'><p style='margin-top:400px'>{}</p></div>",
+    "further down": "<p style='margin-top:5000px'>{}</p>",
+    "gradient text": "<p style='background:linear-gradient(red,blue);background-clip:text;color:transparent'>{}</p>",
+    "over another box": "<div style='position:relative;height:60px'><div style='background:#000;position:absolute;"
+    "inset:0'></div><p style='color:#fff;position:relative'>{}</p></div>",
+}
+
+
+def test_text_that_a_person_cannot_see_is_marked(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        for name in UNSEEN:
+            assert NOT_VISIBLE in marks_of(seen, f"words of {name} here"), name
+        for name in SEEN:
+            assert NOT_VISIBLE not in marks_of(seen, f"words of {name} here"), name
+        assert PARTLY_VISIBLE in line(seen, "Go to page two").marks
+        assert (await walk.click(ref(seen, "Go to page two"))).url == f"{HOME}two"
+        assert await walk.page.evaluate("document.changes ?? 0") == 0
+
+    body = "".join(html.format(f"words of {name} here") for name, html in {**UNSEEN, **SEEN}.items())
+    label = "<a href=/two>Go <span style='position:absolute;left:-999px'>to page two</span></a>"
+    walks.over({"/": doc(label + body), "/two": doc("two")}, steps)
+
+
+def test_reading_changes_nothing_that_the_page_can_observe(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        await walk.find("words")
+        await walk.more(1)
+        assert await walk.page.evaluate("[window.changes, Object.keys(window).includes('kept')]") == [0, False]
+
+    script = """<script>window.changes = 0;
+    addEventListener('load', () => new MutationObserver((seen) => { window.changes += seen.length; })
+      .observe(document, {subtree: true, childList: true, attributes: true, characterData: true}));
+    window.getComputedStyle = () => { window.changes += 100; };
+    Document.prototype.createRange = () => { window.changes += 100; };
+    </script>"""
+    walks.over({"/": doc(f"<p>words</p>{script}")}, steps)
+
+
+# late content
+
+
+def test_what_appears_later_is_found_and_waited_for(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "late words" not in words(home)
+        seen = await walk.wait("late words", 20)
+        assert seen.status == "ok"
+        assert "late words" in words(seen)
+        await walk.page.evaluate("document.body.append('even later ones')")
+        assert (await walk.find("even later ones")).status == "ok"
+        await walk.page.evaluate("document.body.append('last ones')")
+        assert "last ones" in words(await walk.more(1))
+        assert (await walk.click(ref(await walk.more(1), "still there"))).status == "ok"
+        assert (await walk.wait("never", 0.2)).status == "not_found"
+        assert (await walk.wait(seconds=0)).status == "ok"
+        for seconds in (-1, 31, float("nan")):
+            assert (await walk.wait("x", seconds)).status == "bad_wait"
+
+    script = "<script>setTimeout(() => document.body.append('late words'), 2500)</script>"
+    walks.over({"/": doc(f"<button>still there</button>{script}")}, steps)
+
+
+def test_a_clickable_text_without_a_role_has_a_ref(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        generic = next(one for one in home.lines if one.role == "generic" and one.ref)
+        assert "clicked" in words(await walk.click(generic.ref))
+
+    body = "<h1>Top</h1><div onclick=\"document.querySelector('h1').textContent='clicked'\">Hello <code>x</code></div>"
+    walks.over({"/": doc(body)}, steps)
+
+
+# slow pages
+
+
+def test_a_page_without_a_snapshot_is_shown_as_text(walks: Walking, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def too_slow(**_: object) -> str:
+        raise PlaywrightTimeout("Timeout 60000ms exceeded.")
+
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        monkeypatch.setattr(walk.page, "aria_snapshot", too_slow)
+        seen = await walk.tabs()
+        assert (seen.status, seen.tab) == ("ok", "t1")
+        assert [event.kind for event in seen.events] == ["truncated"]
+        assert "without refs" in seen.events[0].reason
+        assert [(one.role, one.name or one.text, one.ref) for one in seen.lines] == [
+            ("heading", "Top", ""),
+            ("text", "paragraph 0 of many", ""),
+            ("pre", "  a", ""),
+            ("pre", "b", ""),
+        ]
+        assert (await walk.find("0 of many a")).status == "ok"
+
+    walks.over({"/": doc("<h1>Top</h1><p>paragraph 0 of <b>many</b></p><pre>  a\nb</pre>")}, steps)
+
+
+def test_a_page_that_computes_for_some_seconds_is_not_hung(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert (seen.status, seen.tab) == ("ok", "t1")
+        assert "done" in words(seen)
+
+    script = "<script>const end = Date.now() + 2500; while (Date.now() < end); document.body.append('done')</script>"
+    walks.over({"/": doc(f"<p>slow</p>{script}")}, steps)
+
+
+# PDF files
+
+
+def test_a_pdf_file_is_shown_as_text_in_pages(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        seen = await walk.click(ref(home, "Report"))
+        assert (seen.status, seen.url, seen.title) == ("ok", f"{HOME}report.pdf", "report.pdf")
+        assert "first line" in words(seen)
+        assert (await walk.find("line of page two")).status == "ok"
+        assert walk.visited[-1] == f"{HOME}report.pdf"
+        assert (await walk.back()).url == HOME
+        assert (await walk.open(f"{HOME}report.pdf")).url == f"{HOME}report.pdf"
+        assert (await walk.open(HOME)).url == HOME
+        assert (await walk.open(f"{HOME}bad.pdf")).status == "bad_pdf"
+        assert (await walk.open(f"{HOME}report.pdf")).status == "ok"
+
+    kind = {"Content-Type": "application/pdf"}
+    pages = {
+        "/": doc("<a href=/report.pdf>Report</a>"),
+        "/report.pdf": Reply(pdf([["first line", "second"], ["line of page two"]]), headers=kind),
+        "/bad.pdf": Reply(b"%PDF-1.4 nothing", headers=kind),
+    }
+    walks.over(pages, steps)
+
+
+def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
+    file = Reply(pdf([["private"]]), headers={"Content-Type": "application/pdf"})
+    with served({"/x.pdf": file}) as private:
+        addresses = [
+            f"http://{host}:{private.port}/x.pdf" for host in ("127.0.0.1", "localhost", "[::1]", "2130706433")
+        ]
+
+        async def steps(walk: Walk, site: Site) -> None:
+            for url in (*addresses, f"{HOME}moved.pdf"):
+                with pytest.raises(UnreadablePdf):
+                    await load_pdf(walk.page.context, url, "x.pdf", 4)
+            assert "/moved.pdf" in site.requests
+
+        moved = Reply("", 302, headers={"Location": addresses[0]})
+        walks.over({"/": doc("home"), "/moved.pdf": moved}, steps)
+        assert private.requests == []
