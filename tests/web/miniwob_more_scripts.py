@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 
+from tests.web.miniwob_act_scripts import ACT_SCRIPTS
 from tests.web.miniwob_scripts import (
     LOOKS,
     SCRIPTS,
@@ -141,7 +142,7 @@ MORE_SCRIPTS: dict[str, Script] = {
     "use-autocomplete": SCRIPTS["use-autocomplete-nodelay"],
 }
 
-ALL_SCRIPTS: dict[str, Script] = {**SCRIPTS, **MORE_SCRIPTS}
+ALL_SCRIPTS: dict[str, Script] = {**SCRIPTS, **MORE_SCRIPTS, **ACT_SCRIPTS}
 """Every script by page."""
 UNSCRIPTED = {
     "click-checkboxes-soft": "the words to check are synonyms",

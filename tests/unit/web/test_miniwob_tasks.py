@@ -97,7 +97,7 @@ def test_another_variant_is_refused_with_the_one_that_exists() -> None:
     assert str(caught.value) == "there is no domain 'miniwob:easy'; use 'miniwob' or 'miniwob:labelled'"
 
 
-@pytest.mark.parametrize("page", ["drag-box", "email-inbox"])
+@pytest.mark.parametrize("page", ["drag-circle", "email-inbox"])
 def test_a_page_that_is_no_task_of_the_domain_is_refused(page: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(f'problem\n"MiniWoB {page}, episode 5"\n')
@@ -119,11 +119,11 @@ def test_episodes_can_be_named_in_a_file(tmp_path: Path) -> None:
     path.write_text('problem\n"MiniWoB click-test, episode 5"\n')
     (task,) = domain.read(path, split="test")
     assert (parse_episode(task), task.split, task.source) == (("click-test", 5), "test", "mine.csv:2")
-    path.write_text('problem\n"MiniWoB drag-box, episode 5"\n')
+    path.write_text('problem\n"MiniWoB drag-circle, episode 5"\n')
     with pytest.raises(DataError) as caught:
         domain.read(path)
     assert str(caught.value) == (
-        "mine.csv:2 has the problem 'MiniWoB drag-box, episode 5'; name a page and an episode, such as"
+        "mine.csv:2 has the problem 'MiniWoB drag-circle, episode 5'; name a page and an episode, such as"
         " 'MiniWoB click-button, episode 17'"
     )
 
