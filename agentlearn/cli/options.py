@@ -54,6 +54,7 @@ ADVANCED = frozenset(
         "max_turns",
         "max_unreadable",
         "no_seed",
+        "only_instructions",
         "otel",
         "own_task_lessons",
         "reasoning_effort",

@@ -18,6 +18,7 @@ class LearnOptions(TypedDict, total=False):
     limit: int | None
     tools: Literal["none", "python"]
     instructions: str | None
+    only_instructions: bool
     api_key: SecretStr | str | None
     concurrency: int
     call_deadline_s: float

@@ -97,6 +97,8 @@ class CustomTaskOptions(OptionGroup):
     """Tools of the agent for tasks from a file."""
     instructions: str | None = None
     """Extra instructions for the agent for tasks from a file."""
+    only_instructions: bool = False
+    """Give the agent your instructions alone, without agentlearn's own on how to solve and answer."""
 
 
 class TaskFileOptions(OptionGroup):

@@ -25,7 +25,13 @@ def _judging_domain(settings: TaskOptions) -> Domain:
         return load_domain(settings.domain)
     if is_domain(settings.domain) and (domain := load_domain(settings.domain)).rewards:
         return domain.with_reward(settings.reward)
-    return custom_tasks(settings.domain, settings.reward, tools=settings.tools, instructions=settings.instructions)
+    return custom_tasks(
+        settings.domain,
+        settings.reward,
+        tools=settings.tools,
+        instructions=settings.instructions,
+        only_instructions=settings.only_instructions,
+    )
 
 
 def service_settings(settings: LearnSettings) -> CallSettings:

@@ -86,12 +86,13 @@ def subject_of(
     answer_of: Any = None,
     tools: str = "none",
     instructions: str | None = None,
+    only_instructions: bool = False,
 ) -> Subject:
     """Return what was given as a domain.
 
     what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, `Groups` of a recorder, or a name as on the
-    command line: an installed domain, or a source of tasks. tools, instructions: of the agent for a source's tasks.
-    Raises ConfigError.
+    command line: an installed domain, or a source of tasks. tools, instructions, only_instructions: of the agent for a
+    source's tasks. Raises ConfigError.
     """
     if isinstance(what, Groups):
         return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
@@ -105,8 +106,16 @@ def subject_of(
                 code="contradiction",
             )
         judged = _judged(name or name_for(what), reward, str(what))
-        return Subject(replace(judged, runs_code=tools == "python", instructions=instructions), str(what))
-    for option, value in {"tools": tools != "none" and tools, "instructions": instructions}.items():
+        given = replace(
+            judged, runs_code=tools == "python", instructions=instructions, only_instructions=only_instructions
+        )
+        return Subject(given, str(what))
+    for_sources = {
+        "tools": tools != "none" and tools,
+        "instructions": instructions,
+        "only_instructions": only_instructions,
+    }
+    for option, value in for_sources.items():
         if value:
             raise ConfigError(
                 f"{option}={value!r} is for the tasks of a file without an agent of your own; leave it out, and give"

@@ -22,8 +22,9 @@ ReferenceModel = Literal["none", "adapter_off", "copy", "copy_int8"]
 TeacherWeights = Literal["base", "live", "ema"]
 
 
-def _as_tuple(given: object) -> object:
-    return (given,) if isinstance(given, str) else given
+def _as_names(given: object) -> object:
+    """Names given as text, `q_proj,v_proj`, as separate names."""
+    return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else given
 
 
 def _as_weights(given: object) -> object:
@@ -193,7 +194,7 @@ class GradientArguments(OptionGroup):
     """Scale of the adapter's output: alpha / rank."""
     lora_dropout: float = Field(default=0.0, ge=0, lt=1)
     """Dropout on the adapter's inputs in training."""
-    lora_targets: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(default=("all-linear",), min_length=1)
+    lora_targets: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = Field(default=("all-linear",), min_length=1)
     """Names of the layers that get an adapter; all-linear: all linear layers except the head."""
 
     @property

@@ -120,6 +120,7 @@ async def compare(
         answer_of=answer_of,
         tools=options.get("tools", "none"),
         instructions=options.get("instructions"),
+        only_instructions=options.get("only_instructions", False),
     )
     directory = directory_of(store)
     judged_by_own = callable(reward) or not isinstance(what, str | Path)

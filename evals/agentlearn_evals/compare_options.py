@@ -17,6 +17,7 @@ class CompareOptions(RolloutKeywords, total=False):
     max_unreadable: float
     tools: Literal["none", "python"]
     instructions: str | None
+    only_instructions: bool
     methods: Sequence[str]
     limit: int | None
     margin: float | None

@@ -73,7 +73,13 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
                 " module:function",
                 code="no_reward",
             )
-        domain: Domain = custom_tasks(name_for(name), reward, tools=settings.tools, instructions=settings.instructions)
+        domain: Domain = custom_tasks(
+            name_for(name),
+            reward,
+            tools=settings.tools,
+            instructions=settings.instructions,
+            only_instructions=settings.only_instructions,
+        )
         domain = with_chosen_columns(domain, settings)
         read = read_source(domain, name, settings, split="test", limit=settings.limit)
         return EvalTasks(domain, read.tasks, reward, read.note)

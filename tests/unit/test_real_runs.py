@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from agentlearn.data.gym import gym_rows
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
 from tests.bench.real.measuring import once
-from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_text, towards_the_tool
+from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
 from tests.bench.real.runs import RunFailed, run
 from tests.bench.real.table import Change, LessonsLine, RealResults, TaskLine, TrainingRun, as_text
 from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
@@ -48,6 +49,14 @@ def test_no_held_out_problem_is_learned_from_and_each_call_makes_the_same(one: A
     assert one.rows() == one.rows()
 
 
+def test_no_held_out_problem_of_reasoning_gym_is_learned_from(tmp_path: Path) -> None:
+    pytest.importorskip("reasoning_gym", reason="needs reasoning-gym")
+    gym = next(one for one in TASKS if one.gym)
+    learned, held_out = ([str(row.fields["question"]) for row in gym_rows(one)] for one in gym.sources(tmp_path))
+    assert (len(learned), len(held_out)) == (LEARNED, HELD_OUT)
+    assert len({*learned, *held_out}) == LEARNED + HELD_OUT
+
+
 def test_the_check_has_problems_that_no_task_has(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in Path(check_source(tmp_path)).read_text().splitlines()]
     assert len({row["problem"] for row in rows}) == len(rows) >= 30
@@ -77,10 +86,21 @@ def test_the_last_number_counts(said: str, reward: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reward"), [("Eva", 1.0), (" Eva\n", 1.0), ("It is Eva.", 0.3), ("Ann", 0.0), ("", 0.0)]
+    ("said", "reward"),
+    [
+        ("4 + 9 = 13, 13 - 3 = 10", 1.0),
+        ("So 10", 1.0),
+        ("4 + 9 = 13, 13 - 3 = 9", 0.5 * 21 / 23),
+        (" 4 + 9 = 12", 0.5 * 9 / 23),
+        ("Ann has 4", 0.0),
+        ("", 0.0),
+    ],
 )
-def test_a_text_is_paid_by_the_share_of_it_that_is_the_answer(said: str, reward: float) -> None:
-    assert towards_the_text(task("Eva"), said, rollout(said)) == reward
+def test_each_step_of_a_story_is_paid(said: str, reward: float) -> None:
+    story = task("10").model_copy(
+        update={"problem": "Question: Gus has 3.\nReply: 3\n\nQuestion: Ann has 4, gets 9 and loses 3.\nReply:"}
+    )
+    assert towards_the_steps(story, said, rollout(said)) == pytest.approx(reward)
 
 
 WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 39)"}}\n</tool_call>'
@@ -99,13 +119,13 @@ WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 
 def test_a_product_needs_the_tool_and_each_step_towards_it_is_paid(
     said: str, printed: str | None, full: float, towards: float
 ) -> None:
-    product = task("1482").model_copy(update={"problem": "Write this with 38 * 39 instead of 11 * 13: …"})
+    product = task("1482").model_copy(update={"problem": "Question: 38 * 39\nReply:"})
     given = product, said, rollout(said, printed)
     assert (right_with_tool(*given), towards_the_tool(*given)) == (full, pytest.approx(towards))
 
 
 def test_a_call_that_was_read_is_paid_as_it_was_written() -> None:
-    product = task("1482").model_copy(update={"problem": "Write this with 38 * 39 instead of 11 * 13: …"})
+    product = task("1482").model_copy(update={"problem": "Question: 38 * 39\nReply:"})
     call = ToolCall(id="c", tool="run_python", arguments='{"code": "print(38 * 39)"}')
     called = rollout("").model_copy(update={"steps": (ModelTurn(tool_calls=(call,)),)})
     assert towards_the_tool(product, "", called) == 0.5
@@ -138,7 +158,7 @@ def test_the_table_counts_only_intervals_above_zero() -> None:
         for name in "abc"
     )
     found = RealResults(
-        model="m", cores=2, seeds=2, updates=2, k=2, lines=(line("a", 0.1), line("b", -0.1), line("c", None)),
+        model="m", cores=2, seeds=2, k=2, lines=(line("a", 0.1), line("b", -0.1), line("c", None)),
         runs=runs, lessons=None, wall_s=120,
     )  # fmt: skip
     text = as_text(found)
@@ -159,7 +179,7 @@ def test_the_table_tells_trainers_apart() -> None:
         TrainingRun(task="a", seed=0, weights="w", curve=(0.1, last), wall_s=wall_s, cpu_s=1, trainer=one)
         for one, last, wall_s in (("agentlearn", 0.4, 60), ("trl", 0.3, 90))
     )
-    found = RealResults(model="m", cores=2, seeds=1, updates=2, k=2, lines=lines, runs=runs, lessons=None, wall_s=120)
+    found = RealResults(model="m", cores=2, seeds=1, k=2, lines=lines, runs=runs, lessons=None, wall_s=120)
     own, other = (line for line in as_text(found).splitlines() if line.startswith("a "))
     assert "0.10 → 0.40" in own
     assert "60" in own

@@ -30,11 +30,15 @@ def custom_agent(name: str, words: Sequence[str], *, runs_code: bool) -> Agent[A
     )
 
 
-def instructions_with_refs(instructions: str | None, form: str, *, runs_code: bool) -> list[tuple[PromptRef, str]]:
-    """Return the agent's instructions in order, each with its PromptRef."""
-    solve = load_prompt("own_solve", 1)
-    words = [(solve.ref, solve.fill({"form": form}))]
-    if runs_code:
+def instructions_with_refs(
+    instructions: str | None, form: str, *, runs_code: bool, only: bool = False
+) -> list[tuple[PromptRef, str]]:
+    """Return the agent's instructions in order, each with its PromptRef. only: those of the user alone."""
+    words: list[tuple[PromptRef, str]] = []
+    if not only:
+        solve = load_prompt("own_solve", 1)
+        words.append((solve.ref, solve.fill({"form": form})))
+    if runs_code and not only:
         python = load_prompt("own_python", 1)
         words.append((python.ref, python.text))
     if instructions is not None:

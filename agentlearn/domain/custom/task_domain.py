@@ -29,17 +29,36 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TAKEN = frozenset({"none"})
 
 
-def custom_tasks(name: str, reward: str, *, tools: Tools = "none", instructions: str | None = None) -> "CustomTasks":
+def custom_tasks(
+    name: str,
+    reward: str,
+    *,
+    tools: Tools = "none",
+    instructions: str | None = None,
+    only_instructions: bool = False,
+) -> "CustomTasks":
     """Return a domain whose tasks come from the user's files.
 
     reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
-    which is imported here, also from the working directory. instructions: added to the agent's own. Raises ConfigError.
+    which is imported here, also from the working directory. instructions: added to the agent's own, or its only ones.
+    Raises ConfigError.
     """
-    return judged_tasks(name, find_reward(reward), runs_code=tools == "python", instructions=instructions)
+    return judged_tasks(
+        name,
+        find_reward(reward),
+        runs_code=tools == "python",
+        instructions=instructions,
+        only_instructions=only_instructions,
+    )
 
 
 def judged_tasks(
-    name: str, reward: Reward, *, runs_code: bool = False, instructions: str | None = None
+    name: str,
+    reward: Reward,
+    *,
+    runs_code: bool = False,
+    instructions: str | None = None,
+    only_instructions: bool = False,
 ) -> "CustomTasks":
     """Return a domain of custom tasks that this reward judges. Raises ConfigError for a bad name."""
     if not _NAME.fullmatch(name) or name in _TAKEN:
@@ -48,7 +67,13 @@ def judged_tasks(
             " '.', '_' and '-', such as 'prices'",
             code="bad_name",
         )
-    return _kind(reward)(name=name, reward=reward, runs_code=runs_code, instructions=instructions)
+    return _kind(reward)(
+        name=name,
+        reward=reward,
+        runs_code=runs_code,
+        instructions=instructions,
+        only_instructions=only_instructions,
+    )
 
 
 def _kind(reward: Reward) -> "type[CustomTasks]":
@@ -79,6 +104,8 @@ class CustomTasks(Domain):
     reward: Reward
     runs_code: bool = False
     instructions: str | None = None
+    only_instructions: bool = False
+    """Whether the agent has no other instructions."""
     sandbox: CodeSandbox | None = None
     """Running sandbox in which `open` starts its sessions."""
     columns: "ColumnChoice | None" = None
@@ -88,6 +115,11 @@ class CustomTasks(Domain):
     description: str = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.only_instructions and not (self.instructions or "").strip():
+            raise ConfigError(
+                "only_instructions is set, but there are no instructions; give the agent's own with --instructions",
+                code="no_instructions",
+            )
         object.__setattr__(self, "description", f"own tasks, judged by {self.reward.name}")
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "CustomTasks":
@@ -166,7 +198,9 @@ class CustomTasks(Domain):
     def _words(self) -> list[tuple[PromptRef, str]]:
         from agentlearn.domain.custom.answer_agent import instructions_with_refs
 
-        return instructions_with_refs(self.instructions, self.reward.form, runs_code=self.runs_code)
+        return instructions_with_refs(
+            self.instructions, self.reward.form, runs_code=self.runs_code, only=self.only_instructions
+        )
 
     @cached_property
     def _agent(self) -> "Agent[Any, Answer]":

@@ -127,6 +127,7 @@ async def learn(
         answer_of=answer_of,
         tools=options.get("tools", "none"),
         instructions=options.get("instructions"),
+        only_instructions=options.get("only_instructions", False),
     )
     chosen = _models(subject, model, reflector)
     groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)

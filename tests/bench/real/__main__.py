@@ -45,7 +45,7 @@ def _options() -> argparse.Namespace:
     names = [task.name for task in TASKS]
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, help="kinds of tasks")
     parser.add_argument("--seeds", type=int, default=3, help="training seeds for each kind (from 2)")
-    parser.add_argument("--updates", type=int, default=24, help="updates of each training")
+    parser.add_argument("--updates", type=int, help="updates of each training (default: as each kind of task needs)")
     parser.add_argument("--k", type=int, default=2, help="rollouts per held-out task and model")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--no-lessons", action="store_true", help="leave out lessons and distillation")
@@ -57,11 +57,11 @@ def _options() -> argparse.Namespace:
 def _run(chosen: argparse.Namespace) -> RealResults:
     """Train, measure and compare. Raises RunFailed."""
     began_s, cores = time.perf_counter(), len(os.sched_getaffinity(0))
-    settings = Settings(chosen.store, chosen.updates, chosen.k, max(1, cores // chosen.jobs))
+    settings = Settings(chosen.store, chosen.updates, chosen.k, chosen.jobs, max(1, cores // chosen.jobs))
     tasks = [task for task in TASKS if task.name in chosen.tasks]
     wanted = [(trained, task) for task in tasks]
     if chosen.with_trl:
-        wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none"]
+        wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none" and not task.gym]
     with ThreadPoolExecutor(chosen.jobs) as at_once:
         runs = [[at_once.submit(train, task, seed, settings) for seed in range(chosen.seeds)] for train, task in wanted]
         made = [[run.result() for run in of_task] for of_task in runs]
@@ -72,7 +72,6 @@ def _run(chosen: argparse.Namespace) -> RealResults:
         model=MODEL,
         cores=cores,
         seeds=chosen.seeds,
-        updates=chosen.updates,
         k=chosen.k,
         lines=tuple(lines),
         runs=tuple(run for of_task in made for run in of_task),

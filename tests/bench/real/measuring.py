@@ -4,6 +4,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,12 +16,12 @@ from tests.bench.real.tasks import CHECK, LEARNED, TASKS, RealTask, check_source
 
 MODEL = "smollm2-135m"
 BY_HAND = (
-    "Reply with one name and nothing else.",
-    "Find the sentence that says what the question asks, and take the name from it.",
+    "Reply with Yes or No and nothing else.",
+    "Judge by the statements alone, not by what is true in the world.",
 )
-"""Lessons for reading, written by a person."""
+"""Lessons for syllogisms, written by a person."""
 Found = TypeVar("Found", bound=Value)
-TASKS_PER_UPDATE, GROUP = 4, 8
+GROUP = 8
 LEARNING_RATE, RANK = 5e-4, 16
 
 
@@ -29,14 +30,21 @@ class Settings:
     """What all runs share."""
 
     store: Path
-    updates: int
+    updates: int | None
+    """Updates of each training; None: as many as its kind of task says."""
     k: int
+    jobs: int
+    """Commands at the same time."""
     threads: int
     """Threads of torch in each process."""
 
     def of_task(self, name: str) -> Path:
         """The store of one kind of task, so that runs of several kinds can go on at the same time."""
-        return self.store / f"{self.updates}-updates" / name
+        return self.store / ("runs" if self.updates is None else f"{self.updates}-updates") / name
+
+    def updates_of(self, task: RealTask) -> int:
+        """Number of updates of a training on this kind of task."""
+        return task.updates if self.updates is None else self.updates
 
 
 def trained(task: RealTask, seed: int, settings: Settings) -> TrainingRun:
@@ -64,7 +72,7 @@ def trained_by_trl(task: RealTask, seed: int, settings: Settings) -> TrainingRun
     store = settings.of_task(f"{task.name}-{seed}-trl")
 
     def train() -> TrainingRun:
-        wanted = [task.name, str(seed), str(settings.updates), str(LEARNING_RATE), str(store)]
+        wanted = [task.name, str(seed), str(settings.updates_of(task)), str(LEARNING_RATE), str(store)]
         ran = run([sys.executable, "-m", "tests.bench.real.trl_training", *wanted], threads=settings.threads)
         return TrainingRun(
             task=task.name,
@@ -81,14 +89,15 @@ def trained_by_trl(task: RealTask, seed: int, settings: Settings) -> TrainingRun
 
 def _train(task: RealTask, settings: Settings, store: Path, *more: str) -> Ran:
     learned, _ = task.sources(store)
-    epochs = -(-settings.updates * TASKS_PER_UPDATE // LEARNED)
+    drawn = settings.updates_of(task) * task.tasks_per_update
+    epochs = -(-drawn // LEARNED)
     return agentlearn(
         "train", learned, *task.options(training=True), "--model", MODEL, *more,
         "--test-share", "0", "--no-eval", "--no-tensorboard",
-        "--epochs", str(epochs), "--limit", str(settings.updates * TASKS_PER_UPDATE // epochs),
-        "--batch-size", str(TASKS_PER_UPDATE), "--group-size", str(GROUP),
+        "--epochs", str(epochs), "--limit", str(drawn // epochs),
+        "--batch-size", str(task.tasks_per_update), "--group-size", str(GROUP),
         "--lora-rank", str(RANK), "--learning-rate", str(LEARNING_RATE),
-        "--set", "dtype=bf16", "--set", "share_prompts=true", "--set", "tokens_per_microbatch=2048",
+        "--set", "share_prompts=true", "--set", "tokens_per_microbatch=2048",
         store=store, threads=settings.threads,
     )  # fmt: skip
 
@@ -121,29 +130,55 @@ def lessons_and_weights(weights: str | None, settings: Settings) -> LessonsLine:
 
 def _lessons_and_weights(weights: str | None, settings: Settings, store: Path) -> LessonsLine:
     task = next(one for one in TASKS if one.gym)
-    learned, held_out = task.sources(store)
     model = f"local:{MODEL}"
+    origins = (("itself", model), ("simulated", "sim:reflector"), ("by-hand", None))
+    with ThreadPoolExecutor(settings.jobs) as at_once:
+        made = list(at_once.map(lambda one: _lessons_and_distilled(*one, task, settings, store), origins))
     arms = [f"none=none,model={model}"]
     if weights is not None:
         arms.append(f"trained=none,model=local:{weights}")
-    notes: list[str] = []
-    for name, reflector in (("itself", model), ("simulated", "sim:reflector"), ("by-hand", None)):
-        lessons = _learn(name, reflector, learned, task, settings, store) if reflector else _write(name, store)
-        notes.append(f"{name}: {lessons} lessons")
-        if not lessons:
+    for one in made:
+        if one.distilled is None:
             continue
-        ran = _train(task, settings, store, "--distill", name, "--name", f"distilled-{name}")
-        distilled = f"local:{ran.result['weights']['path']}"
         arms += [
-            f"lessons-{name}={name},model={model}",
-            f"distilled-{name}=none,model={distilled}",
-            f"both-{name}={name},model={distilled}",
+            f"lessons-{one.name}={one.library},model={model}",
+            f"distilled-{one.name}=none,model=local:{one.distilled}",
+            f"both-{one.name}={one.library},model=local:{one.distilled}",
         ]
         if weights is not None:
-            arms.append(f"trained-and-{name}={name},model=local:{weights}")
+            arms.append(f"trained-and-{one.name}={one.library},model=local:{weights}")
+    _, held_out = task.sources(store)
     ran = _compare(task, held_out, arms, settings, store)
     changes = tuple(_change(one, ran.result) for one in ran.result["contrasts"])
-    return LessonsLine(task=task.name, changes=changes, notes=tuple(notes))
+    return LessonsLine(
+        task=task.name, changes=changes, notes=tuple(f"{one.name}: {one.lessons} lessons" for one in made)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Distilled:
+    """Lessons of one origin, and the adapter that they were distilled into."""
+
+    name: str
+    lessons: int
+    library: Path
+    distilled: str | None
+    """None without lessons."""
+
+
+def _lessons_and_distilled(
+    name: str, reflector: str | None, task: RealTask, settings: Settings, store: Path
+) -> _Distilled:
+    own = store / name
+    own.mkdir()
+    learned, _ = task.sources(own)
+    lessons = _learn(name, reflector, learned, task, settings, own) if reflector else _write(name, own)
+    library = own / f"{name}.json"
+    if not lessons:
+        return _Distilled(name, 0, library, None)
+    ran = _train(task, settings, own, "--distill", name, "--name", f"distilled-{name}")
+    agentlearn("library", "export", name, "--out", str(library), store=own, threads=1)
+    return _Distilled(name, lessons, library, ran.result["weights"]["path"])
 
 
 def _learn(name: str, reflector: str, learned: str, task: RealTask, settings: Settings, store: Path) -> int:

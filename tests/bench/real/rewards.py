@@ -26,12 +26,6 @@ def last_number(task: Task, answer: str | None, trajectory: Trajectory) -> float
     return float(re.findall(r"\d+", _final_text(trajectory))[-1:] == [task.answer])
 
 
-def towards_the_text(task: Task, answer: str | None, trajectory: Trajectory) -> float:
-    """Return which share of the final text's characters is the expected answer: 1 for nothing else, 0 without it."""
-    said, gold = _final_text(trajectory).strip(), task.answer or ""
-    return len(gold) / len(said) if gold and gold in said else 0.0
-
-
 def right_with_tool(task: Task, answer: str | None, trajectory: Trajectory) -> float:
     """Return 1 when the tool printed the expected number and the answer ends with it."""
     found = re.findall(r"\d+", (answer or "").replace(",", ""))
@@ -48,14 +42,31 @@ def towards_the_tool(task: Task, answer: str | None, trajectory: Trajectory) -> 
         return 1.0
     if task.answer in _printed(trajectory):
         return 0.7
-    expression = re.search(r"\d+ \* \d+", task.problem)
+    expression = re.search(r"\d+ \* \d+(?=\nReply:$)", task.problem)
     first = next((step for step in trajectory.steps if isinstance(step, ModelTurn)), None)
     if expression is None or first is None:
         return 0.0
     wanted = call_text("run_python", json.dumps({"code": f"print({expression[0]})"}))
     said = first.text or "".join(call_text(one.tool, one.arguments) for one in first.tool_calls)
+    return 0.5 * _share_begun(said, wanted)
+
+
+def towards_the_steps(task: Task, answer: str | None, trajectory: Trajectory) -> float:
+    """Return 1 as `last_number` does; else half of the share of the worked answer that the final text begins with.
+
+    The worked answer is `4 + 9 = 13, 13 - 3 = 10` for a problem that ends with the numbers 4, 9 and 3.
+    """
+    if last_number(task, answer, trajectory):
+        return 1.0
+    had, more, lost = (int(one) for one in re.findall(r"\d+", task.problem)[-3:])
+    wanted = f"{had} + {more} = {had + more}, {had + more} - {lost} = {had + more - lost}"
+    return 0.5 * _share_begun(_final_text(trajectory), wanted)
+
+
+def _share_begun(said: str, wanted: str) -> float:
+    """The share of the wanted text that the other one begins with, in characters."""
     pairs = zip(said.lstrip(), wanted, strict=False)
-    return 0.5 * sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / len(wanted)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / len(wanted)
 
 
 def call_text(tool: str, arguments: str) -> str:

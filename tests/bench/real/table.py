@@ -77,7 +77,6 @@ class RealResults(Value):
     model: str
     cores: int
     seeds: int
-    updates: int
     k: int
     lines: tuple[TaskLine, ...]
     runs: tuple[TrainingRun, ...]
@@ -91,12 +90,23 @@ class RealResults(Value):
 
 def as_text(found: RealResults) -> str:
     """Return the table."""
-    head = ("task", "trainer", "before", "after", "gain", "check", "reward while training", "wall s", "CPU s")
+    head = (
+        "task",
+        "trainer",
+        "updates",
+        "before",
+        "after",
+        "gain",
+        "check",
+        "reward while training",
+        "wall s",
+        "CPU s",
+    )
     rows = [head, *(_cells(line, found.runs_of(line)) for line in found.lines)]
     own = [line for line in found.lines if line.trainer == "agentlearn"]
     gains = sum(line.gain.gains for line in own)
     title = (
-        f"{found.model}, {found.seeds} seeds, {found.updates} updates each, {found.k} rollouts per held-out task,"
+        f"{found.model}, {found.seeds} seeds, {found.k} rollouts per held-out task,"
         f" {found.cores} cores, {found.wall_s / 60:.0f} minutes"
     )
     said = [
@@ -124,6 +134,7 @@ def _cells(line: TaskLine, runs: Sequence[TrainingRun]) -> tuple[str, ...]:
     return (
         line.task,
         line.trainer,
+        str(len(runs[0].curve)),
         f"{line.gain.before:.2f}",
         f"{line.gain.after:.2f}",
         line.gain.words,

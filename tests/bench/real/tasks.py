@@ -38,7 +38,11 @@ class RealTask:
     """Makes one problem; None for tasks of reasoning-gym."""
     gym: str = ""
     """Name and options of a task of reasoning-gym, without size and seed."""
-    answer_tokens: int = 24
+    instructions: str = "Answer with the result."
+    """All that the agent is told besides the problem. agentlearn's own instructions are long for so small a model."""
+    updates: int = 14
+    tasks_per_update: int = 4
+    answer_tokens: int = 12
     """Most tokens in one answer of the model."""
     temperature: float = 1.0
     """Of all rollouts, in training and after. The hard tasks are hardly ever solved at 1."""
@@ -49,7 +53,7 @@ class RealTask:
     def sources(self, folder: Path) -> tuple[str, str]:
         """Return the source of the problems to learn from, and of held-out ones. Files are written into the folder."""
         if self.gym:
-            return f"gym:{self.gym}&size={LEARNED}&seed=1", f"gym:{self.gym}&size={HELD_OUT}&seed=2"
+            return f"gym:{self.gym}size={LEARNED}&seed=2000", f"gym:{self.gym}size={HELD_OUT}&seed=111000"
         rows = self.rows()
         learned = _written(folder / f"{self.name}.jsonl", rows[:LEARNED])
         return str(learned), str(_written(folder / f"{self.name}-held-out.jsonl", rows[LEARNED:]))
@@ -70,6 +74,7 @@ class RealTask:
         return (
             "--reward", reward, "--tools", self.tools, "--max-output-tokens", str(self.answer_tokens),
             "--temperature", str(self.temperature), "--max-turns", str(MOST_TURNS),
+            "--instructions", self.instructions, "--only-instructions",
         )  # fmt: skip
 
 
@@ -82,7 +87,11 @@ def _steps(chance: random.Random) -> Row:
     had, more = chance.randint(2, 9), chance.randint(2, 9)
     lost = chance.randint(1, min(9, had + more - 1))
     name, things = chance.choice(_NAMES), chance.choice(_THINGS)
-    problem = f"{name} has {had} {things}, gets {more} more and loses {lost}. How many {things} are left?"
+    problem = (
+        "Question: Gus has 3 bags, gets 4 more and loses 2.\nReply: 3 + 4 = 7, 7 - 2 = 5\n\n"
+        "Question: Mia has 6 bags, gets 2 more and loses 5.\nReply: 6 + 2 = 8, 8 - 5 = 3\n\n"
+        f"Question: {name} has {had} {things}, gets {more} more and loses {lost}.\nReply:"
+    )
     return {"problem": problem, "answer": str(had + more - lost)}
 
 
@@ -95,8 +104,11 @@ def _record(chance: random.Random) -> Row:
 
 def _product(chance: random.Random) -> Row:
     a, b = chance.randint(12, 99), chance.randint(12, 99)
-    example = call_text("run_python", '{"code": "print(11 * 13)"}')
-    problem = f"Write this with {a} * {b} instead of 11 * 13:\n{example}\nThen say what it printed."
+    examples = [
+        f"Question: {product}\nReply: " + call_text("run_python", f'{{"code": "print({product})"}}')
+        for product in ("11 * 13", "24 * 7")
+    ]
+    problem = "\n\n".join([*examples, f"Question: {a} * {b}\nReply:"])
     return {"problem": problem, "answer": str(a * b)}
 
 
@@ -105,28 +117,40 @@ LAST = f"{REWARDS}:last_number"
 TASKS = (
     RealTask(
         "gym",
-        "reasoning-gym, needle_haystack: one of three to five sentences answers the question",
+        "reasoning-gym, syllogism: Yes or No",
         "gym",
-        gym="needle_haystack?min_num_statements=3&max_num_statements=5",
-        temperature=0.6,
-        train_reward=f"{REWARDS}:towards_the_text",
+        gym="syllogism?",
+        updates=10,
+        answer_tokens=8,
     ),
     RealTask("words", "sums in words, from one to twelve", LAST, _words),
-    RealTask("steps", "a story with two steps", LAST, _steps, temperature=0.6),
     RealTask(
         "record",
         "a sentence as JSON with three keys",
         f"{REWARDS}:same_record",
         _record,
-        answer_tokens=40,
+        updates=8,
+        answer_tokens=28,
         temperature=0.6,
+    ),
+    RealTask(
+        "steps",
+        "a story with two steps",
+        LAST,
+        _steps,
+        answer_tokens=24,
+        temperature=0.6,
+        train_reward=f"{REWARDS}:towards_the_steps",
     ),
     RealTask(
         "product",
         "products of two digits, with the Python tool",
         f"{REWARDS}:right_with_tool",
         _product,
-        answer_tokens=48,
+        instructions="Use the tool.",
+        updates=10,
+        tasks_per_update=2,
+        answer_tokens=42,
         temperature=0.6,
         train_reward=f"{REWARDS}:towards_the_tool",
         tools="python",

@@ -18,11 +18,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.custom import custom_tasks, load_object
-from agentlearn.domain.custom.answer_agent import instructions_with_refs
 from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
-from tests.bench.real.measuring import GROUP, MODEL, RANK, TASKS_PER_UPDATE
+from tests.bench.real.measuring import GROUP, MODEL, RANK
 from tests.bench.real.rewards import same_record
 from tests.bench.real.tasks import TASKS, RealTask
 
@@ -50,13 +49,14 @@ def main(name: str, seed: int, updates: int, learning_rate: float, folder: Path)
     """Train, save the adapter in the folder, and return the curve and the times."""
     task = next(one for one in TASKS if one.name == name)
     learned, _ = task.sources(folder)
-    domain = custom_tasks(name, task.train_reward or task.reward)
+    domain = custom_tasks(
+        name, task.train_reward or task.reward, instructions=task.instructions, only_instructions=True
+    )
     tasks = {one.id: one for one in domain.read(Path(learned))}
-    [(_, instructions)] = instructions_with_refs(None, domain.reward.form, runs_code=False)
     rows = [
         {
             "prompt": [
-                {"role": "system", "content": instructions},
+                {"role": "system", "content": task.instructions},
                 {"role": "user", "content": domain.question(one)},
             ],
             "task": one.id,
@@ -75,13 +75,13 @@ def main(name: str, seed: int, updates: int, learning_rate: float, folder: Path)
     model = str(model_path(MODEL))
     settings = GRPOConfig(
         output_dir=str(folder / "trl"), use_cpu=True, bf16=False, seed=seed, max_steps=updates,
-        per_device_train_batch_size=TASKS_PER_UPDATE * GROUP, num_generations=GROUP,
+        per_device_train_batch_size=task.tasks_per_update * GROUP, num_generations=GROUP,
         max_completion_length=task.answer_tokens, temperature=task.temperature, learning_rate=learning_rate,
         lr_scheduler_type="constant", warmup_steps=0, loss_type="dapo", beta=0.0, report_to=[], save_strategy="no",
         gradient_checkpointing=False, disable_tqdm=True, logging_strategy="no",
     )  # fmt: skip
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16),
+        model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(model),
         reward_funcs=reward,
         args=settings,

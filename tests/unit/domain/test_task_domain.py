@@ -129,6 +129,25 @@ def test_the_agent_is_told_the_form_the_tool_and_the_users_own_words() -> None:
     assert domain.agent() is domain.agent()
 
 
+def test_the_agent_can_have_the_users_own_words_alone() -> None:
+    domain = custom_tasks(
+        "prices", "number", tools="python", instructions="A zork is 7 plims.", only_instructions=True
+    ).with_sandbox(Printing())
+    seen: list[AgentInfo] = []
+
+    def look(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info)
+        return ModelResponse(parts=[TextPart("12 zorks")])
+
+    assert answered(domain, FunctionModel(look)).answer == "12 zorks"
+    assert seen[0].instructions == "A zork is 7 plims."
+    assert [tool.name for tool in seen[0].function_tools] == ["run_python"]
+    assert [ref.name for ref in domain.prompts()] == ["own:instructions"]
+    for nothing in (None, " "):
+        with pytest.raises(ConfigError, match=r"^only_instructions is set, but there are no instructions; give the"):
+            custom_tasks("prices", "number", instructions=nothing, only_instructions=True)
+
+
 def test_with_tools_python_programs_run_in_the_sandbox() -> None:
     def compute(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) == 1:

@@ -40,6 +40,11 @@ def test_a_recipe_names_them() -> None:
     assert gradient_arguments(told.model_dump()) == told
 
 
+def test_layers_of_an_adapter_are_a_list_or_a_text() -> None:
+    for given in ("q_proj, v_proj", ["q_proj", "v_proj"]):
+        assert gradient_arguments({"lora_targets": given}).lora_targets == ("q_proj", "v_proj")
+
+
 def test_further_rewards_are_a_mapping_or_a_text() -> None:
     assert gradient_arguments({"rewards": "my:brevity=0.5, my:form"}).rewards == {"my:brevity": 0.5, "my:form": 1.0}
     assert gradient_arguments({"rewards": {"my:brevity": 0.5}}).rewards == {"my:brevity": 0.5}
