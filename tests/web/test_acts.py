@@ -13,7 +13,7 @@ from agentlearn_web.browser.acts.key_names import KEYS
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
 from agentlearn_web.task_files import TaskFile
-from tests.support.walking import BRISK, Site, Walking, event_lines, line, ref, walking, words
+from tests.support.walking import BRISK, Reply, Site, Walking, event_lines, line, ref, walking, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -411,6 +411,72 @@ def test_things_are_dragged_with_the_mouse_and_as_html_says(walks: Walking) -> N
         assert not await walk.page.evaluate("held")
 
     walks.over({"/": DRAGS}, steps)
+
+
+ICON = "<svg xmlns='http://www.w3.org/2000/svg' width='16' height='16'><rect width='16' height='16'/></svg>"
+HOVERED = doc("""<style>span { display: inline-block } [role=button] { content: url(/icon.svg) }
+  [role=button]:hover { content: url(/hovered.svg) }</style>
+  <span role=button aria-label=Like onclick="out.textContent = 'liked'"></span>
+  <span onclick="out.textContent = 'missed'">&nbsp; beside</span><p id=out>""")
+
+
+def test_a_click_waits_for_the_picture_that_a_button_shows_under_the_mouse(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert words(await walk.click(ref(home, "Like"))).endswith("liked")
+
+    svg = {"Content-Type": "image/svg+xml"}
+    walks.over(
+        {"/": HOVERED, "/icon.svg": Reply(ICON, headers=svg), "/hovered.svg": Reply(ICON, headers=svg, delay_s=0.3)},
+        steps,
+    )
+
+
+SORTABLE = doc("""<style>li { height: 40px; width: 80px } span { display: block; height: 10px }</style>
+  <ol><li><span>one</span><li><span>two</span><li><span>three</span><li><span>four</span></ol><p id=out></p><script>
+  const list = document.querySelector('ol');
+  let held = null, last = 0;
+  onmousedown = (event) => { held = event.target.closest('li'); last = event.clientY; event.preventDefault(); };
+  onmousemove = (event) => {
+    const way = event.clientY - last;
+    last = event.clientY;
+    for (const one of held === null ? [] : list.children) {
+      const box = one.getBoundingClientRect(), middle = box.top + box.height / 2;
+      if (one === held || event.clientY < box.top || event.clientY > box.bottom) continue;
+      if (way > 0 && event.clientY > middle) one.after(held);
+      else if (way < 0 && event.clientY < middle) one.before(held);
+    }
+  };
+  onmouseup = () => { held = null; out.textContent = [...list.children].map((one) => one.textContent).join(' '); };
+</script>""")
+
+
+def test_an_item_dragged_to_another_one_takes_its_place_in_both_directions(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        names = {one.text: one.ref for one in home.lines if one.ref}
+        down = await walk.drag(names["one"], names["three"])
+        assert "two three one four" in words(down)
+        names = {one.text: one.ref for one in down.lines if one.ref}
+        assert "four two three one" in words(await walk.drag(names["four"], names["two"]))
+
+    walks.over({"/": SORTABLE}, steps)
+
+
+def test_a_dragged_element_is_released_on_the_middle_of_the_other_one(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "dropped 0 0" in words(await walk.drag(ref(home, "small"), ref(home, "large")))
+
+    walks.over(
+        {
+            "/": doc("""<style>#large { position: absolute; left: 300px; top: 200px; width: 90px; height: 80px }</style>
+          <button>small</button><button id=large>large</button><p id=out></p><script>onmouseup = (event) => {
+          const box = large.getBoundingClientRect();
+          out.textContent = `dropped ${event.clientX - box.left - 45} ${event.clientY - box.top - 40}`; };</script>""")
+        },
+        steps,
+    )
 
 
 # files

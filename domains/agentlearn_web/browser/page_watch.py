@@ -8,6 +8,7 @@ waited for there. Changes inside frames of other sites are not observed, but the
 import asyncio
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +58,8 @@ _PROBE = r"""(() => {
       : (document.documentElement?.textContent ?? "").slice(0, 20000),
   };
 })()"""
+
+_NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done({}))))"
 
 
 class PageHung(Exception):
@@ -147,6 +150,17 @@ class PageWatch:
                 return
             await self._wait_for_event(min(left_s, settings.quiet_s))
 
+    async def wait_for_pictures(self, since: float, settings: WalkSettings) -> None:
+        """Wait until the page has drawn its next frame, and every request that began after `since` has ended.
+
+        Waits at most `settle_s`.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(settings.settle_s):
+                await self._evaluate(_NEXT_FRAME)
+                while any(at >= since for at in self.pending.values()):
+                    await self._wait_for_event(settings.quiet_s)
+
     async def stop(self, settings: WalkSettings) -> None:
         """Stop loading. Raises PageHung."""
         self.loading = False
@@ -229,7 +243,7 @@ class PageWatch:
             options = {"frameId": self.frame, "worldName": _WORLD}
             world = (await self.cdp.send("Page.createIsolatedWorld", options))["executionContextId"]
             self._world = (world, document)
-        request = {"expression": script, "contextId": world, "returnByValue": True}
+        request = {"expression": script, "contextId": world, "returnByValue": True, "awaitPromise": True}
         answer = await self.cdp.send("Runtime.evaluate", request)
         if "exceptionDetails" in answer:
             raise browser_error()(f"the script failed: {answer['exceptionDetails'].get('text', '')}")

@@ -1,5 +1,7 @@
 """Acts with the mouse: clicking, hovering and dragging."""
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,12 +19,31 @@ _DRAG_STEPS = 12
 _START_PIXELS = 6
 """How far the mouse moves to start a drag."""
 
+_PAST_MIDDLE = 0.4
+"""How far past the middle of the other item a drag goes before it returns, as a part of the item's width or height.
+Items of a sortable list change places only when the dragged one has passed the middle of the other one."""
+
+_ITEM_BOX = """(target, dragged) => {
+  const chain = (one) => one === null ? [] : [one, ...chain(one.parentElement)];
+  const above = new Set(chain(dragged));
+  const item = chain(target).find((one) => above.has(one.parentElement)) ?? target;
+  const from = chain(dragged).find((one) => one.parentElement === item.parentElement) ?? dragged;
+  const box = item.getBoundingClientRect(), other = from.getBoundingClientRect();
+  const alike = item !== from && box.width <= 1.5 * other.width && box.height <= 1.5 * other.height;
+  const own = target.getBoundingClientRect(), { x, y, width, height } = alike ? box : own;
+  return { x: x - own.x, y: y - own.y, width, height };
+}"""
+"""Returns the box of the list item or card that an element is part of, if the dragged one is part of one beside it.
+It is relative to the element, which can be in a frame."""
+
 
 async def click_element(scope: ActScope, ref: str) -> ActResult:
     """Click an element."""
 
     async def click(element: "Locator") -> ActResult:
         try:
+            if not scope.tab.watch.is_static:
+                await _move_over(scope, element)
             await element.click(timeout=scope.action_ms)
         except browser_error() as error:
             if not click_was_done(error):
@@ -30,6 +51,17 @@ async def click_element(scope: ActScope, ref: str) -> ActResult:
         return ActResult()
 
     return await scope.on_element(ref, click)
+
+
+async def _move_over(scope: ActScope, element: "Locator") -> None:
+    """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
+
+    Until they have come, the element can have no size, and a press would hit what lies beside it.
+    """
+    since = time.monotonic()
+    with suppress(browser_error()):  # the click that follows says why the element cannot be reached
+        await element.hover(timeout=scope.action_ms, force=True)
+        await scope.tab.watch.wait_for_pictures(since, scope.settings)
 
 
 async def hover_element(scope: ActScope, ref: str) -> ActResult:
@@ -53,15 +85,15 @@ async def drag_element(scope: ActScope, ref: str, to: str) -> ActResult:
 
     async def drag(element: "Locator") -> ActResult:
         mouse = scope.tab.page.mouse
+        dragged = await element.element_handle(timeout=scope.action_ms)
         await element.hover(timeout=scope.action_ms)
         await mouse.down()
         try:
-            if (
-                box := await element.bounding_box(timeout=scope.action_ms)
-            ) is not None:  # start before the page scrolls
-                x, y = _middle(box)
+            start = await element.bounding_box(timeout=scope.action_ms)
+            if start is not None:  # start before the page scrolls
+                x, y = _middle(start)
                 await mouse.move(x + _START_PIXELS, y + _START_PIXELS, steps=2)
-            return await _move_to(scope, target)
+            return await _move_to(scope, target, dragged, start)
         except browser_error() as error:
             return failed_action(error, to)
         finally:
@@ -81,16 +113,33 @@ async def _fixed(scope: ActScope, ref: str) -> "ElementHandle | ActResult":
     return handle
 
 
-async def _move_to(scope: ActScope, target: "ElementHandle") -> ActResult:
+async def _move_to(
+    scope: ActScope, target: "ElementHandle", dragged: "ElementHandle", start: "FloatRect | None"
+) -> ActResult:
     mouse = scope.tab.page.mouse
     await target.scroll_into_view_if_needed(timeout=scope.action_ms)
     box = await target.bounding_box()
     if box is None:
         return ActResult("not_actionable", "nothing was dropped: the element to drag to is not visible")
-    x, y = _middle(box)
-    await mouse.move(x, y, steps=_DRAG_STEPS)
-    await mouse.move(x, y)  # an HTML drop needs a second move over its target
+    if start is not None:
+        item: FloatRect = await target.evaluate(_ITEM_BOX, dragged)
+        item["x"], item["y"] = box["x"] + item["x"], box["y"] + item["y"]
+        await mouse.move(*_past_middle(item, start), steps=_DRAG_STEPS)
+    await mouse.move(*_middle(box), steps=2)  # an HTML drop needs a second move over its target
     return ActResult(effects_started=False)
+
+
+def _past_middle(item: "FloatRect", start: "FloatRect") -> tuple[float, float]:
+    """Return a point of the item past its middle, as seen from where the drag starts."""
+    x, y = _middle(item)
+    x += _PAST_MIDDLE * item["width"] * _direction(start["x"], start["width"], item["x"], item["width"])
+    y += _PAST_MIDDLE * item["height"] * _direction(start["y"], start["height"], item["y"], item["height"])
+    return x, y
+
+
+def _direction(begin: float, size: float, other: float, other_size: float) -> int:
+    """Return where the other element lies on an axis: 1 after the first one, -1 before it, 0 if they overlap."""
+    return int(other >= begin + size) - int(other + other_size <= begin)
 
 
 def _middle(box: "FloatRect") -> tuple[float, float]:
