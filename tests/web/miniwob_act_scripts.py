@@ -4,6 +4,13 @@ import re
 
 from tests.web.miniwob_scripts import CARD, LOOKS, Hands, Script
 
+_GRID = (
+    *("top left", "top center", "top right"),
+    *("center left", "center", "center right"),
+    *("bottom left", "bottom center", "bottom right"),
+)
+"""What the grid's instructions call its nine places."""
+
 
 async def menu_path(h: Hands) -> None:
     *parents, leaf = h.instruction.removeprefix("Select ").split(">")
@@ -55,6 +62,52 @@ async def sort_numbers(h: Hands) -> None:
     await h.button("Submit")
 
 
+async def move_item(h: Hands) -> None:
+    wanted = re.fullmatch(r"Drag (\S+) (?:to the )?(.+)\.", h.instruction)
+    assert wanted
+    items = [line for line in h.lines("generic") if line.text != h.instruction]
+    at = [line.text for line in items].index(wanted[1])
+    await h.took(await h.walk.drag(items[at].ref, items[_place(wanted[2], at, len(items))].ref))
+
+
+def _place(words: str, at: int, size: int) -> int:
+    """Return the index of the place that an instruction names. at: where the item is."""
+    columns = 3 if size == len(_GRID) else 1
+    if words in _GRID and columns > 1:
+        return _GRID.index(words)
+    if nth := re.match(r"\d+", words):
+        return int(nth[0]) - 1
+    ways = {"top": -at, "bottom": size - 1 - at, "up": -columns, "down": columns, "left": -1, "right": 1}
+    return at + ways[words.split()[0]]
+
+
+async def move_shape(h: Hands) -> None:
+    (shape,) = [line for line in h.lines("img") if line.name]
+    above = next(line for line in h.lines("generic") if line.text == h.instruction)
+    to = above if re.search("up|left", h.instruction) else h.lines("button", name="Submit")[0]
+    await h.took(await h.walk.drag(shape.ref, to.ref))
+    await h.button("Submit")
+
+
+async def delete_file(h: Hands) -> None:
+    end = re.search(r"extension (\.\S+)", h.instruction)
+    await _enter(h, "ls")
+    texts = [line.text for line in h.seen.lines]
+    files = texts[max(at for at, text in enumerate(texts) if text == "user$ ls") + 1].split()
+    await _enter(h, "rm " + next(file for file in files if (file.endswith(end[1]) if end else "." not in file)))
+
+
+async def _enter(h: Hands, command: str) -> None:
+    await h.took(await h.walk.press("Enter", h.lines("textbox")[0].ref, command))
+
+
+async def resize(h: Hands) -> None:
+    handle, submit = (h.lines("button", name=name)[0] for name in ("resize", "Submit"))
+    to = h.lines("textbox")[0] if "smaller" in h.instruction else submit
+    await h.took(await h.walk.drag(handle.ref, to.ref))
+    await h.took(await h.walk.press("Enter", h.lines("button", name="Submit")[0].ref))  # the text area can cover it
+
+
 async def scroll_to_end(h: Hands) -> None:
     end = "start" if "to the top" in h.instruction else "end"
     await _scroll_to(h, end)
@@ -84,10 +137,16 @@ ACT_SCRIPTS: dict[str, Script] = {
     "click-menu": menu_path,
     "click-scroll-list": several_of_list,
     "drag-box": drag_into_box,
+    "drag-circle": move_shape,
+    "drag-items": move_item,
+    "drag-items-grid": move_item,
+    "drag-single-shape": move_shape,
     "drag-sort-numbers": sort_numbers,
     "form-sequence": set_sliders,
+    "resize-textarea": resize,
     "scroll-text-2": scroll_to_end,
     "sign-agreement": sign,
+    "terminal": delete_file,
     "use-slider": set_sliders,
     "use-slider-2": set_sliders,
 }

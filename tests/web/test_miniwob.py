@@ -34,11 +34,10 @@ BY_CHANCE = {
     "button-delay",
     "click-pie",
     "click-pie-nodelay",
-    "click-widget",
     "email-inbox-forward",
     "email-inbox-noscroll",
 }
-"""Pages that a script solves in some episodes only: time counts, two mails have one sender, or fields look the same."""
+"""Pages that a script solves in some episodes only: time counts, two mails have one sender, or no click arrives."""
 AT_ONCE = 4
 
 

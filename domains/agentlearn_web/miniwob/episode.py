@@ -1,8 +1,8 @@
 """One episode on a MiniWoB++ page: started with a seed, its reward read from the page. Views show neither.
 
-Pages are shown as they are. Only in a labelled episode do links and icons that the pages draw without a name get a role
-and a name. A reward counts only in the document in which the episode was started, and only once: a page that is opened
-again, or restarted with its own start button, has no reward.
+Pages are shown as they are. Only in a labelled episode do links, icons and handles that the pages draw without a name
+get a role and a name. A reward counts only in the document in which the episode was started, and only once: a page that
+is opened again, or restarted with its own start button, has no reward.
 """
 
 import asyncio
@@ -34,8 +34,11 @@ UNNAMED_CONTROLS = (
     (".controls .more", "button", "More"),
     (".food-order .remove", "button", "remove"),
     (".food-order .add", "button", "add"),
+    (".ui-resizable-se", "button", "resize"),
+    (".black-circle", "img", "circle"),
+    (".black-shape", "img", "item"),
 )
-"""Links and icons that the pages draw without naming them: selector, role, name."""
+"""Links, icons, handles and single shapes that the pages draw without naming them: selector, role, name."""
 _READY_JS = """() => document.readyState === "complete" && typeof core === "object" && Boolean(core.cover_div)"""
 _BEGIN_JS = """([seed, mark, limit, signs]) => {
   const style = document.createElement("style");
