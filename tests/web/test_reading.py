@@ -120,6 +120,11 @@ UNSEEN = {
     "one pixel": "<p style='position:absolute;width:1px;height:1px;overflow:hidden'>{}</p>",
     "no height": "<div style='height:0;overflow:hidden'><p>{}</p></div>",
     "scaled away": "<p style='transform:scale(0)'>{}</p>",
+    "below a clip": "<div style='height:30px;overflow:hidden'><p style='margin-top:60px'>{}</p></div>",
+    "behind its own box": "<div style='background:#eee'><p style='position:relative;z-index:-1'>{}</p></div>",
+    "under a box": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
+    "<div style='background:#fff;position:absolute;inset:0'></div></div>",
+    "beside the window": "<p style='position:fixed;left:200vw'>{}</p>",
 }
 SEEN = {
     "plain": "<p>{}</p>",
@@ -128,9 +133,35 @@ SEEN = {
     "in a scroller": "<div style='height:20px;overflow:auto'><p style='margin-top:400px'>{}</p></div>",
     "further down": "<p style='margin-top:5000px'>{}</p>",
     "gradient text": "<p style='background:linear-gradient(red,blue);background-clip:text;color:transparent'>{}</p>",
+    "on its positioned box": "<div style='position:relative;background:#fff'><p>{}</p></div>",
+    "beside a box": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
+    "<div style='background:#fff;position:absolute;inset:30px 0 0 0'></div></div>",
+    "over a box that came first": "<div style='position:relative;height:60px'><div style='background:#fff;"
+    "position:absolute;inset:0'></div><p style='position:absolute;margin:0'>{}</p></div>",
+    "in a shadow tree on a box": "<div style='position:relative;background:#eee'><div><template shadowrootmode=open>"
+    "<p>{}</p></template></div></div>",
     "over another box": "<div style='position:relative;height:60px'><div style='background:#000;position:absolute;"
     "inset:0'></div><p style='color:#fff;position:relative'>{}</p></div>",
 }
+
+
+def test_text_that_was_scrolled_past_is_not_called_invisible(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        await walk.scroll("end", ref(home, "last entry"))
+        seen = await walk.tabs()
+        assert await walk.page.evaluate("list.scrollTop") > 900
+        assert await walk.page.evaluate("frames[0].scrollY") > 500
+        marks = {one.text or one.name: one.marks for one in seen.lines}
+        assert (marks["first entry"], marks["first of the frame"], marks["last of the frame"]) == ((), (), ())
+        assert NOT_VISIBLE in marks["left of the list"]
+
+    entries = "<p style='height:300px'>first entry<p style='height:900px'>second entry<p><button>last entry</button>"
+    aside = "<p style='position:absolute;left:-900px;top:0'>left of the list"
+    frame = "<p>first of the frame<p style='margin-top:900px'>last of the frame"
+    body = f"<div id=list style='height:100px;overflow:auto;position:relative'>{entries}{aside}</div>"
+    script = "<script>onload = () => frames[0].scrollTo(0, 600)</script>"
+    walks.over({"/": doc(f'{body}<iframe srcdoc="{frame}"></iframe>{script}')}, steps)
 
 
 def test_text_that_a_person_cannot_see_is_marked(walks: Walking) -> None:

@@ -42,9 +42,11 @@ def mark_lines(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedL
 def _look(one: PlacedLine, page: PageText) -> tuple[str, ...]:
     words = line_words(one.line)
     if not words:
-        return ()
+        return (NOT_VISIBLE,) if one.line.text and dense(one.line.text) in page.unseen_values else ()
     if not one.is_placed:
-        return () if _is_label(one.line) else (NOT_VISIBLE,)
+        return (NOT_VISIBLE,) if dense(words) in page.unseen_values or not _is_label(one.line) else ()
+    if one.line.text and len(one.line.name) > _MOST_LABEL_CHARS and dense(one.line.name) not in page.seen:
+        return (PARTLY_VISIBLE,)
     if page.is_plain:
         return ()
     runs = page.runs_between(one.begin, one.end)

@@ -1,13 +1,16 @@
 // Returns the text of the document in reading order, in blocks of runs with flags: 1 not visible, 2 struck out.
 // Runs in an isolated world and changes nothing, so the page can neither see nor alter it.
 (maxChars) => {
-  const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 16;
-  const MOST_NODES = 400000, MOST_DEPTH = 2500, MOST_PAINTED = 2000, MOST_DOUBTS = 2000, MOST_CELLS = 20000;
+  const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 16, OPAQUE = 0.95, MOSTLY = 0.9, BAND_PX = 100, MOST_BANDS = 50;
+  const MOST_NODES = 400000, MOST_DEPTH = 2500, MOST_PAINTED = 2000, MOST_DOUBTS = 2000, MOST_CELLS = 20000,
+    MOST_BURIED = 50000, MOST_COVERS = 500, MOST_VALUES = 500, MOST_VALUE_CHARS = 5000;
   const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "textarea", "title", "datalist",
     "object", "video", "audio", "canvas"]);
   const PAINTED = new Set(["img", "video", "canvas", "svg", "picture", "iframe", "object", "embed"]);
   const INLINE = /^(inline|contents|ruby|none)/;
-  const blocks = [], cells = [], painted = [], doubts = [], colors = new Map();
+  const blocks = [], cells = [], painted = [], doubts = [], colors = new Map(),
+    covers = [], buried = [], unseen = [];
+  let box = null;
   let runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
   const spans = document.querySelector("[rowspan],[colspan]") !== null;
   const range = document.createRange();
@@ -48,9 +51,18 @@
   const over = (top, below) => top && below
     && [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
   const alike = (a, b) => a && b && [0, 1, 2].every((i) => Math.abs(a[i] - b[i]) < LEAST_COLOR_STEP);
-  const meet = (a, b) => a === null ? b : {
-    left: Math.max(a.left, b.left), top: Math.max(a.top, b.top),
-    right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom),
+  const meet = (a, b) => ({
+    left: Math.max(a?.left ?? -1e9, b.left), top: Math.max(a?.top ?? -1e9, b.top),
+    right: Math.min(a?.right ?? 1e9, b.right), bottom: Math.min(a?.bottom ?? 1e9, b.bottom),
+  });
+  const colorsOf = (image) => /url\(|image-set|element\(|paint\(|cross-fade/.test(image) ? []
+    : (image.match(/rgba?\([^)]*\)/g) ?? []).map(rgba);
+  // The color of a background: of a picture only if it is a gradient between colors that look alike.
+  const backgroundOf = (style, below) => {
+    const plain = over(rgba(style.backgroundColor), below);
+    if (style.backgroundImage === "none") return plain;
+    const mixed = colorsOf(style.backgroundImage).map((color) => over(color, plain));
+    return mixed.length && mixed.every((color) => alike(color, mixed[0])) ? mixed[0] : null;
   };
   const clippedAway = (style) => {
     const clip = /^rect\((-?[\d.]+)px, (-?[\d.]+)px, (-?[\d.]+)px, (-?[\d.]+)px\)$/.exec(style.clip);
@@ -58,24 +70,43 @@
     if (out && clip && (clip[2] - clip[4] < LEAST_SIDE_PX || clip[3] - clip[1] < LEAST_SIDE_PX)) return true;
     const inset = /^inset\(([\d.]+)%(?: ([\d.]+)%)?/.exec(style.clipPath);
     if (inset && (+inset[1] >= 50 || +(inset[2] ?? 0) >= 50)) return true;
+    const corners = /^polygon\((?:\w+, )?([^()]*)\)$/.exec(style.clipPath)?.[1].split(",").map((at) => at.trim().split(" "));
+    if (corners && [0, 1].some((axis) => new Set(corners.map((at) => parseFloat(at[axis]))).size < 2)) return true;
+    const mask = colorsOf(style.maskImage ?? style.webkitMaskImage ?? "");
+    if (mask.length && mask.every((color) => color && color[3] < LEAST_OPACITY)) return true;
     return /^(circle|ellipse)\(0(px|%)?\b/.test(style.clipPath) || /opacity\(0(\.0\d*)?\)/.test(style.filter);
   };
+  const makesContext = (style) => /^(fixed|sticky)$/.test(style.position) || +style.opacity < 1
+    || (style.position !== "static" && style.zIndex !== "auto") || style.transform !== "none" || style.filter !== "none"
+    || style.isolation === "isolate" || style.mixBlendMode !== "normal" || /transform|opacity/.test(style.willChange)
+    || /paint|layout|strict|content/.test(style.contain);
   // What children inherit: opacity, clip of normal flow, clip of absolute children, background color, hidden, struck.
   const inherit = (element, style, from) => {
     const to = { ...from };
     to.opacity *= +style.opacity;
-    if (style.position === "fixed") to.clip = null;
-    else if (style.position === "absolute") to.clip = from.absolute;
+    if (style.position === "fixed") {
+      to.clip = from.moved ? null : { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+      [to.scrolledX, to.scrolledY] = [0, 0];
+    } else if (style.position === "absolute")
+      [to.clip, to.scrolledX, to.scrolledY] = [from.absolute, from.absoluteX, from.absoluteY];
+    if (style.position !== "static" && +style.zIndex < 0) to.under = [from.context, element];
+    if (makesContext(style)) to.context = to.placed = element;
+    else if (style.position !== "static") to.placed = element;
+    if (style.transform !== "none") to.moved = true;
     const shown = style.display !== "contents";
     const paints = shown && (style.backgroundImage !== "none" || rgba(style.backgroundColor)?.[3] !== 0);
     if (paints) {
-      to.background = style.backgroundImage !== "none" ? null : over(rgba(style.backgroundColor), from.background);
+      to.background = backgroundOf(style, from.background);
+      const opaque = rgba(style.backgroundColor)?.[3] >= OPAQUE && to.opacity >= OPAQUE && style.visibility === "visible"
+        && element !== document.body && element !== document.documentElement;
+      if (opaque && !to.hidden && !/^(fixed|sticky)$/.test(style.position) && covers.length < MOST_COVERS)
+        covers.push([element, meet(to.clip, element.getBoundingClientRect()), style.position !== "static", Boolean(to.under)]);
       if (painted.length < MOST_PAINTED && to.opacity >= LEAST_OPACITY)
-        painted.push([element, element.getBoundingClientRect(), style.backgroundImage !== "none" ? null : to.background]);
+        painted.push([element, element.getBoundingClientRect(), to.background]);
     }
     if (/text/.test(style.backgroundClip)) to.background = null;
     if (shown && (style.overflowX !== "visible" || style.overflowY !== "visible") && element !== document.body
-        && element !== document.documentElement && !INLINE.test(style.display.replace("inline-", ""))) {
+        && element !== document.documentElement && (element.localName === "svg" || !INLINE.test(style.display.replace("inline-", "")))) {
       const box = meet(to.clip, element.getBoundingClientRect());
       if (box.right - box.left < LEAST_SIDE_PX || box.bottom - box.top < LEAST_SIDE_PX) to.clip = box;
       else {
@@ -83,17 +114,24 @@
         to.clip = { ...box, ...(scrollsX && { left: -1e9, right: 1e9 }), ...(scrollsY && { top: -1e9, bottom: 1e9 }) };
       }
     }
-    if (style.position !== "static" || style.transform !== "none") to.absolute = to.clip;
+    if (element !== document.scrollingElement) {
+      to.scrolledX += element.scrollLeft;
+      to.scrolledY += element.scrollTop;
+    }
+    if (style.position !== "static" || style.transform !== "none")
+      [to.absolute, to.absoluteX, to.absoluteY] = [to.clip, to.scrolledX, to.scrolledY];
     to.hidden ||= to.opacity < LEAST_OPACITY || style.contentVisibility === "hidden" || clippedAway(style);
     to.struck ||= style.textDecorationLine.includes("line-through") || /^(s|del|strike)$/.test(element.localName);
     return to;
   };
-  const isSeen = (node, style, state, run) => {
-    if (state.hidden || parseFloat(style.fontSize) < LEAST_FONT_PX) return false;
+  const isSeen = (node, style, state) => {
+    const size = parseFloat(style.fontSize);
+    if (state.hidden || size < LEAST_FONT_PX || parseFloat(style.letterSpacing) < -size / 2) return false;
     range.selectNodeContents(node);
-    let box = range.getBoundingClientRect();
+    box = range.getBoundingClientRect();
     if (box.width === 0 && box.height === 0) return state.inList;
-    if (box.height < LEAST_FONT_PX - 1 || box.right + scrollX < LEAST_SIDE_PX || box.bottom + scrollY < LEAST_SIDE_PX)
+    if (box.height < LEAST_FONT_PX - 1 || box.width < LEAST_SIDE_PX / 2) return false;
+    if (box.right + scrollX + state.scrolledX < LEAST_SIDE_PX || box.bottom + scrollY + state.scrolledY < LEAST_SIDE_PX)
       return false;
     if (state.clip) {
       const left = meet(state.clip, box);
@@ -125,7 +163,22 @@
       size += run[1].length;
       if (doubts.length < MOST_DOUBTS) doubts.push([run, node.parentElement, ...seen]);
       else run[0] |= 1;
-    } else add(text, flags);
+    } else {
+      const run = add(text, flags);
+      if (run && seen && !state.inList && buried.length < MOST_BURIED)
+        buried.push([runs, run, run[1].length - text.length, text.length, node.parentElement, box, state]);
+    }
+  };
+  // What stands in fields is no text of the document. Only those that a person cannot see are returned.
+  const readField = (node, style, state) => {
+    const value = node.localName === "select" ? [...node.selectedOptions].map((one) => one.textContent).join(" ") : node.value;
+    const words = [value, node.placeholder].filter(Boolean);
+    if (!words.length || unseen.length >= MOST_VALUES) return;
+    const ink = rgba(style.webkitTextFillColor), at = node.getBoundingClientRect();
+    if (state.hidden || parseFloat(style.fontSize) < LEAST_FONT_PX || at.width < LEAST_SIDE_PX || at.height < LEAST_SIDE_PX
+        || at.right + scrollX + state.scrolledX < LEAST_SIDE_PX || at.bottom + scrollY + state.scrolledY < LEAST_SIDE_PX
+        || (ink && ink[3] < LEAST_OPACITY) || (state.background && alike(over(ink, state.background), state.background)))
+      unseen.push(...words.map((one) => one.slice(0, MOST_VALUE_CHARS)));
   };
   const walk = (node, style, state, depth) => {
     if (cut) return;
@@ -144,17 +197,20 @@
       const root = inner?.documentElement;
       if (!root) return;
       flush();
-      const to = inherit(node, own, state), box = node.getBoundingClientRect();
-      const gone = to.hidden || box.width < LEAST_SIDE_PX || box.height < LEAST_SIDE_PX
-        || box.right + scrollX < LEAST_SIDE_PX || box.bottom + scrollY < LEAST_SIDE_PX;
-      walk(root, null, { ...start, hidden: gone }, depth + 1);
+      const to = inherit(node, own, state), at = node.getBoundingClientRect(), inside = inner.defaultView;
+      const gone = to.hidden || at.width < LEAST_SIDE_PX || at.height < LEAST_SIDE_PX
+        || at.right + scrollX + to.scrolledX < LEAST_SIDE_PX || at.bottom + scrollY + to.scrolledY < LEAST_SIDE_PX;
+      const scrolled = { scrolledX: (inside?.scrollX ?? 0) - scrollX, scrolledY: (inside?.scrollY ?? 0) - scrollY };
+      walk(root, null, { ...start, ...scrolled, hidden: gone, moved: true }, depth + 1);
       flush();
       return;
     }
-    if (SKIPPED.has(name)) return;
+    if (SKIPPED.has(name) && name !== "textarea") return;
     const own = getComputedStyle(node);
     if (own.display === "none") return;
     const to = inherit(node, own, state);
+    if (/^(input|textarea|select)$/.test(name)) readField(node, own, to);
+    if (name === "textarea") return;
     const isBlock = !INLINE.test(own.display) || name === "option";
     const isCell = own.display === "table-cell";
     if (name === "option" || name === "optgroup") to.inList = true;
@@ -181,7 +237,8 @@
     if (isBlock && !isCell) { flush(); [heading, pre] = before; }
   };
   const start = { opacity: 1, clip: null, absolute: null, background: [255, 255, 255, 1], hidden: false, struck: false,
-    heading: false, pre: 0, inPre: false, inList: false };
+    heading: false, pre: 0, inPre: false, inList: false, scrolledX: 0, scrolledY: 0, absoluteX: 0, absoluteY: 0,
+    moved: false, placed: null, context: null, under: null };
   const scheme = getComputedStyle(document.documentElement).colorScheme;
   if (/dark/.test(scheme) && !/light/.test(scheme)) start.background = [18, 18, 18, 1];
   walk(document.documentElement, null, start, 0);
@@ -193,5 +250,28 @@
       && (Math.min(other.bottom, box.bottom) - Math.max(other.top, box.top)) * 2 > box.height);
     if (!lies) run[0] |= 1;
   }
-  return { blocks, cells, cut, partial };
+  // Text lies under a box with an opaque background if the box is positioned and the text is not, or if the text has a
+  // negative z-index. Boxes that stay in the window while the page scrolls cover different text at each time.
+  const lies = ([element, at, above], parent, box, { placed, under }) => {
+    if (Math.min(at.right, box.right) - Math.max(at.left, box.left) < MOSTLY * box.width
+        || Math.min(at.bottom, box.bottom) - Math.max(at.top, box.top) < MOSTLY * box.height) return false;
+    if (element.ownerDocument !== parent.ownerDocument) return false;  // a frame has coordinates of its own
+    if (!under) return above && placed !== element && (!placed || placed.contains(element));
+    const [context, root] = under;
+    return element !== context && (context ?? document.documentElement).contains(element) && !root.contains(element);
+  };
+  const bands = new Map(), tall = [], bandOf = (y) => Math.floor(y / BAND_PX);
+  for (const cover of covers.filter(([, , , low]) => !low)) {
+    const first = bandOf(cover[1].top), last = bandOf(cover[1].bottom);
+    if (last - first > MOST_BANDS) tall.push(cover);
+    else for (let at = first; at <= last; at++) bands.set(at, [...(bands.get(at) ?? []), cover]);
+  }
+  for (const [of, run, begin, length, parent, box, state] of buried.reverse()) {
+    const near = [...(bands.get(bandOf((box.top + box.bottom) / 2)) ?? []), ...tall];
+    if (begin < 0 || !near.some((cover) => lies(cover, parent, box, state))) continue;
+    const [flags, text] = run;
+    run[1] = text.slice(0, begin);
+    of.splice(of.indexOf(run) + 1, 0, [flags | 1, text.slice(begin, begin + length)], [flags, text.slice(begin + length)]);
+  }
+  return { blocks, cells, cut, partial, unseen };
 }

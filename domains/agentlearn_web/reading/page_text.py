@@ -72,6 +72,8 @@ class PageText:
     blocks: tuple[TextBlock, ...] = ()
     cells: tuple[SpanningCell, ...] = ()
     """All table cells in reading order, if one of them covers several rows or columns."""
+    unseen_values: frozenset[str] = frozenset()
+    """Values and placeholders of fields that a person cannot see, without spaces."""
     cut: bool = False
     """Whether text beyond the limit was left out."""
     partial: bool = False
@@ -137,6 +139,7 @@ def parse_page_text(found: Mapping[str, Any]) -> PageText:
             SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
             for rows, columns, text in found["cells"]
         ),
+        unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),
         cut=bool(found["cut"]),
         partial=bool(found["partial"]),
     )
