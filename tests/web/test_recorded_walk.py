@@ -71,6 +71,22 @@ def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path
     assert (folder / "step-02.png").is_file()
 
 
+def test_walks_that_lose_their_browser_are_counted_in_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def loses_browser(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        assert walk.page.context.browser is not None
+        await walk.page.context.browser.close()
+
+    with walking() as own:
+        for name in ("one", "two"):
+            own.over(PAGES, loses_browser, record=tmp_path / name)
+    warnings = [text for text in caplog.messages if "recording" in text]
+    assert [("recordings.lost" in text, "walks=2" in text) for text in warnings] == [(True, True)]
+    assert [one.name for one in sorted(tmp_path.rglob("*")) if one.is_file()] == ["step-01.png", "step-01.png"]
+
+
 def test_nothing_is_recorded_by_default(walks: Walking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     walks.over(PAGES, two_acts)

@@ -45,6 +45,11 @@ def click_was_done(error: Exception) -> bool:
     return any(phrases in str(error) for phrases in _CLICK_DONE_PHRASES)
 
 
+def is_browser_gone(error: Exception) -> bool:
+    """Return whether the page, its browser, or Playwright's driver had ended before it was asked."""
+    return any(phrase in str(error) for phrase in ("has been closed", "Connection closed"))
+
+
 def is_element_gone(error: Exception) -> bool:
     """Return whether the ref no longer matches exactly one element."""
     message = str(error)

@@ -83,6 +83,7 @@ class Browsers:
         self._slots = asyncio.Semaphore(self.walkers)
         self._launching = asyncio.Lock()
         self._current: _BrowserProcess | None = None
+        self._unsaved_recordings = 0
         self.launched = 0
         """Number of browsers started so far."""
 
@@ -124,7 +125,7 @@ class Browsers:
                 link=process.link,
             )
             await walk.begin()
-            stack.push_async_callback(walk.end)
+            stack.push_async_callback(self._end_walk, walk)
             yield walk
 
     async def start(self) -> None:
@@ -139,6 +140,9 @@ class Browsers:
 
     async def close(self) -> None:
         """Close the browser. Open walks lose it."""
+        if self._unsaved_recordings:
+            reason = "the browser ended before these walks were saved"
+            get_log().warning("recordings.lost", walks=self._unsaved_recordings, reason=reason)
         if self._current is not None:
             await _close_browser(self._current.browser)
 
@@ -201,6 +205,10 @@ class Browsers:
         except (Error, TimeoutError) as error:
             process.broken = True
             raise BrowserLost(f"the browser gave no context: {error or 'it took too long'}") from error
+
+    async def _end_walk(self, walk: Walk) -> None:
+        if not await walk.end():
+            self._unsaved_recordings += 1
 
     async def _close_context(self, process: _BrowserProcess, context: "BrowserContext") -> None:
         """Close a walk's context. If that fails, the browser is closed as soon as its other walks have ended."""

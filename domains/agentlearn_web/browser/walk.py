@@ -102,9 +102,10 @@ class Walk:
         await self._recorder.begin()
         await self._tabs.begin()
 
-    async def end(self) -> None:
-        """Save the recording. The caller closes the context."""
+    async def end(self) -> bool:
+        """Save the recording, and return whether the browser was there to save it. The caller closes the context."""
         await self._recorder.end()
+        return not self._recorder.lost
 
     async def open(self, url: str) -> PageObservation:
         """Open an address in the current tab."""

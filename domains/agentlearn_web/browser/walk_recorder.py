@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.log import get_log
-from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.playwright_errors import browser_error, is_browser_gone
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -31,6 +31,8 @@ class WalkRecorder:
         self._steps = 0
         self._tracing = False
         self._full = False
+        self.lost = False
+        """Whether the browser was gone before everything was saved."""
 
     async def begin(self) -> None:
         """Create the folder and start the trace."""
@@ -91,4 +93,8 @@ class WalkRecorder:
         return free >= LEAST_FREE_BYTES
 
     def _log_failure(self, error: Exception) -> None:
+        """Log why something was not saved. A lost browser loses many recordings at once, so it is not logged here."""
+        if is_browser_gone(error):
+            self.lost = True
+            return
         get_log().warning("recording.failed", folder=str(self._folder), reason=str(error).partition("\n")[0])
