@@ -112,6 +112,7 @@ WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 
         ("It printed 1,482.", "1482\n", 1.0, 1.0),
         ("It printed 57.", "1482", 0.0, 0.7),
         ("1482", None, 0.0, 0.0),
+        ("<tool_response>\n1482\n</tool_response>", None, 0.0, 0.0),
         (f"\n{WANTED[:20]}x", None, 0.0, 0.5 * 20 / len(WANTED)),
         (WANTED.replace("38", "39"), "1521", 0.0, 0.5 * (WANTED.index("38") + 1) / len(WANTED)),
     ],

@@ -36,7 +36,8 @@ def towards_the_tool(task: Task, answer: str | None, trajectory: Trajectory) -> 
     """Return 1 as `right_with_tool` does, and less where a step is missing.
 
     0.7: the tool printed the expected number. Below: half of the share of the right call, in characters, that the first
-    answer begins with.
+    answer begins with. Less than `<tool_call>` counts nothing: `<tool_response>` begins in the same way, and a model
+    that is paid for it writes nothing else.
     """
     if right_with_tool(task, answer, trajectory):
         return 1.0
@@ -48,7 +49,7 @@ def towards_the_tool(task: Task, answer: str | None, trajectory: Trajectory) -> 
         return 0.0
     wanted = call_text("run_python", json.dumps({"code": f"print({expression[0]})"}))
     said = first.text or "".join(call_text(one.tool, one.arguments) for one in first.tool_calls)
-    return 0.5 * _share_begun(said, wanted)
+    return 0.5 * _share_begun(said, wanted) if said.lstrip().startswith("<tool_call>") else 0.0
 
 
 def towards_the_steps(task: Task, answer: str | None, trajectory: Trajectory) -> float:
