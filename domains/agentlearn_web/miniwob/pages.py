@@ -54,7 +54,7 @@ LEFT_OUT = {
         *("right-angle", "tic-tac-toe", "use-colorwheel", "use-colorwheel-2", "visual-addition"),
     ),
     "a line has to be drawn through places where no element is": ("draw-circle", "draw-line"),
-    "the page draws a new event beside the half hours under the mouse, so that releasing the mouse creates none": (
+    "the page draws a new event next to the half hours under the mouse, so that releasing the mouse creates none": (
         "daily-calendar",
     ),
     "text has to be marked": ("highlight-text", "highlight-text-2", "text-editor"),

@@ -33,7 +33,7 @@ _ITEM_BOX = """(target, dragged) => {
   const own = target.getBoundingClientRect(), { x, y, width, height } = alike ? box : own;
   return { x: x - own.x, y: y - own.y, width, height };
 }"""
-"""Returns the box of the list item or card that an element is part of, if the dragged one is part of one beside it.
+"""Returns the box of the list item or card that an element is part of, if the dragged one is part of one next to it.
 It is relative to the element, which can be in a frame."""
 
 
@@ -56,7 +56,7 @@ async def click_element(scope: ActScope, ref: str) -> ActResult:
 async def _move_over(scope: ActScope, element: "Locator") -> None:
     """Move the mouse over an element, and wait for the pictures that the page loads for an element under the mouse.
 
-    Until they have come, the element can have no size, and a press would hit what lies beside it.
+    Until they have come, the element can have no size, and a press would hit what lies next to it.
     """
     since = time.monotonic()
     with suppress(browser_error()):  # the click that follows says why the element cannot be reached
