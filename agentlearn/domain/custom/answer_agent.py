@@ -38,9 +38,9 @@ def instructions_with_refs(
     if not only:
         solve = load_prompt("own_solve", 1)
         words.append((solve.ref, solve.fill({"form": form})))
-    if runs_code and not only:
-        python = load_prompt("own_python", 1)
-        words.append((python.ref, python.text))
+        if runs_code:
+            python = load_prompt("own_python", 1)
+            words.append((python.ref, python.text))
     if instructions is not None:
         sha256 = hashlib.sha256(instructions.encode()).hexdigest()
         words.append((PromptRef(name="own:instructions", version=1, sha256=sha256), instructions))

@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=2, help="rollouts per held-out task and model")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--no-lessons", action="store_true", help="leave out lessons and distillation")
-    parser.add_argument("--with-trl", action="store_true", help="also train with TRL, where the task has no tools")
+    parser.add_argument("--with-trl", action="store_true", help="also train with TRL, except on gym and product")
     parser.add_argument("--store", type=Path, default=Path(".agentlearn/real"), help="where everything is kept")
     return parser.parse_args()
 
