@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
+from agentlearn.data.no_evaluation import EvaluationRefused, nothing_evaluated
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 
@@ -72,8 +73,8 @@ def scorer(source: str) -> Callable[[str | None], float]:
     """Return the scorer (0..1) of the entry at a place such as `gym:chain_sum?seed=0&size=100#12`.
 
     It runs in the calling process without a time limit; `agentlearn.domain.custom` calls it in a child process. Several
-    scorers pass the answer to sympy's parser, which evaluates it as Python. So an answer that is not the expected one
-    and could call something is not passed on: VerifierError.
+    scorers evaluate the answer as Python, most through sympy's parser. An answer that could call something is stopped
+    there, before it is evaluated: VerifierError. Scorers that only compare texts judge it like any other.
     """
     place, _, number = source.rpartition("#")
     entries = _entries(parse_gym(place))
@@ -84,9 +85,15 @@ def scorer(source: str) -> Callable[[str | None], float]:
             return 0.0
         if answer.strip() == str(entry["answer"]).strip():
             return 1.0
-        if could_call(answer):
-            raise VerifierError(f"an answer of {len(answer)} characters could run code in the scorer of {place!r}")
-        return float(entries.score_answer(answer.strip(), entry))
+        if not could_call(answer):
+            return float(entries.score_answer(answer.strip(), entry))
+        try:
+            with nothing_evaluated():
+                return float(entries.score_answer(answer.strip(), entry))
+        except EvaluationRefused as error:
+            raise VerifierError(
+                f"an answer of {len(answer)} characters could run code in the scorer of {place!r}"
+            ) from error
 
     return score
 

@@ -1,7 +1,11 @@
 """Tasks of the real reasoning-gym."""
 
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -83,15 +87,57 @@ def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType
         "'{}'.format(1)",
     ],
 )
-def test_an_answer_that_could_run_code_reaches_no_scorer(
-    real: ModuleType, answer: str, monkeypatch: pytest.MonkeyPatch
+def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
+    assert could_call(answer)
+    with pytest.raises(VerifierError, match="could run code in the scorer of 'gym:polynomial_multiplication"):
+        scorer("gym:polynomial_multiplication?size=1&seed=1#0")(answer)
+
+
+def _evaluates(_: object, answer: str, __: object) -> float:
+    return float(eval(answer) is None)
+
+
+def _evaluates_and_hides_it(*given: Any) -> float:
+    try:
+        return _evaluates(*given)
+    except:  # noqa: E722  what a careless scorer might do
+        return 0.5
+
+
+def _evaluates_elsewhere(*given: Any) -> float:
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(_evaluates, *given).result()
+
+
+@pytest.mark.parametrize("judge", [_evaluates, _evaluates_and_hides_it, _evaluates_elsewhere])
+def test_an_answer_is_not_evaluated_whatever_the_scorer_does(
+    real: ModuleType, judge: Callable[..., float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scored: list[str] = []
-    score = scorer(f"{SOURCE}#1")
-    monkeypatch.setattr(real.arithmetic.ChainSumDataset, "score_answer", lambda *given: scored.append(str(given)))
-    with pytest.raises(VerifierError, match="could run code in the scorer of 'gym:chain_sum"):
-        score(answer)
-    assert not scored
+    monkeypatch.setattr(real.arithmetic.ChainSumDataset, "score_answer", judge)
+    made = tmp_path / "made"
+    with pytest.raises(VerifierError):
+        scorer(f"{SOURCE}#1")(f"__import__('pathlib').Path({str(made)!r}).touch()")
+    assert not made.exists()
+    assert eval("1 + 1") == 2  # afterwards it may
+
+
+@pytest.mark.parametrize("answer", ["{}.\nThe premises (both) say so.", "It is (clearly) {}.", "f({})"])
+def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType, answer: str) -> None:
+    """Its score here is the length of the expected answer divided by that of the answer."""
+    text = answer.format(real.create_dataset("syllogism", size=1, seed=1)[0]["answer"])
+    assert could_call(text)
+    assert 0 < scorer("gym:syllogism?size=1&seed=1#0")(text) < 1
+
+
+def test_other_threads_may_evaluate_during_a_judgement(real: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(eval, "1").result() == 1  # the thread is older than the judgement
+
+        def judge(*_: object) -> float:
+            return other.submit(eval, "0.25").result()
+
+        monkeypatch.setattr(real.arithmetic.ChainSumDataset, "score_answer", judge)
+        assert scorer(f"{SOURCE}#1")("f(x)") == 0.25
 
 
 @pytest.mark.parametrize(
