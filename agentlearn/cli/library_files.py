@@ -79,6 +79,7 @@ def library_export(
     out: Annotated[Path, Parameter(help="File to write; for the format skill, the folder.")],
     form: Annotated[Form, Parameter(name="--format", help=_FORMS)] = "agentlearn",
     store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.show.versions import find_library
@@ -86,8 +87,13 @@ def library_export(
 
     library = find_library(store, reference).library
     name = "" if reference.endswith(".json") or "/" in reference else reference.partition("@")[0]
-    console().print(f"wrote {write_form(library, out, form, name)}")
-    if lost := loss_sentence(library, form):
+    written, lost = write_form(library, out, form, name), loss_sentence(library, form)
+    if json:
+        document = {"version": library.version, "lessons": len(library), "format": form}
+        print_json(document | {"path": str(written), "left_out": lost or None})
+        return
+    console().print(f"wrote {written}")
+    if lost:
         console().print(lost)
 
 

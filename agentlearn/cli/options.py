@@ -58,6 +58,7 @@ ADVANCED = frozenset(
         "otel",
         "own_task_lessons",
         "reasoning_effort",
+        "reflector_output_tokens",
         "reproducible",
         "rollout_deadline_s",
         "sandbox",

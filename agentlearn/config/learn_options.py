@@ -79,4 +79,5 @@ class LearnOptions(TypedDict, total=False):
     min_rollouts: int
     seed: int
     otel: bool
+    reflector_output_tokens: int | None
     pilot: int | None

@@ -105,6 +105,9 @@ class LearnSettings(
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None
     """Model that writes the lessons. Default: the model; for a lab model, the simulated reflector."""
+    reflector_output_tokens: int | None = Field(default=None, ge=1)
+    """Largest number of tokens in one answer of the reflector. Default: --max-output-tokens where the model itself
+    writes the lessons, else the limit of its service."""
     pilot: int | None = Field(default=None, ge=1)
     """Learn from this many tasks once, and report what the whole run would cost."""
 

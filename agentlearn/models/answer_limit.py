@@ -5,7 +5,7 @@ models often do not stop before: each rollout would take minutes and say nothing
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ LEAST = 512
 """Smallest limit that follows from a domain's usual answers."""
 _STAGE = 4
 """A stage of learning may write this many times as much as a rollout, where the context is not known."""
-_LIMIT = "max_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,7 @@ class AnswerLimit:
 
     def applied(self, settings: CallSettings, *, stage: bool = False) -> CallSettings:
         """Return the settings with this limit. stage: for the stages of learning."""
-        tokens = self.stage_tokens if stage else self.tokens
-        return replace(settings, added={**settings.added, _LIMIT: tokens})
+        return settings.with_limit(self.stage_tokens if stage else self.tokens)
 
 
 def local_answer_limit(model: str, usual: int) -> AnswerLimit | None:

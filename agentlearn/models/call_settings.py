@@ -32,6 +32,10 @@ class CallSettings:
         merged: Any = {**self.added, **given}
         return {name: value for name, value in merged.items() if name not in self.left_out}  # pyright: ignore[reportReturnType]
 
+    def with_limit(self, tokens: int) -> "CallSettings":
+        """Return the same with another limit on the tokens of an answer."""
+        return replace(self, added={**self.added, "max_tokens": tokens})
+
 
 DEFAULT_CALL_SETTINGS = CallSettings()
 

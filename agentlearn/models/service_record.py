@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agentlearn.models.endpoint_state import EndpointState
 
 RAISE_LIMIT = "raise --max-output-tokens"
+_RAISE_REFLECTOR_LIMIT = "raise --reflector-output-tokens"
+_REFLECTOR_STAGES = frozenset({"summarise", "compare", "consolidate"})
 """What to do about replies that were cut off."""
 
 
@@ -73,7 +75,8 @@ def _notes(record: ServiceRecord, raise_limit: str) -> list[str]:
         notes.append(f"the service {record.name} answered as {first}{then}: results mix {len(others) + 1} models")
     for stage, count in record.cut_off.items():
         total = record.by_stage.get(stage, count)
-        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; {raise_limit}")
+        step = _RAISE_REFLECTOR_LIMIT if stage in _REFLECTOR_STAGES else raise_limit
+        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; {step}")
     for stage, count in record.filtered.items():
         total = record.by_stage.get(stage, count)
         notes.append(f"{count:,} of {total:,} replies{_of(stage)} were ended by a content filter of {record.name}")

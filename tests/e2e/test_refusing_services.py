@@ -162,6 +162,20 @@ def test_a_reflector_that_answers_nothing_is_said(tasks: str, tmp_path: Path) ->
     assert not list((tmp_path / ".agentlearn" / "libraries").glob("*"))
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["a reflector of its own", "the model writes lessons"])
+@pytest.mark.parametrize("lessons", [None, 700])
+def test_short_answers_and_lessons_have_limits_of_their_own(
+    own: bool, lessons: int | None, tasks: str, tmp_path: Path
+) -> None:
+    with OpenAIStub(solver()) as stub:
+        model = (*ADDING, "--model", f"{stub.base_url}#any", "--max-output-tokens", "90", *QUICK, "--no-eval")
+        reflector = ("--reflector", f"{stub.base_url}#other") if own else ()
+        limit = () if lessons is None else ("--reflector-output-tokens", str(lessons))
+        agentlearn("learn", tasks, *model, *reflector, *limit, cwd=tmp_path)
+        sent = {(stage_of(one) != "solve", one.get("max_completion_tokens")) for one in stub.requests}
+    assert sent == {(False, 90), (True, lessons or (None if own else 90))}
+
+
 def test_a_few_refusals_stop_nothing(tasks: str, tmp_path: Path) -> None:
     """Half of the requests to solve are refused at once, while answers take longer."""
 

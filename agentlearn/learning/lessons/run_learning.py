@@ -132,6 +132,9 @@ async def _open(
                     model=given.reflector,
                 )
             )
+        if settings.reflector_output_tokens is not None:
+            own_limit = reflector.call_settings.with_limit(settings.reflector_output_tokens)
+            reflector = replace(reflector, call_settings=own_limit)
         rollouts = await stack.enter_async_context(
             open_rollouts(
                 domain,

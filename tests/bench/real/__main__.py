@@ -9,15 +9,27 @@ import argparse
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from agentlearn.config.known_models import KNOWN_MODELS
 from agentlearn.config.model_folders import FetchedState, fetched_state
-from tests.bench.real.measuring import MODEL, Settings, lessons_and_weights, measured, trained, trained_by_trl
+from tests.bench.real.measuring import (
+    MODEL,
+    ORIGINS,
+    Distilled,
+    Settings,
+    distilled,
+    gym,
+    lessons_and_weights,
+    measured,
+    trained,
+    trained_by_trl,
+)
 from tests.bench.real.runs import RunFailed
-from tests.bench.real.table import RealResults, as_text
-from tests.bench.real.tasks import TASKS
+from tests.bench.real.table import LessonsLine, RealResults, TaskLine, TrainingRun, as_text
+from tests.bench.real.tasks import TASKS, RealTask
 
 
 def main() -> int:
@@ -62,22 +74,38 @@ def _run(chosen: argparse.Namespace) -> RealResults:
     wanted = [(trained, task) for task in tasks]
     if chosen.with_trl:
         wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none" and not task.gym]
+    # First what takes longest, and comparisons last: a job then waits at most for jobs that run already.
+    longest_first = sorted(range(len(wanted)), key=lambda at: -wanted[at][1].size)
     with ThreadPoolExecutor(chosen.jobs) as at_once:
-        runs = [[at_once.submit(train, task, seed, settings) for seed in range(chosen.seeds)] for train, task in wanted]
-        made = [[run.result() for run in of_task] for of_task in runs]
-        pairs = zip(wanted, made, strict=True)
-        lines = list(at_once.map(lambda pair: measured(pair[0][1], pair[1], settings), pairs))
-    on_gym = next((run.weights for of_task in made for run in of_task if run.task == "gym"), None)
+        runs = {
+            at: [at_once.submit(wanted[at][0], wanted[at][1], seed, settings) for seed in range(chosen.seeds)]
+            for at in longest_first
+        }
+        libraries = [] if chosen.no_lessons else [at_once.submit(distilled, one, settings) for one in ORIGINS]
+        lines = {at: at_once.submit(_measured, wanted[at][1], runs[at], settings) for at in longest_first}
+        on_gym = next((runs[at][0] for at in runs if wanted[at] == (trained, gym())), None)
+        lessons = at_once.submit(_lessons, libraries, on_gym, settings) if libraries else None
     return RealResults(
         model=MODEL,
         cores=cores,
         seeds=chosen.seeds,
         k=chosen.k,
-        lines=tuple(lines),
-        runs=tuple(run for of_task in made for run in of_task),
-        lessons=None if chosen.no_lessons else lessons_and_weights(on_gym, settings),
+        lines=tuple(lines[at].result() for at in range(len(wanted))),
+        runs=tuple(run.result() for at in range(len(wanted)) for run in runs[at]),
+        lessons=None if lessons is None else lessons.result(),
         wall_s=time.perf_counter() - began_s,
     )
+
+
+def _measured(task: RealTask, runs: Sequence[Future[TrainingRun]], settings: Settings) -> TaskLine:
+    return measured(task, [run.result() for run in runs], settings)
+
+
+def _lessons(
+    libraries: Sequence[Future[Distilled]], trained: Future[TrainingRun] | None, settings: Settings
+) -> LessonsLine:
+    weights = None if trained is None else trained.result().weights
+    return lessons_and_weights([one.result() for one in libraries], weights, settings)
 
 
 if __name__ == "__main__":

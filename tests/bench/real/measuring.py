@@ -4,7 +4,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,75 +117,81 @@ def measured(task: RealTask, runs: Sequence[TrainingRun], settings: Settings) ->
     return once(store, TaskLine, measure)
 
 
-def lessons_and_weights(weights: str | None, settings: Settings) -> LessonsLine:
-    """Get lessons in three ways, distil them, and compare none, lessons, weights and both.
+class Distilled(Value):
+    """Lessons of one origin, and the adapter that they were distilled into."""
 
-    The model itself and the simulated reflector learn lessons from its rollouts; the third library is written by hand.
-    weights: an adapter trained on this kind of task without lessons.
+    origin: str
+    lessons: int
+    library: Path
+    weights: str | None
+    """Folder of the adapter; None without lessons."""
+
+
+ORIGINS = {"itself": f"local:{MODEL}", "simulated": "sim:reflector", "by-hand": None}
+"""What writes the lessons: the model itself, the simulated reflector, and a person."""
+
+
+def distilled(origin: str, settings: Settings) -> Distilled:
+    """Get lessons of one origin, and distil them into an adapter, on tasks of reasoning-gym."""
+    store, task, reflector = settings.of_task(f"lessons-{origin}"), gym(), ORIGINS[origin]
+
+    def distil() -> Distilled:
+        learned, _ = task.sources(store)
+        number = _learn(origin, reflector, learned, task, settings, store) if reflector else _write(origin, store)
+        library = store / f"{origin}.json"
+        if not number:
+            return Distilled(origin=origin, lessons=0, library=library, weights=None)
+        ran = _train(task, settings, store, "--distill", origin, "--name", f"distilled-{origin}")
+        agentlearn("library", "export", origin, "--out", str(library), store=store, threads=1)
+        return Distilled(origin=origin, lessons=number, library=library, weights=ran.result["weights"]["path"])
+
+    return once(store, Distilled, distil)
+
+
+def lessons_and_weights(made: Sequence[Distilled], trained: str | None, settings: Settings) -> LessonsLine:
+    """Compare none, lessons, weights and both.
+
+    trained: an adapter trained on this kind of task without lessons.
     """
     store = settings.of_task("lessons")
-    return once(store, LessonsLine, lambda: _lessons_and_weights(weights, settings, store))
+    return once(store, LessonsLine, lambda: _lessons_and_weights(made, trained, settings, store))
 
 
-def _lessons_and_weights(weights: str | None, settings: Settings, store: Path) -> LessonsLine:
-    task = next(one for one in TASKS if one.gym)
-    model = f"local:{MODEL}"
-    origins = (("itself", model), ("simulated", "sim:reflector"), ("by-hand", None))
-    with ThreadPoolExecutor(settings.jobs) as at_once:
-        made = list(at_once.map(lambda one: _lessons_and_distilled(*one, task, settings, store), origins))
+def _lessons_and_weights(
+    made: Sequence[Distilled], trained: str | None, settings: Settings, store: Path
+) -> LessonsLine:
+    task, model = gym(), f"local:{MODEL}"
     arms = [f"none=none,model={model}"]
-    if weights is not None:
-        arms.append(f"trained=none,model=local:{weights}")
+    if trained is not None:
+        arms.append(f"trained=none,model=local:{trained}")
     for one in made:
-        if one.distilled is None:
+        if one.weights is None:
             continue
         arms += [
-            f"lessons-{one.name}={one.library},model={model}",
-            f"distilled-{one.name}=none,model=local:{one.distilled}",
-            f"both-{one.name}={one.library},model=local:{one.distilled}",
+            f"lessons-{one.origin}={one.library},model={model}",
+            f"distilled-{one.origin}=none,model=local:{one.weights}",
+            f"both-{one.origin}={one.library},model=local:{one.weights}",
         ]
-        if weights is not None:
-            arms.append(f"trained-and-{one.name}={one.library},model=local:{weights}")
+        if trained is not None:
+            arms.append(f"trained-and-{one.origin}={one.library},model=local:{trained}")
     _, held_out = task.sources(store)
     ran = _compare(task, held_out, arms, settings, store)
     changes = tuple(_change(one, ran.result) for one in ran.result["contrasts"])
-    return LessonsLine(
-        task=task.name, changes=changes, notes=tuple(f"{one.name}: {one.lessons} lessons" for one in made)
-    )
+    notes = tuple(f"{one.origin}: {one.lessons} lessons" for one in made)
+    return LessonsLine(task=task.name, changes=changes, notes=notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Distilled:
-    """Lessons of one origin, and the adapter that they were distilled into."""
-
-    name: str
-    lessons: int
-    library: Path
-    distilled: str | None
-    """None without lessons."""
-
-
-def _lessons_and_distilled(
-    name: str, reflector: str | None, task: RealTask, settings: Settings, store: Path
-) -> _Distilled:
-    own = store / name
-    own.mkdir()
-    learned, _ = task.sources(own)
-    lessons = _learn(name, reflector, learned, task, settings, own) if reflector else _write(name, own)
-    library = own / f"{name}.json"
-    if not lessons:
-        return _Distilled(name, 0, library, None)
-    ran = _train(task, settings, own, "--distill", name, "--name", f"distilled-{name}")
-    agentlearn("library", "export", name, "--out", str(library), store=own, threads=1)
-    return _Distilled(name, lessons, library, ran.result["weights"]["path"])
+def gym() -> RealTask:
+    """The kind of task that lessons are learned on."""
+    return next(one for one in TASKS if one.gym)
 
 
 def _learn(name: str, reflector: str, learned: str, task: RealTask, settings: Settings, store: Path) -> int:
     """Learn lessons, and return how many."""
     ran = agentlearn(
         "learn", learned, *task.options(), "--model", f"local:{MODEL}", "--reflector", reflector,
-        "--name", name, "--epochs", "1", "--limit", "20", "--group-size", "4", "--no-eval", "--select", "last",
-        "--validation-rollouts", "0", "--yes",
+        "--name", name, "--epochs", "1", "--limit", "8", "--group-size", "4", "--no-eval", "--select", "last",
+        "--validation-rollouts", "0", "--reflector-output-tokens", "192", "--yes",
         store=store, threads=settings.threads,
     )  # fmt: skip
     return int(ran.result["library"]["lessons"])

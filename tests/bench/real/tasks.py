@@ -50,6 +50,12 @@ class RealTask:
     train_reward: str | None = None
     """Another reward to train with, which also pays for a part of the way."""
 
+    @property
+    def size(self) -> int:
+        """How many tokens a training may sample for one rollout of each problem; says which kinds take longest."""
+        turns = 1 if self.tools == "none" else MOST_TURNS
+        return self.updates * self.tasks_per_update * self.answer_tokens * turns
+
     def sources(self, folder: Path) -> tuple[str, str]:
         """Return the source of the problems to learn from, and of held-out ones. Files are written into the folder."""
         if self.gym:
