@@ -71,11 +71,12 @@ class Tab:
             text = PageText((TextBlock((TextRun(alone),), pre=1),) if alone.strip() else ())
             return text_snapshot(document, text, settings.page_chars)
         await self.watch.require_alive(settings)
+        waits = self.watch.link.turns.locked()
         async with self.watch.link.turns:
-            await self.watch.require_alive(settings)
+            if waits:
+                await self.watch.require_alive(settings)
             changes = self.watch.changes
-            text = await self._text(settings)
-            elements = await self._elements(settings)
+            text, elements = await self._read(settings)
         if elements is None:
             return text_snapshot(document, text, settings.page_chars, changes=changes)
         scripted = not self.watch.is_static
@@ -93,6 +94,19 @@ class Tab:
         if self.is_error_page or self.pdf is not None:
             return shown.document != self.watch.document
         return await self.watch.has_changed(shown.document, shown.changes, settings) or shown.text.partial
+
+    async def _read(self, settings: WalkSettings) -> tuple[PageText, str | None]:
+        """Return the text of the page, and Playwright's snapshot. Raises PageHung.
+
+        Both are asked for at once: the browser makes the snapshot while the text is parsed.
+        """
+        text, elements = asyncio.ensure_future(self._text(settings)), asyncio.ensure_future(self._elements(settings))
+        try:
+            return await text, await elements
+        finally:
+            text.cancel()
+            elements.cancel()
+            await asyncio.gather(text, elements, return_exceptions=True)
 
     async def _text(self, settings: WalkSettings) -> PageText:
         """Return the text of the page; empty if it could not be read. Raises PageHung."""
