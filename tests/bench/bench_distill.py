@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from agentlearn.lab.contract import announced_lab
+from agentlearn.train.lab.build import export_lab_model
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import DISTINCT, ENDPOINTS, FLOATS, ORDERED, Family
 from agentlearn_math.lab.corpus_lessons import lesson
@@ -65,7 +66,8 @@ class _Bench:
 
     def __init__(self, folder: Path, chosen: argparse.Namespace) -> None:
         self.folder, self.chosen, self.store = folder, chosen, folder / "store"
-        self.model = f"local:{announced_lab(NOVICE).folder}"
+        export_lab_model(announced_lab(NOVICE), folder / NOVICE)
+        self.model = f"local:{folder / NOVICE}"
 
     def right(self) -> tuple[Sequence[Row], Sequence[Target], float]:
         """The advice on every mistake."""

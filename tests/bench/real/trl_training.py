@@ -75,7 +75,7 @@ def main(name: str, seed: int, updates: int, learning_rate: float, folder: Path)
     model = str(model_path(MODEL))
     settings = GRPOConfig(
         output_dir=str(folder / "trl"), use_cpu=True, bf16=False, seed=seed, max_steps=updates,
-        per_device_train_batch_size=task.tasks_per_update * GROUP, num_generations=GROUP,
+        per_device_train_batch_size=GROUP, gradient_accumulation_steps=task.tasks_per_update, num_generations=GROUP,
         max_completion_length=task.answer_tokens, temperature=task.temperature, learning_rate=learning_rate,
         lr_scheduler_type="constant", warmup_steps=0, loss_type="dapo", beta=0.0, report_to=[], save_strategy="no",
         gradient_checkpointing=False, disable_tqdm=True, logging_strategy="no",
