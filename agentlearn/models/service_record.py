@@ -12,10 +12,8 @@ from agentlearn.types.value import Value
 if TYPE_CHECKING:
     from agentlearn.models.endpoint_state import EndpointState
 
-RAISE_LIMIT = "raise --max-output-tokens"
-_RAISE_REFLECTOR_LIMIT = "raise --reflector-output-tokens"
 _REFLECTOR_STAGES = frozenset({"summarise", "compare", "consolidate"})
-"""What to do about replies that were cut off."""
+"""Stages whose answers have a limit of their own, `--reflector-output-tokens`."""
 
 
 class ServiceRecord(Value):
@@ -62,12 +60,12 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
     )
 
 
-def service_notes(records: Sequence[ServiceRecord], *, raise_limit: str = RAISE_LIMIT) -> tuple[str, ...]:
-    """Return what a reader of the result must know about the services. raise_limit: the step for cut-off replies."""
-    return tuple(note for record in records for note in _notes(record, raise_limit))
+def service_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
+    """Return what a reader of the result must know about the services."""
+    return tuple(note for record in records for note in _notes(record))
 
 
-def _notes(record: ServiceRecord, raise_limit: str) -> list[str]:
+def _notes(record: ServiceRecord) -> list[str]:
     notes: list[str] = []
     if len(record.models) > 1:
         first, *others = (f"{name!r} {_times(count)}" for name, count in record.models.items())
@@ -75,8 +73,8 @@ def _notes(record: ServiceRecord, raise_limit: str) -> list[str]:
         notes.append(f"the service {record.name} answered as {first}{then}: results mix {len(others) + 1} models")
     for stage, count in record.cut_off.items():
         total = record.by_stage.get(stage, count)
-        step = _RAISE_REFLECTOR_LIMIT if stage in _REFLECTOR_STAGES else raise_limit
-        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; {step}")
+        option = "--reflector-output-tokens" if stage in _REFLECTOR_STAGES else "--max-output-tokens"
+        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; raise {option}")
     for stage, count in record.filtered.items():
         total = record.by_stage.get(stage, count)
         notes.append(f"{count:,} of {total:,} replies{_of(stage)} were ended by a content filter of {record.name}")

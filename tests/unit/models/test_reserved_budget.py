@@ -19,7 +19,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.calls import usage as usage_module
 from agentlearn.models.calls.sending import is_cut_off
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.service_record import service_notes, service_records
+from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.token_estimate import (
     BYTES_PER_TOKEN,
     FIRST_OUTPUT,
@@ -67,6 +67,22 @@ def test_a_service_that_refuses_a_limit_on_its_output_gets_none() -> None:
     assert not served.state.failures
     (note,) = service_notes(service_records([served.state]))
     assert "refused a limit on the output of" in note
+
+
+@pytest.mark.parametrize(
+    ("stage", "option"),
+    [
+        ("rollout", "max"),
+        ("judge", "max"),
+        ("summarise", "reflector"),
+        ("compare", "reflector"),
+        ("consolidate", "reflector"),
+    ],
+)
+def test_a_note_on_cut_off_replies_names_the_option_of_their_stage(stage: str, option: str) -> None:
+    (note,) = service_notes([ServiceRecord(name="any", cut_off={stage: 1}, by_stage={stage: 4})])
+    assert note.startswith("1 of 4 replies")
+    assert note.endswith(f"were cut off at the output limit; raise --{option}-output-tokens")
 
 
 @pytest.mark.parametrize("most", [200, 1000, 16_384])
