@@ -5,6 +5,7 @@ Skipped where no Chromium is found, or no pages are.
 
 import asyncio
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -39,7 +40,9 @@ BY_CHANCE = {
 }
 """Pages that a script solves in some episodes only: time counts, two mails have one sender, or no click arrives."""
 TIMED = {"button-delay"}
-"""Pages that a busy machine may not solve at all: their clicks must come within a second."""
+"""Pages where the time between two clicks counts. They get more tries, with nothing else in the browser."""
+TRIES = range(3, 9)
+"""Further episodes of such a page, until one is solved."""
 AT_ONCE = 4
 
 
@@ -84,10 +87,14 @@ def test_pages_are_solved_by_scripted_use_of_the_acts(of: MiniwobDomain) -> None
             for page in pages:
                 for episode in SEEDS:
                     group.create_task(one(running, page, episode, slots))
+        async with of.running() as running:
+            for page, episode in product(sorted(TIMED & set(pages)), TRIES):
+                if not solved[page]:
+                    await one(running, page, episode, slots)
 
     asyncio.run(all_of_them())
     assert [one for one in failed if one[0] not in BY_CHANCE] == []
-    assert set(pages) - set(solved) <= TIMED
+    assert sorted(+solved) == pages
 
 
 def test_every_task_has_a_script_or_a_reason() -> None:
