@@ -102,9 +102,9 @@ def _measured(task: RealTask, runs: Sequence[Future[TrainingRun]], settings: Set
 
 
 def _lessons(
-    libraries: Sequence[Future[Distilled]], trained: Future[TrainingRun] | None, settings: Settings
+    libraries: Sequence[Future[Distilled]], rewarded: Future[TrainingRun] | None, settings: Settings
 ) -> LessonsLine:
-    weights = None if trained is None else trained.result().weights
+    weights = None if rewarded is None else rewarded.result().weights
     return lessons_and_weights([one.result() for one in libraries], weights, settings)
 
 

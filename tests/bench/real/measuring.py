@@ -148,22 +148,22 @@ def distilled(origin: str, settings: Settings) -> Distilled:
     return once(store, Distilled, distil)
 
 
-def lessons_and_weights(made: Sequence[Distilled], trained: str | None, settings: Settings) -> LessonsLine:
+def lessons_and_weights(made: Sequence[Distilled], rewarded: str | None, settings: Settings) -> LessonsLine:
     """Compare none, lessons, weights and both.
 
-    trained: an adapter trained on this kind of task without lessons.
+    rewarded: an adapter trained on this kind of task without lessons.
     """
     store = settings.of_task("lessons")
-    return once(store, LessonsLine, lambda: _lessons_and_weights(made, trained, settings, store))
+    return once(store, LessonsLine, lambda: _lessons_and_weights(made, rewarded, settings, store))
 
 
 def _lessons_and_weights(
-    made: Sequence[Distilled], trained: str | None, settings: Settings, store: Path
+    made: Sequence[Distilled], rewarded: str | None, settings: Settings, store: Path
 ) -> LessonsLine:
     task, model = gym(), f"local:{MODEL}"
     arms = [f"none=none,model={model}"]
-    if trained is not None:
-        arms.append(f"trained=none,model=local:{trained}")
+    if rewarded is not None:
+        arms.append(f"trained=none,model=local:{rewarded}")
     for one in made:
         if one.weights is None:
             continue
@@ -172,8 +172,8 @@ def _lessons_and_weights(
             f"distilled-{one.origin}=none,model=local:{one.weights}",
             f"both-{one.origin}={one.library},model=local:{one.weights}",
         ]
-        if trained is not None:
-            arms.append(f"trained-and-{one.origin}={one.library},model=local:{trained}")
+        if rewarded is not None:
+            arms.append(f"trained-and-{one.origin}={one.library},model=local:{rewarded}")
     _, held_out = task.sources(store)
     ran = _compare(task, held_out, arms, settings, store)
     changes = tuple(_change(one, ran.result) for one in ran.result["contrasts"])
