@@ -49,6 +49,8 @@ class Sums:
         if answer == "file":
             with open("written-by-a-scorer", "w") as file:
                 file.write("x")
+        if answer == "f(1)":
+            return eval(answer, {"f": float})
         if answer == "secret":
             return float("MY_API_KEY" in os.environ)
         if answer == "print":
