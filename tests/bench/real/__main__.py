@@ -61,7 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=2, help="rollouts per held-out task and model")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--no-lessons", action="store_true", help="leave out lessons and distillation")
-    parser.add_argument("--with-trl", action="store_true", help="also train with TRL, except on gym and product")
+    parser.add_argument("--with-trl", action="store_true", help="also train with TRL, except on product")
     parser.add_argument("--store", type=Path, default=Path(".agentlearn/real"), help="where everything is kept")
     return parser.parse_args()
 
@@ -73,7 +73,7 @@ def _run(chosen: argparse.Namespace) -> RealResults:
     tasks = [task for task in TASKS if task.name in chosen.tasks]
     wanted = [(trained, task) for task in tasks]
     if chosen.with_trl:
-        wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none" and not task.gym]
+        wanted += [(trained_by_trl, task) for task in tasks if task.tools == "none"]
     # First what takes longest, and comparisons last: a job then waits at most for jobs that run already.
     longest_first = sorted(range(len(wanted)), key=lambda at: -wanted[at][1].size)
     with ThreadPoolExecutor(chosen.jobs) as at_once:

@@ -17,6 +17,7 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 
 from agentlearn.config.model_folders import model_path
+from agentlearn.data import scorer as gym_scorer
 from agentlearn.domain.custom import custom_tasks, load_object
 from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.types.task import Task
@@ -34,6 +35,8 @@ Score = Callable[[Task, str], float]
 
 def scorer(task: RealTask) -> Score:
     """Return the reward that the run trains with, as a function of the answer's text."""
+    if task.gym:
+        return lambda one, text: gym_scorer(one.source)(final_answer_in(text))
     reward: Any = load_object(task.train_reward or task.reward, what="reward")
 
     def score(one: Task, text: str) -> float:
