@@ -39,8 +39,12 @@ class CallContext:
     """Tracer for units of work; None: no tracing."""
     in_flight: int = 0
     """Calls that have been sent and are not recorded yet."""
+    silent: int = 0
+    """Calls that wait for a silent service."""
     stopped: AgentlearnError | None = None
     """Why the run was stopped; None while it goes on."""
+    watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """Called when `silent` or `stopped` has changed."""
     _cancels: bool = False
     """Whether `until_stopped` is running, which cancels the work of a stopped run."""
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,6 +58,7 @@ class CallContext:
         """Make no new calls. Only the first reason is kept."""
         if self.stopped is None:
             self.stopped = why
+            self._tell()
         self._recheck_held()
         self._check_idle()
 
@@ -130,6 +135,21 @@ class CallContext:
             raise
         finally:
             self._held.pop(held, None)
+
+    @contextmanager
+    def waiting_for_service(self) -> Generator[None]:
+        """Count a call that waits for a silent service during the block."""
+        self.silent += 1
+        self._tell()
+        try:
+            yield
+        finally:
+            self.silent -= 1
+            self._tell()
+
+    def _tell(self) -> None:
+        for watcher in list(self.watchers):
+            watcher()
 
     async def wait_if_stopped(self) -> None:
         """Wait to be cancelled when the run is stopped under `until_stopped`; otherwise return at once."""

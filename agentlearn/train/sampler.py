@@ -1,8 +1,9 @@
 """The interface of samplers: services of local weights that get new weights after each update."""
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
+
+from agentlearn.train.engine.round_barrier import RoundBarrier
 
 
 @runtime_checkable
@@ -13,10 +14,10 @@ class Sampler(Protocol):
         """Hash of the weights that it samples with."""
         ...
 
-    def rounds(self, rollouts: int, *, at_once: int) -> AbstractContextManager[Callable[[], None]] | None:
+    def rounds(self, rollouts: int, *, at_once: int) -> AbstractContextManager[RoundBarrier] | None:
         """Context for the rollouts of one batch in which results do not depend on timing, bit by bit.
 
-        The context yields a callback to call when each rollout ends. None when the sampler cannot do this.
+        Each rollout must leave the context's barrier when it ends. None when the sampler cannot do this.
         """
         ...
 

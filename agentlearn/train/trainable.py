@@ -1,8 +1,8 @@
 """The model in training, and the sampler that makes rollouts with its weights."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from agentlearn.train.distributed.torchrun import (
     share_source,
     whole_model,
 )
+from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.lab.build import export_lab_model
 from agentlearn.train.sampler import Sampler
@@ -54,11 +55,9 @@ class SharedWeights:
         """Hash of the weights in training."""
         return weights_hash(self.model)
 
-    @contextmanager
-    def rounds(self, rollouts: int, *, at_once: int) -> Generator[Callable[[], None]]:
+    def rounds(self, rollouts: int, *, at_once: int) -> AbstractContextManager[RoundBarrier]:
         """Sample the rollouts of one batch in rounds."""
-        with self.engine.rounds(rollouts, at_once=at_once) as barrier:
-            yield barrier.leave
+        return self.engine.rounds(rollouts, at_once=at_once)
 
     @asynccontextmanager
     async def paused(self) -> AsyncGenerator[None]:

@@ -85,16 +85,27 @@ class TrainingRun(RunLoop[TrainSettings]):
         return self.settings.samples_in_rounds
 
     def sampling_started(self, rollouts: int) -> Callable[[], None]:
-        rounds = self.learner.sampler.rounds(rollouts, at_once=rollouts_at_once(self.settings.concurrency))
+        most_open = self.rollouts.domain.max_open_rollouts() or rollouts
+        at_once = min(most_open, rollouts_at_once(self.settings.concurrency))
+        rounds = self.learner.sampler.rounds(rollouts, at_once=at_once)
         if rounds is None or not self.settings.samples_in_rounds:
             return lambda: None
-        left, leave = rollouts, rounds.__enter__()
+        barrier, context, left = rounds.__enter__(), self.call_context, rollouts
+
+        def calls_changed() -> None:
+            barrier.hold(context.silent)
+            if context.stopped is not None:  # calls in flight are answered, and no others come
+                barrier.release()
+
+        context.watchers.append(calls_changed)
+        calls_changed()
 
         def rollout_ended() -> None:
             nonlocal left
             left -= 1
-            leave()
+            barrier.leave()
             if not left:
+                context.watchers.remove(calls_changed)
                 rounds.__exit__(None, None, None)
 
         return rollout_ended

@@ -128,7 +128,8 @@ class Attempts:
         """
         outage = self.site.state.outage
         with self.site.unit.clock_stopped() if outage.down else nullcontext():
-            probing = await outage.turn()
+            with self.site.unit.call_context.waiting_for_service() if outage.down else nullcontext():
+                probing = await outage.turn()
             try:
                 yield probing
             except _FAILURES as error:

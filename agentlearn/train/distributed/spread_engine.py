@@ -21,6 +21,7 @@ import numpy as np
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.distributed.links import LeaderLinks
+from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.torch_engine import AskedAnswer, TorchEngine
 
 KNOWN_CONVERSATIONS = 4096
@@ -121,7 +122,7 @@ class SpreadEngine:
         return self._own.paused()
 
     @contextmanager
-    def rounds(self, conversations: int, *, at_once: int) -> "Generator[SpreadRounds]":
+    def rounds(self, conversations: int, *, at_once: int) -> Generator[RoundBarrier]:
         """Inside the block, answer requests in rounds, as `TorchEngine.rounds` does."""
         self._places.forget()
         rounds = SpreadRounds(conversations, at_once, self._sample_round)
@@ -130,7 +131,7 @@ class SpreadEngine:
         with self._own.rounds(0, at_once=0):
             self._rounds = rounds
             try:
-                yield rounds
+                yield rounds.barrier
             finally:
                 self._rounds = None
         for other in self._others:
@@ -252,7 +253,7 @@ class _WaitingRequest:
 
 
 class SpreadRounds:
-    """Conversations that are sampled in rounds over several engines: see `RoundBarrier`, which does it for one."""
+    """Conversations that are sampled in rounds over several engines."""
 
     def __init__(
         self,
@@ -260,27 +261,15 @@ class SpreadRounds:
         at_once: int,
         sample_round: Callable[[Sequence[AskedAnswer]], "asyncio.Future[Any] | Any"],
     ) -> None:
-        self._left = conversations
-        self._at_once = at_once
+        self.barrier = RoundBarrier(conversations, at_once, self._recheck)
         self._sample_round = sample_round
         self._waiting: list[_WaitingRequest] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._round: asyncio.Task[None] | None = None
-        self._lock = threading.Lock()
-
-    def leave(self) -> None:
-        """Take one finished conversation out of the following rounds. Thread-safe."""
-        with self._lock:
-            self._left -= 1
-            loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):  # closed
-                loop.call_soon_threadsafe(self._start)
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
         """Wait for the next round and sample in it."""
-        with self._lock:
-            self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         request = _WaitingRequest(prompt, sampling)
         self._waiting.append(request)
         self._start()
@@ -290,11 +279,15 @@ class SpreadRounds:
             if request in self._waiting:
                 self._waiting.remove(request)
 
+    def _recheck(self) -> None:
+        """Start the next round if it waits for no more requests. Called from any thread."""
+        if (loop := self._loop) is not None:
+            with suppress(RuntimeError):  # closed
+                loop.call_soon_threadsafe(self._start)
+
     def _start(self) -> None:
         """Start the next round when all its requests are here."""
-        with self._lock:
-            expected = min(self._left, self._at_once)
-        if self._round is not None or not self._waiting or len(self._waiting) < expected:
+        if self._round is not None or not self._waiting or len(self._waiting) < self.barrier.expected:
             return
         requests = sorted(self._waiting, key=lambda one: (one.sampling.seed, list(one.prompt)))
         self._waiting = []

@@ -7,34 +7,11 @@ from contextlib import contextmanager
 from typing import Literal
 
 from agentlearn.errors import EndpointError
+from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.sampling_request import SamplingRequest
 
 StepStart = Literal["step", "step_after_change", "closed"]
 """How a step begins. `step_after_change`: the weights may have changed, so cached keys and values are wrong."""
-
-
-class RoundBarrier:
-    """Conversations that are sampled in rounds: a round starts when each of them waits for an answer or has left.
-
-    What is computed together then depends on these conversations alone and not on timing: the same conversations give
-    the same numbers, bit by bit.
-    """
-
-    def __init__(self, changed: threading.Condition, conversations: int, at_once: int) -> None:
-        self._changed = changed
-        self._left = conversations
-        self._at_once = at_once
-
-    @property
-    def expected(self) -> int:
-        """Number of waiting requests that starts a round."""
-        return min(self._left, self._at_once)
-
-    def leave(self) -> None:
-        """Take one finished conversation out of the following rounds."""
-        with self._changed:
-            self._left -= 1
-            self._changed.notify_all()
 
 
 class RequestQueue:
@@ -97,7 +74,7 @@ class RequestQueue:
         conversations: how many take part; each must call `leave` when it ends. at_once: how many of them run at the
         same time. Nobody else may send requests inside the block.
         """
-        barrier = RoundBarrier(self._changed, conversations, at_once)
+        barrier = RoundBarrier(conversations, at_once, self._recheck)
         with self._changed:
             # Cached keys and values of earlier requests would change the bits of what follows.
             self._barrier, self._cache_is_stale = barrier, True
@@ -146,6 +123,11 @@ class RequestQueue:
             self._round.clear()
             self._waiting.clear()
         return requests
+
+    def _recheck(self) -> None:
+        """Let the engine see whether a step may run now."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _ready(self) -> deque[SamplingRequest]:
         return self._waiting if self._barrier is None else self._round

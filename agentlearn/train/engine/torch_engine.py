@@ -14,7 +14,8 @@ import torch
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.engine.active_batch import ActiveBatch
-from agentlearn.train.engine.request_queue import RequestQueue, RoundBarrier, engine_closed
+from agentlearn.train.engine.request_queue import RequestQueue, engine_closed
+from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.sampling_request import SamplingRequest
 
 MAX_BATCH = 64
