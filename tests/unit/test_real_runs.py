@@ -16,7 +16,7 @@ from agentlearn.types.treatment import Treatment
 from tests.bench.real.measuring import once
 from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
 from tests.bench.real.runs import RunFailed, run
-from tests.bench.real.table import Change, LessonsLine, RealResults, TaskLine, TrainingRun, as_text
+from tests.bench.real.table import Change, LessonsLine, OtherKind, RealResults, TaskLine, TrainingRun, as_text
 from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
 
 
@@ -47,6 +47,9 @@ def test_no_held_out_problem_is_learned_from_and_each_call_makes_the_same(one: A
     assert (len(learned), len(held_out)) == (LEARNED, HELD_OUT)
     assert len({*learned, *held_out}) == LEARNED + HELD_OUT
     assert one.rows() == one.rows()
+    _, more = one.sources(tmp_path, held_out=2 * HELD_OUT)
+    many = [json.loads(line)["problem"] for line in Path(more).read_text().splitlines()]
+    assert (many[:HELD_OUT], len(many)) == (held_out, 2 * HELD_OUT)
 
 
 def test_no_held_out_problem_of_reasoning_gym_is_learned_from(tmp_path: Path) -> None:
@@ -160,7 +163,7 @@ def test_the_table_counts_only_intervals_above_zero() -> None:
     )
     found = RealResults(
         model="m", cores=2, seeds=2, k=2, lines=(line("a", 0.1), line("b", -0.1), line("c", None)),
-        runs=runs, lessons=None, wall_s=120,
+        runs=runs, lessons=None, other_kind=None, wall_s=120,
     )  # fmt: skip
     text = as_text(found)
     assert "1 of 3 kinds of tasks gain with an interval above 0" in text
@@ -173,6 +176,14 @@ def test_the_table_counts_only_intervals_above_zero() -> None:
     assert as_text(found.model_copy(update={"lessons": helped})).endswith("+0.30 [+0.10, +0.50]")
 
 
+def test_what_distilling_did_to_another_kind_of_task_is_one_sentence() -> None:
+    change = Change(name="after", before=0.9, after=0.8, mean=-0.1, low=-0.15, high=-0.05)
+    other = OtherKind(lessons_for="a", task="b", change=change, margin=0.05, verdict="worse")
+    assert other.words.endswith("trained on b: b 0.900 → 0.800, -0.100 [-0.150, -0.050], worse (margin 0.05)")
+    unknown = change.model_copy(update={"mean": None, "low": None, "high": None})
+    assert "unknown, cannot tell" in other.model_copy(update={"change": unknown, "verdict": "cannot_tell"}).words
+
+
 def test_the_table_tells_trainers_apart() -> None:
     change = Change(name="trained", before=0.1, after=0.4, mean=0.3, low=0.2, high=0.5)
     lines = tuple(TaskLine(task="a", what="a", gain=change, check=change, trainer=one) for one in ("agentlearn", "trl"))
@@ -180,7 +191,9 @@ def test_the_table_tells_trainers_apart() -> None:
         TrainingRun(task="a", seed=0, weights="w", curve=(0.1, last), wall_s=wall_s, cpu_s=1, trainer=one)
         for one, last, wall_s in (("agentlearn", 0.4, 60), ("trl", 0.3, 90))
     )
-    found = RealResults(model="m", cores=2, seeds=1, k=2, lines=lines, runs=runs, lessons=None, wall_s=120)
+    found = RealResults(
+        model="m", cores=2, seeds=1, k=2, lines=lines, runs=runs, lessons=None, other_kind=None, wall_s=120
+    )
     own, other = (line for line in as_text(found).splitlines() if line.startswith("a "))
     assert "0.10 → 0.40" in own
     assert "60" in own

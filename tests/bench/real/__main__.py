@@ -24,11 +24,13 @@ from tests.bench.real.measuring import (
     gym,
     lessons_and_weights,
     measured,
+    other_kind,
+    task_named,
     trained,
     trained_by_trl,
 )
 from tests.bench.real.runs import RunFailed
-from tests.bench.real.table import LessonsLine, RealResults, TaskLine, TrainingRun, as_text
+from tests.bench.real.table import LessonsLine, OtherKind, RealResults, TaskLine, TrainingRun, as_text
 from tests.bench.real.tasks import TASKS, RealTask
 
 
@@ -61,6 +63,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=2, help="rollouts per held-out task and model")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--no-lessons", action="store_true", help="leave out lessons and distillation")
+    parser.add_argument(
+        "--with-other-kind",
+        action="store_true",
+        help="also distil the person's lessons into weights trained on record, and measure record",
+    )
     parser.add_argument("--with-trl", action="store_true", help="also train with TRL, except on product")
     parser.add_argument("--store", type=Path, default=Path(".agentlearn/real"), help="where everything is kept")
     return parser.parse_args()
@@ -84,7 +91,12 @@ def _run(chosen: argparse.Namespace) -> RealResults:
         libraries = [] if chosen.no_lessons else [at_once.submit(distilled, one, settings) for one in ORIGINS]
         lines = {at: at_once.submit(_measured, wanted[at][1], runs[at], settings) for at in longest_first}
         on_gym = next((runs[at][0] for at in runs if wanted[at] == (trained, gym())), None)
+        on_record = None
+        if chosen.with_other_kind:
+            known = next((runs[at][0] for at in runs if wanted[at] == (trained, task_named("record"))), None)
+            on_record = known or at_once.submit(trained, task_named("record"), 0, settings)
         lessons = at_once.submit(_lessons, libraries, on_gym, settings) if libraries else None
+        other = at_once.submit(_other_kind, on_record, settings) if on_record is not None else None
     return RealResults(
         model=MODEL,
         cores=cores,
@@ -93,6 +105,7 @@ def _run(chosen: argparse.Namespace) -> RealResults:
         lines=tuple(lines[at].result() for at in range(len(wanted))),
         runs=tuple(run.result() for at in range(len(wanted)) for run in runs[at]),
         lessons=None if lessons is None else lessons.result(),
+        other_kind=None if other is None else other.result(),
         wall_s=time.perf_counter() - began_s,
     )
 
@@ -106,6 +119,10 @@ def _lessons(
 ) -> LessonsLine:
     weights = None if rewarded is None else rewarded.result().weights
     return lessons_and_weights([one.result() for one in libraries], weights, settings)
+
+
+def _other_kind(run: Future[TrainingRun], settings: Settings) -> OtherKind:
+    return other_kind(run.result(), settings)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from agentlearn.types.value import Value
 from tests.bench.real.runs import Ran, agentlearn, run
-from tests.bench.real.table import Change, LessonsLine, TaskLine, TrainingRun
+from tests.bench.real.table import Change, LessonsLine, OtherKind, TaskLine, TrainingRun
 from tests.bench.real.tasks import CHECK, LEARNED, TASKS, RealTask, check_source
 
 MODEL = "smollm2-135m"
@@ -22,6 +22,8 @@ BY_HAND = (
 Found = TypeVar("Found", bound=Value)
 GROUP = 8
 LEARNING_RATE, RANK = 5e-4, 16
+MANY, MARGIN = 240, 0.05
+"""Held-out problems for non-inferiority, and its margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,13 @@ def trained_by_trl(task: RealTask, seed: int, settings: Settings) -> TrainingRun
     return once(store, TrainingRun, train)
 
 
-def _train(task: RealTask, settings: Settings, store: Path, *more: str) -> Ran:
+def _train(task: RealTask, settings: Settings, store: Path, *more: str, model: str = MODEL) -> Ran:
+    """Train an adapter. model: of the table of known models, or the folder of weights to train on."""
     learned, _ = task.sources(store)
     drawn = settings.updates_of(task) * task.tasks_per_update
     epochs = -(-drawn // LEARNED)
     return agentlearn(
-        "train", learned, *task.options(training=True), "--model", MODEL, *more,
+        "train", learned, *task.options(training=True), "--model", model, *more,
         "--test-share", "0", "--no-eval", "--no-tensorboard",
         "--epochs", str(epochs), "--limit", str(drawn // epochs),
         "--batch-size", str(task.tasks_per_update), "--group-size", str(GROUP),
@@ -179,6 +182,32 @@ def _lessons_and_weights(
     changes = tuple(_change(one, ran.result) for one in ran.result["contrasts"])
     notes = tuple(f"{one.origin}: {one.lessons} lessons" for one in made)
     return LessonsLine(task=task.name, changes=changes, notes=notes)
+
+
+def other_kind(run: TrainingRun, settings: Settings) -> OtherKind:
+    """Distil the person's lessons for reasoning-gym into weights that were trained on another kind of task.
+
+    run: the training on the other kind, which is measured before and after.
+    """
+    store = settings.of_task(f"{run.task}-{run.seed}-then-lessons")
+    return once(store, OtherKind, lambda: _other_kind(run, settings, store))
+
+
+def _other_kind(run: TrainingRun, settings: Settings, store: Path) -> OtherKind:
+    task, library = task_named(run.task), "by-hand"
+    _write(library, store)
+    distilled = _train(gym(), settings, store, "--distill", library, "--name", "distilled", model=run.weights)
+    _, held_out = task.sources(store, held_out=MANY)
+    arms = [f"before=none,model=local:{run.weights}", f"after=none,model=local:{distilled.result['weights']['path']}"]
+    ran = _compare(task, held_out, arms, settings, store, "--margin", str(MARGIN))
+    contrast = ran.result["contrasts"][0]
+    change, verdict = _change(contrast, ran.result), contrast["verdict"]
+    return OtherKind(lessons_for=gym().name, task=task.name, change=change, margin=MARGIN, verdict=verdict)
+
+
+def task_named(name: str) -> RealTask:
+    """The kind of task of that name."""
+    return next(one for one in TASKS if one.name == name)
 
 
 def gym() -> RealTask:

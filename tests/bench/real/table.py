@@ -71,6 +71,30 @@ class LessonsLine(Value):
     notes: tuple[str, ...]
 
 
+class OtherKind(Value):
+    """What distilling lessons for one kind of task into weights did to the kind that they had learned before."""
+
+    lessons_for: str
+    task: str
+    change: Change
+    """On further held-out problems of the other kind."""
+    margin: float
+    verdict: str
+    """Of the comparison, with non-inferiority by the margin."""
+
+    @property
+    def words(self) -> str:
+        """One sentence."""
+        change = self.change
+        interval = "" if change.low is None or change.high is None else f" [{change.low:+.3f}, {change.high:+.3f}]"
+        mean = "unknown" if change.mean is None else f"{change.mean:+.3f}"
+        return (
+            f"the person's lessons for {self.lessons_for}, distilled into weights that were trained on {self.task}:"
+            f" {self.task} {change.before:.3f} → {change.after:.3f}, {mean}{interval},"
+            f" {self.verdict.replace('_', ' ')} (margin {self.margin:g})"
+        )
+
+
 class RealResults(Value):
     """Everything that one call of `just real` measured."""
 
@@ -81,6 +105,7 @@ class RealResults(Value):
     lines: tuple[TaskLine, ...]
     runs: tuple[TrainingRun, ...]
     lessons: LessonsLine | None
+    other_kind: OtherKind | None
     wall_s: float
 
     def runs_of(self, line: TaskLine) -> list[TrainingRun]:
@@ -125,6 +150,8 @@ def as_text(found: RealResults) -> str:
                 ]
             )
         )
+    if found.other_kind is not None:
+        said += ["", found.other_kind.words]
     return "\n".join(said)
 
 

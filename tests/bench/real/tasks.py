@@ -56,20 +56,20 @@ class RealTask:
         turns = 1 if self.tools == "none" else MOST_TURNS
         return self.updates * self.tasks_per_update * self.answer_tokens * turns
 
-    def sources(self, folder: Path) -> tuple[str, str]:
+    def sources(self, folder: Path, *, held_out: int = HELD_OUT) -> tuple[str, str]:
         """Return the source of the problems to learn from, and of held-out ones. Files are written into the folder."""
         if self.gym:
-            return f"gym:{self.gym}size={LEARNED}&seed=2000", f"gym:{self.gym}size={HELD_OUT}&seed=111000"
-        rows = self.rows()
+            return f"gym:{self.gym}size={LEARNED}&seed=2000", f"gym:{self.gym}size={held_out}&seed=111000"
+        rows = self.rows(LEARNED + held_out)
         learned = _written(folder / f"{self.name}.jsonl", rows[:LEARNED])
         return str(learned), str(_written(folder / f"{self.name}-held-out.jsonl", rows[LEARNED:]))
 
-    def rows(self) -> list[Row]:
-        """Return different problems: those to learn from, then the held-out ones."""
+    def rows(self, number: int = LEARNED + HELD_OUT) -> list[Row]:
+        """Return different problems: those to learn from, then the held-out ones. The first are always the same."""
         assert self.problem is not None
         chance = random.Random(self.name)
         found: dict[str, Row] = {}
-        while len(found) < LEARNED + HELD_OUT:
+        while len(found) < number:
             row = self.problem(chance)
             found.setdefault(row["problem"], row)
         return list(found.values())

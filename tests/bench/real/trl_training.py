@@ -22,9 +22,9 @@ from agentlearn.domain.custom import custom_tasks, load_object
 from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
-from tests.bench.real.measuring import GROUP, MODEL, RANK
+from tests.bench.real.measuring import GROUP, MODEL, RANK, task_named
 from tests.bench.real.rewards import same_record
-from tests.bench.real.tasks import TASKS, RealTask
+from tests.bench.real.tasks import RealTask
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def scorer(task: RealTask) -> Score:
 
 def main(name: str, seed: int, updates: int, learning_rate: float, folder: Path) -> dict[str, Any]:
     """Train, save the adapter in the folder, and return the curve and the times."""
-    task = next(one for one in TASKS if one.name == name)
+    task = task_named(name)
     learned, _ = task.sources(folder)
     domain = custom_tasks(
         name, task.train_reward or task.reward, instructions=task.instructions, only_instructions=True
