@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
+from agentlearn.config.model_contents import contents_sha256
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.installed import version
 from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
@@ -69,6 +70,7 @@ class ComparePlan:
     def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
         """Return what determines the arm's rollouts in that domain."""
         settings = self.settings
+        judge = self.judge if task_set.domain.uses_judge else ""
         return Conditions(
             domain=task_set.domain.name,
             judged_by=task_set.judged_by,
@@ -77,12 +79,14 @@ class ComparePlan:
             sandbox=sandbox_for(task_set.domain, settings.sandbox),
             max_turns=settings.max_turns,
             deadline_s=settings.rollout_deadline_s,
-            judge=self.judge if task_set.domain.uses_judge else "",
+            judge=judge,
             package=version(),
             request=self._request(arm.model),
             retrieval=self._retrieval(arm),
             history_tokens=settings.history_tokens,
             sites=None if settings.sites == SiteOptions() else settings.sites,
+            weights="" if arm.model in self.given.models else contents_sha256(arm.model),
+            judge_weights="" if judge in self.given.models else contents_sha256(judge),
             version=self.given.version,
         )
 

@@ -47,6 +47,10 @@ class Conditions(Value):
     """Largest size of a request, above which the history is shortened."""
     sites: SiteOptions | None = Field(default=None, exclude_if=lambda sites: sites is None)
     """How sites are reached, where that differs from the defaults."""
+    weights: str = Field(default="", exclude_if=lambda weights: not weights)
+    """Hash of the files of the arm's model, where it is a folder on this machine. Training may write them again."""
+    judge_weights: str = Field(default="", exclude_if=lambda weights: not weights)
+    """The same of the model that judges answers."""
     version: str = Field(default="", exclude_if=lambda version: not version)
     """Version of a program's own agent or function; empty for an installed domain."""
 
