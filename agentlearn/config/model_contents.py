@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.config.model_folders import model_path
+from agentlearn.files import sha256_of
 
 _PREFIXES = ("local:", "vllm:")
 _SUFFIXES = frozenset({".safetensors", ".bin", ".gguf", ".json", ".jinja", ".model", ".txt"})
@@ -20,14 +21,16 @@ def contents_sha256(endpoint: str) -> str:
     cannot be read: opening the model says why.
     """
     prefix = next((one for one in _PREFIXES if endpoint.startswith(one)), None)
-    folder = None if prefix is None else model_path(endpoint.removeprefix(prefix))
+    if prefix is None:
+        return ""
     try:
-        if folder is None or not folder.is_dir():
+        folder = model_path(endpoint.removeprefix(prefix))
+        if not folder.is_dir():
             return ""
         base = _base_of(folder)
         folders = [folder] if base is None else [folder, base]
         return hashlib.sha256("\n".join(map(_folder_sha256, folders)).encode()).hexdigest()
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: `~name` of a user who does not exist
         return ""
 
 
@@ -42,13 +45,12 @@ def _folder_sha256(folder: Path) -> str:
 
 @lru_cache(maxsize=1024)
 def _file_sha256(file: str, _size: int, _changed_ns: int) -> str:
-    """The hash of a file of that size that was changed then."""
-    with Path(file).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """Return the hash of a file. It is read again when its size or its time of change is another."""
+    return sha256_of(Path(file))
 
 
 def _base_of(folder: Path) -> Path | None:
-    """The folder of an adapter's base model; None when it is no adapter or its base is not on this machine."""
+    """Return the folder of an adapter's base model; None for a whole model, and when the base is not here."""
     try:
         settings: Any = json.loads((folder / _ADAPTER).read_text(encoding="utf-8"))
         given = settings["base_model_name_or_path"]

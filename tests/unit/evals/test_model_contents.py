@@ -43,7 +43,9 @@ def test_an_adapter_is_another_model_on_another_base(tmp_path: Path) -> None:
     assert contents_sha256(f"local:{adapter}")
 
 
-@pytest.mark.parametrize("name", ["sim:novice", "local:no/such/folder", "openai:gpt-5-mini", "http://x/v1#m", ""])
+@pytest.mark.parametrize(
+    "name", ["sim:novice", "local:no/such/folder", "local:~no-such-user/x", "openai:gpt-5-mini", "http://x/v1#m", ""]
+)
 def test_what_is_no_folder_here_has_no_hash(name: str) -> None:
     assert contents_sha256(name) == ""
 
