@@ -47,7 +47,7 @@ def _observation(trajectory: Trajectory, task: Task) -> Observation:
         g=trajectory.g,
         score=trajectory.reward,
         status=trajectory.outcome,
-        error=trajectory.failure.code if trajectory.failure is not None else trajectory.undecided_because,
+        error=trajectory.code,
         cluster=task.cluster,
         domain=task.domain,
     )

@@ -8,14 +8,18 @@ from agentlearn.config import RunSettings
 from agentlearn.learning.learner import Held, Update
 from agentlearn.learning.lessons.reply_schema import FAULTS
 from agentlearn.learning.report import Allocated, EpochLine, StageLine
-from agentlearn.learning.warnings import RunSnapshot
+from agentlearn.learning.warnings import REMEDIES, RunSnapshot
 from agentlearn.library.curate import count_ends
 from agentlearn.models.budget import Budget
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
+from agentlearn.text import visible
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
-from agentlearn.types.trajectory import ToolResult, Trajectory
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
+
+_LONGEST_END = 100
+"""Largest number of characters of a reply's end that a note shows."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,10 @@ class RunStats:
     """Failures by error code, of the agent and of what is around it."""
     undecided: Counter[str] = field(default_factory=Counter[str])
     """Undecided rollouts by code."""
+    no_answers: int = 0
+    """Judged rollouts in whose last reply no answer was found."""
+    first_no_answer: str = ""
+    """What was looked for in the first of them, and how its reply ends."""
     first_causes: dict[str, str] = field(default_factory=dict[str, str])
     """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
@@ -78,6 +86,9 @@ class RunStats:
             self.first_causes.setdefault("undecided", trajectory.verdict.reason)
         if trajectory.outcome == "undecided":
             self.undecided[trajectory.undecided_because] += 1
+        if trajectory.code == "no_answer":
+            self.no_answers += 1
+            self.first_no_answer = self.first_no_answer or _no_answer_words(trajectory)
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-"):
@@ -137,8 +148,11 @@ class RunStats:
             groups=self.groups if settings.group_size > 1 else {},
             rollouts=self.outcomes.total(),
             undecided=self.outcomes["undecided"],
-            failures=self.failures,
+            failures={
+                code: count for code, count in self.failures.items() if code not in self.undecided or code in REMEDIES
+            },
             replies=sum((state.answered for state in endpoint_states), Counter[str]()),
+            no_answers=self.no_answers,
             malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in self.faults.items()},
             limiters=tuple(state.limiter for state in endpoint_states if not state.free),
             max_cost_usd=settings.max_cost_usd,
@@ -197,6 +211,9 @@ class RunStats:
                 listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
                 cause = self.first_causes.get(outcome, "")
                 notes.append(f"rollouts {words}: {listed}{f'; the first because {cause}' if cause else ''}")
+        if self.no_answers:
+            judged = self.outcomes["ok"]
+            notes.append(f"no answer was found in {self.no_answers:,} of {judged:,} replies: {self.first_no_answer}")
         return notes
 
     def resumption_notes(self, replayed: int) -> list[str]:
@@ -215,3 +232,12 @@ class RunStats:
 
     def _epoch(self, epoch: int) -> EpochStats:
         return self.epochs.setdefault(epoch, EpochStats())
+
+
+def _no_answer_words(trajectory: Trajectory) -> str:
+    """Return why no answer was found in a rollout, and how its last reply ends."""
+    reason = trajectory.verdict.reason if trajectory.verdict is not None else ""
+    text = next((step.text for step in reversed(trajectory.steps) if isinstance(step, ModelTurn)), "")
+    shown = visible(" ".join(text.split()))
+    ends = f"the first ends with {shown[-_LONGEST_END:]!r}" if shown else "the first has no words"
+    return f"{reason}; {ends}" if reason else ends

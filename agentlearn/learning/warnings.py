@@ -19,6 +19,8 @@ ONE_KIND = 0.8
 """Smallest share of groups of one kind other than mixed that is a warning."""
 UNDECIDED = 0.3
 """Smallest share of undecided rollouts that is a warning."""
+NO_ANSWERS = 0.5
+"""Smallest share of rollouts without an answer that explains groups that are all wrong."""
 FAILED = 0.2
 """Smallest share of rollouts that failed with one error code that is a warning."""
 MALFORMED = 0.3
@@ -36,12 +38,13 @@ _KINDS = {
     "undecided": ("were undecided", _TRACE),
     "failed": ("failed", _TRACE),
 }
-_REMEDIES = {
+REMEDIES = {
     "rollout_timeout": "set a larger rollout_deadline_s in a recipe",
     "too_many_turns": "set a larger max_turns in a recipe",
     "endpoint_timeout": "use a lower --concurrency, or set a larger call_deadline_s in a recipe",
     "endpoint_429": "use a lower --concurrency",
 }
+"""What can be changed against rollouts that fail with an error code."""
 
 
 class RunWarning(Value):
@@ -63,8 +66,10 @@ class RunSnapshot:
     rollouts: int = 0
     undecided: int = 0
     """Rollouts that the verifier could not judge."""
+    no_answers: int = 0
+    """Judged rollouts in whose reply no answer was found."""
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Failed rollouts by error code."""
+    """Rollouts by error code that the agent failed, or that have a remedy."""
     replies: Mapping[str, int] = field(default_factory=dict[str, int])
     """Replies of the model by stage."""
     malformed: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -101,6 +106,8 @@ def _groups(counts: RunSnapshot, *, ended: bool) -> tuple[RunWarning, ...]:
     if not one_sided and not (ended and not counts.groups.get("mixed", 0)):
         return ()
     were, remedy = _KINDS[kind]
+    if kind == "all_wrong" and counts.no_answers > NO_ANSWERS * counts.rollouts:
+        remedy = "most replies have no answer that can be read, see the note about them"
     words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
     return (RunWarning(code="groups", subject=kind, words=words),)
 
@@ -121,7 +128,7 @@ def _failures(counts: RunSnapshot) -> tuple[RunWarning, ...]:
             code="failed",
             subject=code,
             words=f"{count:,} of {counts.rollouts:,} rollouts failed with {code}:"
-            f" {_REMEDIES.get(code, _TRACE).format(trace=counts.trace)}",
+            f" {REMEDIES.get(code, _TRACE).format(trace=counts.trace)}",
         )
         for code, count in sorted(counts.failures.items())
         if count >= FAILED * counts.rollouts

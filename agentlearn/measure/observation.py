@@ -20,7 +20,7 @@ class Observation(Value):
     """Usually 0 to 1. 0 for a rollout that failed; None only for an undecided one."""
     status: RolloutOutcome = "ok"
     error: str = ""
-    """Stable code of what made the rollout fail or left it undecided."""
+    """Stable code of what made the rollout fail or left it undecided; `no_answer` for one whose reply had no answer."""
     cluster: str = ""
     """Source, template or site shared with other tasks. Standard errors are clustered by it. Empty: its own cluster."""
     domain: str = ""

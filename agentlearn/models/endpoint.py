@@ -282,8 +282,7 @@ async def _served(
     from pydantic_ai.providers.openai import OpenAIProvider
 
     from agentlearn.models.body_limits import ACCEPTED, read_within_limit
-    from agentlearn.models.chat_client import ChatClient
-    from agentlearn.models.chat_model import ChatModel
+    from agentlearn.models.chat_model import ChatClient, ChatModel, token_settings
     from agentlearn.models.http_transport import http_transport
 
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
@@ -306,12 +305,8 @@ async def _served(
             default_query=dict(credentials.query),
         )
         provider = OpenAIProvider(openai_client=client)
-        if tokens is None:
-            yield ChatModel(model_name, provider=provider)
-            return
-        from agentlearn.models.token_model import TokenModel
-
-        yield TokenModel.with_tokens(model_name, provider, top_p=tokens.top_p, top_k=tokens.top_k, min_p=tokens.min_p)
+        wanted = None if tokens is None else token_settings(**tokens.model_dump())
+        yield ChatModel(model_name, provider=provider, settings=wanted)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from agentlearn.models.budget import Budget
+from agentlearn.models.endings import Fault, FaultCode
 from agentlearn.models.first_calls import FirstCalls, unanswered
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import Outage
@@ -41,9 +42,11 @@ class EndpointState:
     tokens: TokenEstimates = field(default_factory=TokenEstimates)
     """Estimates of what a call takes."""
     cut_off: Counter[str] = field(default_factory=Counter[str])
-    """Replies by stage that ended at the limit on output tokens."""
-    filtered: Counter[str] = field(default_factory=Counter[str])
-    """Replies by stage that a content filter of the service ended."""
+    """Replies by stage that ended at the limit of their request on output tokens."""
+    faults: dict[FaultCode, Counter[str]] = field(default_factory=dict[FaultCode, Counter[str]])
+    """Replies that were not used, by fault and by stage."""
+    fault_words: dict[FaultCode, str] = field(default_factory=dict[FaultCode, str])
+    """The first fault of each kind in words. The service is their subject."""
     without_usage: int = 0
     """Replies without believable numbers of tokens."""
     price: ObservedPrice = field(default_factory=ObservedPrice)
@@ -64,6 +67,11 @@ class EndpointState:
     def answers(self) -> int:
         """Number of answers so far."""
         return self.models.total()
+
+    def count_fault(self, stage: str, fault: Fault) -> None:
+        """Count a reply that is not used."""
+        self.faults.setdefault(fault.code, Counter())[stage] += 1
+        self.fault_words.setdefault(fault.code, fault.words)
 
     def refuse_silence(self, budget: Budget) -> None:
         """Raise an error when all calls of one kind have failed. Call it when no call is in flight.

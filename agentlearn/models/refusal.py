@@ -8,9 +8,12 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentlearn.text import visible
+
+if TYPE_CHECKING:
+    from pydantic_ai.exceptions import ModelHTTPError
 
 _MOST_WORDS = 400
 """Largest number of characters of a service's words that are shown."""
@@ -101,6 +104,11 @@ def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[
     if pointed or system:
         return tuple(dict.fromkeys((*pointed, *system)))
     return _named(words, sent)
+
+
+def is_filtered(error: "ModelHTTPError") -> bool:
+    """Whether a service refused a request because of its content filter, as Azure does."""
+    return error.status_code == 400 and "content_filter" in _as_text(error.body)
 
 
 def remedy(status: int, body: object, named: Collection[str]) -> str:

@@ -22,6 +22,8 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import AgentlearnError
+from agentlearn.models.chat_reply import is_count
+from agentlearn.models.endings import tidied
 from agentlearn.models.tokens import tokens_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-MOST_TOKENS = 2**53
-"""Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
 _PASSED_ON = (ModelAPIError, UnexpectedModelBehavior, UserError, AgentlearnError, TimeoutError)
 """Errors that say themselves what they are."""
 
@@ -45,10 +45,16 @@ async def ask_once(
     messages: Sequence[ModelMessage],
     settings: "ModelSettings",
     parameters: "ModelRequestParameters",
+    *,
+    salt: str = "",
 ) -> ModelResponse:
-    """Return the reply of a model, safe to store. Raises GarbledReply when it cannot be decoded."""
+    """Return the reply of a model, safe to store. Raises GarbledReply when it cannot be decoded.
+
+    salt: makes ids differ that take the place of missing and repeated ids of tool calls.
+    """
     try:
-        return checked(await model.request(list(messages), settings, parameters))
+        response = await model.request(list(messages), settings, parameters)
+        return checked(tidied(response, messages, parameters, salt))
     except _PASSED_ON:
         raise
     except Exception as error:  # a reply can make the libraries raise anything
@@ -74,16 +80,11 @@ def checked(response: ModelResponse) -> ModelResponse:
 
 
 def believed(usage: RequestUsage) -> RequestUsage:
-    """Return the reported usage; an empty one when a number of it is impossible."""
-    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    if all(is_count(one) for one in (*counts, *usage.details.values())) and usage.cache_read_tokens <= MOST_TOKENS:
-        return usage
-    return RequestUsage()
-
-
-def is_count(value: object) -> bool:
-    """Whether a value is a possible number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    """Return the reported usage without the numbers that are impossible."""
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    wrong = {name: 0 for name in names if not is_count(getattr(usage, name))}
+    details = {name: value for name, value in usage.details.items() if is_count(value)}
+    return replace(usage, details=details, **wrong) if wrong or details != usage.details else usage
 
 
 def _storable_part(part: ModelResponsePart) -> ModelResponsePart:

@@ -31,9 +31,13 @@ class RetryPolicy(Value):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later: rate limits, 5xx, connections, timeouts, unreadable responses."""
+    """Whether the same request may succeed later: rate limits, 5xx, connections, timeouts, replies of no use."""
     from pydantic_ai import exceptions as ai
 
+    from agentlearn.models.endings import UnusedReply
+
+    if isinstance(error, UnusedReply):
+        return error.fault.asked_again
     transient = (
         TimeoutError,
         ai.ModelRateLimitError,
@@ -64,9 +68,11 @@ def is_silence(error: BaseException) -> bool:
     """Whether the service is not there at the moment: no connection, no answer in time, or a status for "later"."""
     from pydantic_ai.exceptions import ModelHTTPError
 
+    from agentlearn.models.endings import UnusedReply
+
     if isinstance(error, ModelHTTPError):
         return error.status_code in LATER or error.status_code >= 500
-    return is_transient(error) and not is_garbled(error)
+    return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from agentlearn.models.endings import FAULT_REMEDIES, FaultCode
 from agentlearn.models.outage import duration_words
 from agentlearn.types.value import Value
 
@@ -26,13 +27,15 @@ class ServiceRecord(Value):
     models: dict[str, int] = Field(default_factory=dict[str, int])
     """Replies by the model name that the service reported, in the order in which the names appeared."""
     cut_off: dict[str, int] = Field(default_factory=dict[str, int])
-    """Replies by stage that ended at the limit on output tokens."""
-    filtered: dict[str, int] = Field(default_factory=dict[str, int])
-    """Replies by stage that a content filter of the service ended."""
+    """Replies by stage that ended at the limit of their request on output tokens."""
+    faults: dict[FaultCode, dict[str, int]] = Field(default_factory=dict[FaultCode, dict[str, int]])
+    """Replies that were not used, by what the service did to them and by stage."""
+    fault_words: dict[FaultCode, str] = Field(default_factory=dict[FaultCode, str])
+    """The first of each of these in words. The service is their subject."""
     by_stage: dict[str, int] = Field(default_factory=dict[str, int])
     """Replies by stage."""
     without_usage: int = 0
-    """Replies without believable numbers of tokens; their tokens are estimated."""
+    """Replies without believable numbers of tokens; these are estimated."""
     refused_outputs: int = 0
     """Requests that were sent again because the service refused the limit on their output that the budget had set."""
     outages: int = 0
@@ -49,7 +52,8 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
             answers=state.answers,
             models=dict(state.models),
             cut_off=_sorted(state.cut_off),
-            filtered=_sorted(state.filtered),
+            faults={code: _sorted(counts) for code, counts in sorted(state.faults.items())},
+            fault_words=dict(state.fault_words),
             by_stage=_sorted(state.answered),
             without_usage=state.without_usage,
             refused_outputs=state.refused_outputs,
@@ -62,7 +66,26 @@ def service_records(states: "Sequence[EndpointState]") -> tuple[ServiceRecord, .
 
 def service_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
     """Return what a reader of the result must know about the services."""
-    return tuple(note for record in records for note in _notes(record))
+    return (*reply_notes(records), *(note for record in records for note in _notes(record)))
+
+
+def reply_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
+    """Return which replies were cut off or not used. They can change a score, so they stand beside every verdict."""
+    return tuple(note for record in records for note in _reply_notes(record))
+
+
+def _reply_notes(record: ServiceRecord) -> list[str]:
+    notes: list[str] = []
+    for stage, count in record.cut_off.items():
+        total = record.by_stage.get(stage, count)
+        option = "--reflector-output-tokens" if stage in _REFLECTOR_STAGES else "--max-output-tokens"
+        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; raise {option}")
+    for code, stages in record.faults.items():
+        for stage, count in stages.items():
+            replies = f"{count:,} of {record.by_stage.get(stage, count):,} replies{_of(stage)} were not used"
+            words = record.fault_words.get(code, "did not finish its reply")
+            notes.append(f"{replies}: the service {record.name} {words}; {FAULT_REMEDIES[code]}")
+    return notes
 
 
 def _notes(record: ServiceRecord) -> list[str]:
@@ -71,17 +94,10 @@ def _notes(record: ServiceRecord) -> list[str]:
         first, *others = (f"{name!r} {_times(count)}" for name, count in record.models.items())
         then = "".join(f" and then as {one}" for one in others)
         notes.append(f"the service {record.name} answered as {first}{then}: results mix {len(others) + 1} models")
-    for stage, count in record.cut_off.items():
-        total = record.by_stage.get(stage, count)
-        option = "--reflector-output-tokens" if stage in _REFLECTOR_STAGES else "--max-output-tokens"
-        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were cut off at the output limit; raise {option}")
-    for stage, count in record.filtered.items():
-        total = record.by_stage.get(stage, count)
-        notes.append(f"{count:,} of {total:,} replies{_of(stage)} were ended by a content filter of {record.name}")
     if record.without_usage:
         notes.append(
-            f"the service {record.name} reports no usage in {record.without_usage:,} of {record.answers:,} replies;"
-            " their tokens are estimated"
+            f"the service {record.name} reports no believable usage in {record.without_usage:,} of"
+            f" {record.answers:,} replies; their tokens are estimated"
         )
     if record.refused_outputs:
         notes.append(

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import time
 import traceback
-from collections.abc import AsyncGenerator, Collection, Generator
+from collections.abc import AsyncGenerator, Collection, Generator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -23,7 +23,7 @@ import structlog
 from pydantic_ai import Agent, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.config import RolloutOptions, SiteOptions
@@ -222,7 +222,7 @@ class Rollouts:
                 failure = self._failure(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
-                failure = self._failure(error)
+                failure = self._failure(error, messages)
         said = own_messages or messages
         trajectory = Trajectory(
             id=identity,
@@ -345,8 +345,8 @@ class Rollouts:
             raise TypeError(f"verify of the domain {self.domain.name!r} gave {verdict!r}, which is not a Verdict")
         return verdict
 
-    def _failure(self, error: Exception) -> Failure:
-        """Return the failure to store for an error."""
+    def _failure(self, error: Exception, messages: Sequence[ModelMessage] = ()) -> Failure:
+        """Return the failure to store for an error. messages: of the rollout."""
         match error:
             case EndpointError():
                 return Failure(code=error.code, message=error.message, boundary="endpoint")
@@ -360,6 +360,9 @@ class Rollouts:
             case UsageLimitExceeded():
                 message = f"the agent gave no answer within {self.options.max_turns} model calls"
                 return Failure(code="too_many_turns", message=message, boundary="output")
+            case _ if messages and isinstance(last := messages[-1], ModelResponse) and last.finish_reason == "length":
+                message = "the reply was cut off at the limit of its request on output tokens, before it was complete"
+                return Failure(code="cut_off", message=message, boundary="output")
             case _:
                 return Failure(code="unusable_output", message=without_secrets(str(error)), boundary="output")
 

@@ -114,8 +114,8 @@ class Query(StrEnum):
         WHERE list_contains($1::VARCHAR[], t.id)
     """
     EVALUATED = f"""
-        SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.reward,
-               t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
+        SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
+               t.reward, t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
         FROM ({_TRAJECTORY}) t
         LEFT JOIN (SELECT rollout, count(*) AS n FROM step WHERE kind = 'tool' GROUP BY rollout) s ON s.rollout = t.id
         WHERE t.phase = $1

@@ -134,6 +134,8 @@ class EvaluatedRow:
     outcome: str
     failure_code: str | None
     failure_boundary: str | None
+    verdict: str | None
+    """Status of the verdict; None when the rollout failed."""
     reward: float | None
     requests: int
     tokens_in: int

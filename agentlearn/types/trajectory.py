@@ -218,6 +218,14 @@ class Trajectory(Value):
         return None if self.verdict is None else self.verdict.reward
 
     @property
+    def code(self) -> str:
+        """Stable code of why it failed, was undecided or had no answer; empty for any other rollout."""
+        if self.failure is not None:
+            return self.failure.code
+        no_answer = self.verdict is not None and self.verdict.status == "no_answer"
+        return "no_answer" if no_answer else self.undecided_because
+
+    @property
     def undecided_because(self) -> str:
         """Stable code of what left the rollout undecided; empty when it is decided."""
         if self.outcome != "undecided":

@@ -15,7 +15,7 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
-from agentlearn.models.service_record import service_notes, service_records
+from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.ids import content_hash
@@ -219,7 +219,7 @@ class _Session:
     ) -> Comparison:
         budget = self.collector.call_context.budget
         services = service_records([one.endpoint_state for one in self.collector.endpoints.values()])
-        drifted = [f"{one.arm}: {one.words}" for one in drift if one.drifted]
+        beside, drifted = reply_notes(services), [f"{one.arm}: {one.words}" for one in drift if one.drifted]
         return comparison.model_copy(
             update={
                 "run": self.collector.call_context.run,
@@ -229,7 +229,8 @@ class _Session:
                 "looks": tuple(looks),
                 "sequential": self.ended_by,
                 "curve": learning_curve(self.plan.arms, table),
-                "notes": (*comparison.notes, *drifted, *service_notes(services)),
+                "warnings": (*comparison.warnings, *beside),
+                "notes": (*comparison.notes, *drifted, *service_notes(services)[len(beside) :]),
                 "services": services,
                 "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
                 "wall_s": time.perf_counter() - started,

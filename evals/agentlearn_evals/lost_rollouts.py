@@ -1,4 +1,5 @@
-"""Says which arms have undecided or failed rollouts. These sentences stand before every verdict."""
+"""Says which arms have rollouts that are undecided, failed or without an answer. These sentences stand before every
+verdict."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,16 @@ _CODES = 5
 
 
 def lost_rollouts(by_arm: Mapping[str, Sequence[Observation]]) -> tuple[str, ...]:
-    """Return one sentence for each arm with undecided rollouts, then one for each arm with failed ones."""
+    """Return one sentence for each arm with undecided rollouts, then one with failed ones, then one without answers."""
     lines: list[str] = []
     for status, words in (("undecided", "are undecided and left out"), ("failed", "failed and count as 0")):
         for arm, rollouts in by_arm.items():
             codes = Counter(one.error or "no code" for one in rollouts if one.status == status)
             if codes:
                 lines.append(f"{arm}: {codes.total():,} of {len(rollouts):,} rollouts {words} ({_named(codes)})")
+    for arm, rollouts in by_arm.items():
+        if count := sum(one.status == "ok" and one.error == "no_answer" for one in rollouts):
+            lines.append(f"{arm}: no answer was found in {count:,} of {len(rollouts):,} replies, which count as 0")
     return tuple(lines)
 
 

@@ -108,6 +108,9 @@ def schedule(
                 yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g), phases[arm.name])
 
 
+_CODES = {"undecided": "verifier", "no_answer": "no_answer"}
+"""Codes of rollouts by the status of their verdict."""
+
 StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
 """Stored rollouts by task and index."""
 
@@ -137,7 +140,7 @@ def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int)
             "g": row.g,
             "score": row.reward,
             "status": row.outcome,
-            "error": row.failure_code or ("verifier" if row.outcome == "undecided" else ""),
+            "error": row.failure_code or _CODES.get(row.verdict or "", ""),
             "cluster": task.cluster,
             "domain": task.domain,
             "problem": task.problem,

@@ -13,7 +13,7 @@ from agentlearn.models.price import cost_usd
 from agentlearn.types.ids import CallId, content_hash
 
 CUT_OFF = "cut off at what was left of the limit of the run"
-"""Error of a recorded reply that was not used."""
+"""Error of a recorded reply that is not used because the budget had cut it off."""
 
 
 def replay(site: CallSite, call: ModelCall, past: CallRecord) -> ModelResponse:
@@ -40,15 +40,25 @@ async def record(
     site.unit.calls.append(written)
 
 
-async def record_cut_off(
-    site: CallSite, call: ModelCall, response: ModelResponse, counts: UsageCounts, *, attempts: int, seconds: float
+async def record_unused(
+    site: CallSite,
+    call: ModelCall,
+    response: ModelResponse,
+    counts: UsageCounts,
+    why: str,
+    *,
+    attempts: int,
+    seconds: float,
 ) -> None:
-    """Commit what a reply took that the budget has cut off. No resumed run uses it as a reply. Raises StoreError."""
+    """Commit what a reply took that is not used. No resumed run uses it as a reply. Raises StoreError.
+
+    why: CUT_OFF, or the code of the fault.
+    """
     site.state.models[response.model_name or site.model.model_name] += 1
     site.state.answered[site.unit.stage] += 1
     written = _record(site, call, response, counts, attempts=attempts, seconds=seconds)
-    identity = CallId(content_hash("cut off", call.id, response.usage.output_tokens, attempts))
-    await _commit(site, written.model_copy(update={"id": identity, "ok": False, "error": CUT_OFF}))
+    identity = CallId(content_hash("unused", call.id, response.usage.output_tokens, attempts))
+    await _commit(site, written.model_copy(update={"id": identity, "ok": False, "error": why}))
 
 
 def answered(site: CallSite, counts: UsageCounts) -> None:
@@ -68,8 +78,6 @@ def _count(site: CallSite, response: ModelResponse) -> None:
     state.answered[stage] += 1
     if response.finish_reason == "length":
         state.cut_off[stage] += 1
-    if response.finish_reason == "content_filter":
-        state.filtered[stage] += 1
 
 
 def _cost(site: CallSite, counts: UsageCounts) -> float | None:

@@ -14,14 +14,17 @@ from agentlearn.models.calls.call_errors import cause_words, kind_of_failure
 from agentlearn.models.calls.call_site import CallSite
 from agentlearn.models.calls.failures import count_failure, failure_of, silent_for_too_long
 from agentlearn.models.calls.model_call import ModelCall
+from agentlearn.models.endings import UnusedReply
 from agentlearn.models.retry import is_garbled, is_silence, is_transient, retry_after_s
 
 _LOG = get_log()
 
 SendOnce = Callable[[bool], Awaitable[ModelResponse]]
 """Sends a request. Called with whether it is the one that asks a silent service again."""
-_FAILURES = (TimeoutError, ModelAPIError, UnexpectedModelBehavior)
+_FAILURES = (TimeoutError, ModelAPIError, UnexpectedModelBehavior, UnusedReply)
 """What a request raises that got no usable reply."""
+_UNUSED = 3
+"""Largest number of requests of a call whose replies are not used."""
 _ALONE = 5
 """How often one of the last calls left asks a service that answers it with status 500, before it fails."""
 
@@ -88,7 +91,8 @@ class Attempts:
             self.lost_from = sent_at
         wanted_s = retry_after_s(error)
         refused_wait = not state.outage.down and (wanted_s or 0.0) > policy.retry_after_cap_s
-        last = self.attempt == policy.attempts - 1 or not is_transient(error) or refused_wait
+        most = min(policy.attempts, _UNUSED) if isinstance(error, UnusedReply) else policy.attempts
+        last = self.attempt >= most - 1 or not is_transient(error) or refused_wait
         alone = last and state.answers == self.answers_before
         if not refused_wait and self._waits_for_service(error, sent_at, last=alone):
             self._begin_again()

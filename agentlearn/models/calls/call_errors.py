@@ -5,6 +5,7 @@ from collections.abc import Collection
 from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 
 from agentlearn.errors import EndpointError
+from agentlearn.models.endings import FAULT_REMEDIES, UnusedReply
 from agentlearn.models.refusal import refused_settings, remedy, service_words
 from agentlearn.models.retry import is_garbled
 from agentlearn.text import visible
@@ -17,6 +18,8 @@ def kind_of_failure(error: Exception) -> str:
     """Return the kind of a failed request, under which it is counted."""
     if isinstance(error, ModelHTTPError):
         return f"status_{error.status_code}"
+    if isinstance(error, UnusedReply):
+        return error.fault.code
     if is_garbled(error):
         return "no_completion"
     return "timeout" if isinstance(error, TimeoutError) else "connection"
@@ -50,6 +53,10 @@ def endpoint_error(
         )
         failure.refused = refused
         return failure
+    if isinstance(error, UnusedReply):
+        fault = error.fault
+        words = f"{where} {fault.words} (asked {tries}); {FAULT_REMEDIES[fault.code]}"
+        return EndpointError(words, code=f"endpoint_{fault.code}")
     if is_garbled(error):
         words = _short(error if isinstance(error, UnexpectedModelBehavior) else error.__cause__ or error)
         return EndpointError(f"{where} sent a reply that cannot be read (asked {tries}): {words}", code=GARBLED)

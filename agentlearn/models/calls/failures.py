@@ -3,6 +3,7 @@
 from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.calls.call_errors import GARBLED, cause_words, endpoint_error
 from agentlearn.models.calls.call_site import CallSite
+from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.first_calls import KindOfCall, unanswered
 from agentlearn.models.outage import duration_words
 
@@ -33,7 +34,8 @@ def count_failure(
 
     number: of the call among those of its kind. answers_before: answers of the endpoint when the call began.
     """
-    if site.state.first_calls.fail(kind, number, failure, permanent=bool(failure.refused)):
+    unused = failure.code.removeprefix("endpoint_") in FAULT_REMEDIES
+    if site.state.first_calls.fail(kind, number, failure, permanent=bool(failure.refused) or unused):
         site.unit.call_context.stop(unanswered(kind, any_answer=site.any_answer))
     _count_in_a_row(site, failure, in_a_row=site.state.answers == answers_before)
 

@@ -11,18 +11,17 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.models.budget import Reservation, may_send
-from agentlearn.models.calls.answers import answered, record, record_cut_off
+from agentlearn.models.calls.answers import CUT_OFF, answered, record, record_unused
 from agentlearn.models.calls.attempts import NotSent
 from agentlearn.models.calls.call_site import CallSite
 from agentlearn.models.calls.model_call import ModelCall
 from agentlearn.models.calls.usage import expected_call, usage_of
+from agentlearn.models.endings import Fault, UnusedReply, fault_of, is_at_limit
 from agentlearn.models.limiter import Ticket
+from agentlearn.models.refusal import is_filtered
 from agentlearn.models.reply import ask_once
 from agentlearn.models.retry import retry_after_s
 from agentlearn.models.token_estimate import ExpectedCall, request_bytes
-
-_NEAR_LIMIT = 0.95
-"""A reply with the finish reason `length` and this part of the limit was ended by that limit."""
 
 
 @dataclass(slots=True)
@@ -56,15 +55,23 @@ class Sending:
         return response
 
     async def _keep(self, response: ModelResponse, limit: int | None) -> None:
-        """Record a reply. Raises NotSent for one that was cut off at a limit which the budget has set."""
+        """Record a reply. Raises NotSent for one that was cut off at a limit which the budget has set, and UnusedReply
+        for one that the service did not finish."""
         site, seconds = self.site, time.perf_counter() - self.started
         counts = usage_of(site.state, site.unit.stage, response, self.size_bytes)
         answered(site, counts)
-        if limit is not None and is_cut_off(response, limit):
+        if limit is not None and is_at_limit(response, limit):
             self.cut_off_at = limit
-            await record_cut_off(site, self.call, response, counts, attempts=self.requests, seconds=seconds)
+            await record_unused(site, self.call, response, counts, CUT_OFF, attempts=self.requests, seconds=seconds)
             raise NotSent
-        await record(site, self.call, response, counts, attempts=self.requests, seconds=seconds)
+        own: int | None = self.call.sampling.get("max_tokens")
+        fault = fault_of(response, self.call.parameters, limit=limit or own, whole=site.state.free)
+        if fault is None:
+            await record(site, self.call, response, counts, attempts=self.requests, seconds=seconds)
+            return
+        site.state.count_fault(site.unit.stage, fault)
+        await record_unused(site, self.call, response, counts, fault.code, attempts=self.requests, seconds=seconds)
+        raise UnusedReply(fault)
 
     @asynccontextmanager
     async def _in_budget(self) -> AsyncGenerator[Reservation | None]:
@@ -104,16 +111,12 @@ class Sending:
         self.requests += 1
         try:
             async with asyncio.timeout(state.deadline_s):
-                return await ask_once(self.site.model, call.messages, sampling, call.parameters)
+                return await ask_once(self.site.model, call.messages, sampling, call.parameters, salt=call.id)
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
+            if is_filtered(error):
+                fault = Fault("filtered", f"refused the request with its content filter (status {error.status_code})")
+                state.count_fault(self.site.unit.stage, fault)
+                raise UnusedReply(fault) from error
             raise
-
-
-def is_cut_off(response: ModelResponse, limit: int) -> bool:
-    """Whether a reply ended at a limit on its output tokens, and not at a lower limit of the service."""
-    reported = response.usage.output_tokens
-    if response.finish_reason != "length":
-        return reported == limit
-    return not reported or reported >= _NEAR_LIMIT * limit

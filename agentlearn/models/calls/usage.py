@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.usage import RequestUsage
 
 from agentlearn.models.price import price_of
-from agentlearn.models.token_estimate import ExpectedCall, reply_bytes
+from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes
 from agentlearn.types.trajectory import Usage
 
 if TYPE_CHECKING:
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from agentlearn.models.endpoint_state import EndpointState
+
+
+_DENSEST = 8
+"""A text has at least one token for this many times the size of a usual token."""
+_SHORT_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +34,28 @@ class UsageCounts:
 
 
 def usage_of(state: "EndpointState", stage: str, response: "ModelResponse", size_bytes: int) -> UsageCounts:
-    """Return the tokens of a reply, estimated where its service reports none. size_bytes: of the request."""
+    """Return the tokens of a reply, estimated where its service reports none, or fewer than the text can have.
+
+    size_bytes: of the request.
+    """
     given, written = response.usage, reply_bytes(response)
-    tokens_in = given.input_tokens or state.tokens.tokens_of_text(stage, size_bytes)
-    tokens_out = given.output_tokens or state.tokens.tokens_of_text(stage, written)
-    estimated = (0 if given.input_tokens else tokens_in) + (0 if given.output_tokens else tokens_out)
+    reported_in = given.input_tokens if _can_hold(given.input_tokens, size_bytes) else 0
+    reported_out = given.output_tokens if _can_hold(given.output_tokens, written) else 0
+    tokens_in = reported_in or state.tokens.tokens_of_text(stage, size_bytes)
+    tokens_out = reported_out or state.tokens.tokens_of_text(stage, written)
+    estimated = (0 if reported_in else tokens_in) + (0 if reported_out else tokens_out)
     usage = Usage(requests=1, tokens_in=tokens_in, tokens_cached=given.cache_read_tokens, tokens_out=tokens_out)
     state.without_usage += estimated > 0
-    state.tokens.learn(stage, size_bytes, usage, reported=bool(given.input_tokens))
+    state.tokens.learn(stage, size_bytes, usage, reported=bool(reported_in))
     if not estimated:
         return UsageCounts(usage, estimated, response)
     priced = replace(response, usage=RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out))
     return UsageCounts(usage, estimated, priced)
+
+
+def _can_hold(tokens: int, size_bytes: int) -> bool:
+    """Whether a text of that size can have so few tokens. A short text always can."""
+    return size_bytes <= _SHORT_BYTES or tokens * BYTES_PER_TOKEN * _DENSEST >= size_bytes
 
 
 def expected_call(

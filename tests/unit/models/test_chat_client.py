@@ -23,7 +23,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.models.chat_client import ChatClient
+from agentlearn.models.chat_model import ChatClient
 
 ANSWER = {
     "id": "1",

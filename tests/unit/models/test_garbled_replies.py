@@ -21,6 +21,7 @@ from agentlearn.models.body_limits import MOST_BYTES
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.calls.call_errors import GARBLED
+from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
 from agentlearn.models.refusal import refused_settings, remedy, service_words
 from agentlearn.models.retry import RetryPolicy
@@ -169,7 +170,7 @@ async def read(endpoint: Endpoint) -> ModelResponse | None:
     unit = unit_of()
     response = await answer_or_error(endpoint, unit)
     if isinstance(response, EndpointError):
-        assert response.code == GARBLED, response
+        assert response.code in {GARBLED, *(f"endpoint_{code}" for code in FAULT_REMEDIES)}, response
         assert "\x1b" not in response.message
         response.message.encode()
         return None
@@ -248,7 +249,7 @@ def test_an_impossible_usage_counts_as_not_reported_and_is_estimated(usage: str)
             assert response.text == "hello"
             assert 1 <= unit.calls[0].tokens_in < 40
             assert 1 <= unit.calls[0].tokens_out < 25
-            assert unit.call_context.budget.estimated == unit.call_context.budget.tokens
+            assert 0 < unit.call_context.budget.estimated <= unit.call_context.budget.tokens
             assert endpoint.endpoint_state.without_usage == 1
 
     asyncio.run(main())

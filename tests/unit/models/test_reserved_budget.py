@@ -17,7 +17,7 @@ from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
 from agentlearn.models.budget import Budget
 from agentlearn.models.calls import usage as usage_module
-from agentlearn.models.calls.sending import is_cut_off
+from agentlearn.models.endings import is_at_limit
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.token_estimate import (
@@ -118,7 +118,7 @@ def test_a_reply_that_was_cut_off_is_not_replayed() -> None:
 )  # fmt: skip
 def test_a_reply_counts_as_cut_off_where_it_ended_at_the_limit(finish: Any, tokens: int, *, cut: bool) -> None:
     usage = RequestUsage(input_tokens=1, output_tokens=tokens)
-    assert is_cut_off(ModelResponse(parts=[TextPart("x")], usage=usage, finish_reason=finish), 100) is cut
+    assert is_at_limit(ModelResponse(parts=[TextPart("x")], usage=usage, finish_reason=finish), 100) is cut
 
 
 def test_with_a_large_limit_all_calls_are_in_flight() -> None:

@@ -1,0 +1,210 @@
+"""Reads the JSON of a chat completion as services really send it, and gives it the form that `openai` documents.
+
+Compatible services differ: content as a list of parts, arguments as an object, calls without ids or types, reasoning in
+several fields, usage under other names. What a reply says is kept; what it leaves out stays out. Only a reply that says
+nothing at all is refused.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeGuard, cast
+
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+from agentlearn.models.refusal import service_words
+from agentlearn.models.tokens import IDS, LOGPROBS, PROMPT_IDS
+
+COST = "cost_usd"
+"""Key of the cost in dollars that a service reported, in the response's `provider_details`."""
+MOST_TOKENS = 2**53
+"""Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
+
+_REASONING = ("reasoning", "reasoning_content", "thinking", "reasoning_text", "reasoning_details")
+"""Fields of a message in which services return what a model thought. pydantic-ai reads the first two."""
+_COST_HEADERS = ("x-litellm-response-cost",)
+"""Headers in which gateways report the cost of a reply."""
+
+Fields = dict[str, Any]
+
+
+def completion_of(body: object, asked: str) -> Fields:
+    """Return a reply in the form of a chat completion, with one choice.
+
+    body: the decoded JSON. asked: name of the model that was asked. Raises UnexpectedModelBehavior when the reply says
+    nothing.
+    """
+    reply = _fields(body)
+    if reply is None:
+        raise UnexpectedModelBehavior(f"the reply is not a JSON object: {service_words(body)}")
+    choice = _choice(reply)
+    message = _message(choice)
+    if message is None:
+        raise UnexpectedModelBehavior("the reply has neither content nor a tool call")
+    created, model = reply.get("created"), reply.get("model")
+    return {
+        "id": _text(reply.get("id")),
+        "object": "chat.completion",
+        "created": created if is_count(created) and created < 2**33 else 0,
+        "model": model if isinstance(model, str) and model else asked,
+        "choices": [{"index": 0, "message": message, "finish_reason": _text(choice.get("finish_reason")) or None}],
+        "usage": usage_of_reply(reply.get("usage")),
+    }
+
+
+def facts_of(body: object, headers: Mapping[str, str]) -> Fields:
+    """Return what a reply says beside the completion: its exact tokens and its cost, where the service sends them."""
+    reply, facts = _fields(body) or {}, Fields()
+    choice = _fields(next(iter(_list(reply.get("choices"))), None)) or {}
+    if (prompt := reply.get(PROMPT_IDS)) is not None:
+        facts[PROMPT_IDS] = list(prompt)
+    if (ids := choice.get(IDS)) is not None:
+        facts[IDS] = list(ids)
+        content = (_fields(choice.get("logprobs")) or {}).get("content")
+        if content is not None:
+            facts[LOGPROBS] = [one["logprob"] for one in content]
+    reported = (_fields(reply.get("usage")) or {}).get("cost")
+    for cost in (reported, *(headers.get(name) for name in _COST_HEADERS)):
+        if (dollars := _dollars(cost)) is not None:
+            facts[COST] = dollars
+            break
+    return facts
+
+
+def usage_of_reply(usage: object) -> Fields | None:
+    """Return the usage of a reply without what cannot be true; None when it has no believable number."""
+    fields = _fields(usage)
+    if fields is None:
+        return None
+    counts = _counts(fields)
+    given = _first_count(counts, "prompt_tokens", "input_tokens")
+    made = _first_count(counts, "completion_tokens", "output_tokens")
+    if given is None and made is None:
+        return None
+    given, made = given or 0, made or 0
+    details = counts.get("completion_tokens_details")
+    thought = details.get("reasoning_tokens", 0) if isinstance(details, dict) else 0
+    if counts.get("total_tokens") == given + made + thought:
+        made += thought  # some services count what the model thought apart
+    return {**counts, "prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a value is a possible number of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+
+
+def _choice(reply: Fields) -> Fields:
+    """Return the first answer of a reply: the one with the index 0, wherever it stands."""
+    choices = [one for one in map(_fields, _list(reply.get("choices"))) if one is not None]
+    if not choices:
+        error = reply.get("error")
+        raise UnexpectedModelBehavior(f"the reply has no choices{f': {service_words(error)}' if error else ''}")
+    choice = next((one for one in choices if one.get("index") == 0), choices[0])
+    if choice.get("error") and not choice.get("message"):
+        raise UnexpectedModelBehavior(f"the reply is an error: {service_words(choice['error'])}")
+    return choice
+
+
+def _message(choice: Fields) -> Fields | None:
+    """Return the message of a choice; None when it says nothing. An empty text is content: the model ended at once."""
+    said = _fields(choice.get("message"))
+    if said is None:
+        return {"role": "assistant", "content": choice["text"]} if isinstance(choice.get("text"), str) else None
+    text, thoughts = _words(said.get("content"))
+    message: Fields = {"role": "assistant", "content": text}
+    calls = [*_list(said.get("tool_calls")), *filter(None, [said.get("function_call")])]
+    if calls:
+        message["tool_calls"] = [_call(one, index) for index, one in enumerate(calls)]
+    if isinstance(refusal := said.get("refusal"), str) and refusal:
+        message["refusal"] = refusal
+    field = "reasoning_content"
+    for name in _REASONING:
+        if not thoughts and (thoughts := "".join(_all_words(said.get(name)))) and name in _REASONING[:2]:
+            field = name
+    if thoughts:
+        message[field] = thoughts
+    return message if len(message) > 2 or text is not None else None
+
+
+def _words(content: object) -> tuple[str | None, str]:
+    """Return the text and the thoughts of a content; None for no text at all."""
+    if content is None or isinstance(content, str):
+        return content, ""
+    text: list[str] = []
+    thoughts: list[str] = []
+    for part in _list(content) if isinstance(content, list) else [content]:
+        fields = _fields(part) or {}
+        kind = _text(fields.get("type")).casefold()
+        (thoughts if "think" in kind or "reason" in kind else text).extend(_all_words(part))
+    return "".join(text), "".join(thoughts)
+
+
+def _all_words(part: object, depth: int = 0) -> Iterator[str]:
+    """Yield the texts of a part of a content, which may hold further parts."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, list) and depth < 5:
+        for one in cast("list[object]", part):
+            yield from _all_words(one, depth + 1)
+    elif (fields := _fields(part)) is not None and depth < 5:
+        for name in ("text", "thinking", "reasoning", "content", "summary", "value"):
+            if fields.get(name):
+                yield from _all_words(fields[name], depth + 1)
+                return
+
+
+def _call(given: object, index: int) -> Fields:
+    """Return a tool call with the id, the type and the arguments that it may have left out."""
+    call = _fields(given) or {}
+    function = _fields(call.get("function")) or call
+    name, arguments = function.get("name"), function.get("arguments", function.get("parameters"))
+    if not isinstance(name, str) or not name.strip():
+        raise UnexpectedModelBehavior("the reply has a tool call without a name")
+    written = arguments if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
+    identity = call.get("id")
+    extra = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
+    return {
+        "id": identity if isinstance(identity, str) and identity else f"call_{index}",
+        "type": "function",
+        "function": {"name": name, "arguments": written or "{}"},
+        **extra,
+    }
+
+
+def _counts(fields: Fields) -> Fields:
+    """Return the fields that are possible numbers of tokens, and of the details one level down the same."""
+    kept: Fields = {}
+    for name, value in fields.items():
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        if is_count(number):
+            kept[name] = number
+        elif name.endswith("_details") and isinstance(value, dict):
+            kept[name] = {key: one for key, one in cast("Fields", value).items() if is_count(one)}
+    return kept
+
+
+def _first_count(counts: Fields, *names: str) -> int | None:
+    return next((counts[name] for name in names if isinstance(counts.get(name), int)), None)
+
+
+def _dollars(cost: object) -> float | None:
+    """Return a cost as a number of dollars; None when it is none."""
+    if isinstance(cost, bool) or not isinstance(cost, int | float | str):
+        return None
+    try:
+        dollars = float(cost)
+    except ValueError:
+        return None
+    return dollars if 0 <= dollars < 1e6 else None
+
+
+def _fields(value: object) -> Fields | None:
+    return cast("Fields", value) if isinstance(value, dict) else None
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
