@@ -5,6 +5,7 @@ Only public interfaces of `openai` and pydantic-ai are used: the client reads ea
 """
 
 import json
+from collections import OrderedDict
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from agentlearn.models.chat_reply import completion_of, facts_of
 
 _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
 """Names of the arguments that are not part of the body, and of the request options that they set."""
+_MOST_REPLIES = 256
+"""Number of newest replies that are remembered."""
 _FACTS: ContextVar[dict[str, Any] | None] = ContextVar("facts", default=None)
 """Collects what the reply to the current request says beside its completion."""
 
@@ -84,9 +87,31 @@ class ChatClient(AsyncOpenAI):
         """The chat endpoints."""
         return _Chat(self)
 
+    @cached_property
+    def replies(self) -> "OrderedDict[str, tuple[int, int] | None]":
+        """The newest replies: hashes of reply and request by the reply's id; None for an id of several replies."""
+        return OrderedDict()
+
+    def sent_before(self, body: Any, content: bytes, request: dict[str, Any]) -> bool:
+        """Whether a reply was sent for another request before, as by a service that sends a reply twice.
+
+        Nothing is known of a service whose ids do not tell replies apart.
+        """
+        identity = body.get("id") if isinstance(body, dict) else None
+        if not isinstance(identity, str) or not identity:
+            return False
+        now = hash(content), hash(json.dumps(request.get("messages"), sort_keys=True, default=str))
+        before = self.replies.setdefault(identity, now)
+        if before is not None and before[0] != now[0]:
+            self.replies[identity] = None
+        if len(self.replies) > _MOST_REPLIES:
+            self.replies.popitem(last=False)
+        told_apart = len(self.replies) > 1 and None not in self.replies.values()
+        return told_apart and before is not None and before[0] == now[0] and before[1] != now[1]
+
 
 class _Chat(AsyncChat):
-    def __init__(self, client: AsyncOpenAI) -> None:
+    def __init__(self, client: ChatClient) -> None:
         super().__init__(client)
         self.client = client
 
@@ -96,7 +121,7 @@ class _Chat(AsyncChat):
 
 
 class _Completions(AsyncCompletions):
-    def __init__(self, client: AsyncOpenAI) -> None:
+    def __init__(self, client: ChatClient) -> None:
         super().__init__(client)
         self.client = client
 
@@ -115,6 +140,9 @@ class _Completions(AsyncCompletions):
             body = json.loads(response.content)
         except ValueError as error:
             raise UnexpectedModelBehavior(f"the reply is not JSON: {response.text[:200]!r}") from error
+        if self.client.sent_before(body, response.content, sent):
+            response.extensions.get("close", lambda: None)()  # what follows on this connection is late too
+            raise UnexpectedModelBehavior("the reply is one that the service has sent for an earlier request")
         completion = completion_of(body, str(sent.get("model", "")))
         if (facts := _FACTS.get()) is not None:
             facts.update(facts_of(body, response.headers))

@@ -61,11 +61,16 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
                 allow_redirects=False,
                 timeout=timeout,
             )
+        connection = response.connection
         return httpx2.Response(
             response.status,
             headers=response.raw_headers,
             stream=_Body(response),
-            extensions={"http_version": b"HTTP/1.1", "reason_phrase": (response.reason or "").encode()},
+            extensions={
+                "http_version": b"HTTP/1.1",
+                "reason_phrase": (response.reason or "").encode(),
+                "close": connection.transport.close if connection and connection.transport else lambda: None,
+            },
         )
 
     async def aclose(self) -> None:

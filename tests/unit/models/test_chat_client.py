@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import json
+import re
 from typing import Any
 
 import httpx2
 import pytest
 from openai import AsyncOpenAI, omit
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import (
     BinaryContent,
     ModelRequest,
@@ -24,6 +26,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.models.chat_model import ChatClient
+from agentlearn.models.http_transport import http_transport
 
 ANSWER = {
     "id": "1",
@@ -111,3 +114,42 @@ def test_a_stream_and_a_client_with_other_options_work_too() -> None:
     asyncio.run(ask())
     assert [one.get("stream") for one in heard] == [True, None]
     assert "seed" not in heard[1]
+
+
+def test_a_reply_that_a_service_sends_twice_is_not_taken_for_the_answer_to_the_next_question() -> None:
+    """The second copy waits in the connection when the next request is sent."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while header := await reader.readuntil(b"\r\n\r\n"):
+            size = int(re.findall(rb"(?i)content-length: (\d+)", header)[0])
+            asked = json.loads(await reader.readexactly(size))["messages"][-1]["content"]
+            message = {"role": "assistant", "content": f"answer to {asked}"}
+            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+            body = json.dumps({**ANSWER, "id": f"id of {asked}", "choices": choices}).encode()
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            writer.write(head + body)
+            await asyncio.sleep(0.005)
+            writer.write(head + body if asked == "q1" else b"")
+
+    async def ask() -> list[str]:
+        heard: list[str] = []
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with httpx2.AsyncClient(transport=http_transport(1, proxies=False)) as http:
+                client = ChatClient(base_url=f"http://127.0.0.1:{port}/v1", api_key="k", http_client=http)
+                for question in ("q0", "q1", "q2", "q3"):
+                    for _ in range(2):
+                        said: Any = [{"role": "user", "content": question}]
+                        try:
+                            reply = await client.chat.completions.create(model="m", messages=said)
+                        except UnexpectedModelBehavior:
+                            heard.append("refused")
+                            continue
+                        heard.append(reply.choices[0].message.content)
+                        break
+                    await asyncio.sleep(0.02)
+        return heard
+
+    heard = asyncio.run(ask())
+    assert "refused" in heard
+    assert [one for one in heard if one != "refused"] == [f"answer to q{n}" for n in range(4)]
