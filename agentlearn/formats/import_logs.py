@@ -26,6 +26,7 @@ from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.store import Store, open_store
 from agentlearn.text import storable
+from agentlearn.thoughts import split_thoughts
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent
@@ -185,7 +186,8 @@ def _rollout(
     run: RunId, task: Task, g: int, line: _Line, messages: list[ModelMessage], at: datetime
 ) -> tuple[Trajectory, bytes]:
     last = line.messages[-1]
-    answer = last.text.strip() if last.role == "assistant" and not last.tool_calls else ""
+    spoken = split_thoughts(last.text if last.role == "assistant" and not last.tool_calls else "")
+    answer = "" if spoken.unfinished else spoken.said.strip()
     model = storable(line.model) if line.model else FOREIGN
     trajectory = Trajectory(
         id=rollout_id(run, PHASE, task.id, g, 0),

@@ -20,6 +20,7 @@ from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
+from agentlearn.thoughts import split_thoughts
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Step, Usage
 
@@ -82,12 +83,11 @@ def captured(given: Passed) -> Captured:
         written = storable(json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"), ensure_ascii=False))
     steps = steps_of(mine)
     last = next(one for one in reversed(mine) if isinstance(one, ModelResponse))
-    turns = [one for one in steps if isinstance(one, ModelTurn)]
     return Captured(
         messages=without_secrets(written),
         steps=_safe_steps(steps),
         asked=next((text for one in mine if (text := _asked(one))), ""),
-        answer=_answer(given.output, turns[-1].text),
+        answer=_answer(given.output, last.text or ""),
         model=storable(last.model_name or ""),
     )
 
@@ -176,11 +176,10 @@ def _asked(message: ModelMessage) -> str:
     return ""
 
 
-def _answer(output: object, text: str) -> str | None:
-    if output is None:
-        return clean(text.strip()) or None
-    if isinstance(output, str):
-        return clean(output.strip()) or None
+def _answer(output: object, reply: str) -> str | None:
+    if output is None or isinstance(output, str):
+        spoken = split_thoughts(reply if output is None else output)
+        return None if spoken.unfinished else clean(spoken.said.strip()) or None
     try:
         return clean(to_json(output).decode())
     except (ValueError, TypeError):

@@ -17,6 +17,7 @@ from pydantic_ai.messages import (
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import tokens_of
 from agentlearn.text import storable
+from agentlearn.thoughts import split_thoughts
 from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage
 
 
@@ -51,10 +52,12 @@ def steps_of(
 def _turn(response: ModelResponse, record: CallRecord | None, instructions: str) -> ModelTurn:
     """instructions: those of the request, if they differ from those of the request before."""
     usage = response.usage
+    spoken = split_thoughts("\n".join(part.content for part in response.parts if isinstance(part, TextPart)))
+    thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
     return ModelTurn(
         call=record.id if record else None,
-        text=storable("\n".join(part.content for part in response.parts if isinstance(part, TextPart))),
-        thinking=storable("\n".join(part.content for part in response.parts if isinstance(part, ThinkingPart))),
+        text=storable(spoken.said),
+        thinking=storable("\n".join([*thoughts, spoken.thoughts] if spoken.thoughts else thoughts)),
         tool_calls=tuple(
             ToolCall(id=part.tool_call_id, tool=part.tool_name, arguments=storable(part.args_as_json_str()))
             for part in response.parts

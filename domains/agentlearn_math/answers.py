@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+from agentlearn.thoughts import split_thoughts
 from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
 from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, spaced_parts
 from agentlearn_math.judging.numerals import number_value
@@ -13,7 +14,14 @@ _TOKEN = re.compile(r"\\(?:boxed|framebox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` or `\framebox{…}` with balanced braces; None when there is none."""
+    r"""Return the content of the last `\boxed{…}` or `\framebox{…}` with balanced braces; None when there is none.
+
+    Boxes in thoughts do not count. A reply whose last thought never ends has no box.
+    """
+    spoken = split_thoughts(text)
+    if spoken.unfinished:
+        return None
+    text = spoken.said
     last: tuple[int, int] | None = None
     opened: list[int | None] = []
     for token in _TOKEN.finditer(text):

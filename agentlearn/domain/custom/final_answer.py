@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from agentlearn.thoughts import split_thoughts
+
 MAX_BARE_CHARACTERS = 200
 """A text of at most this length without tag and label is an answer as a whole."""
 
@@ -20,8 +22,13 @@ _DRESSING = ("**", "__", "```", "`", "*", "$")
 def final_answer_in(text: str) -> str | None:
     """Return the content of the last `<answer>…</answer>`, else of the last line `Answer: …`, else a short text whole.
 
-    None when there is none of these, or it is empty.
+    None when there is none of these, or it is empty. Thoughts are left out, and a reply whose last thought never ends
+    has no answer.
     """
+    spoken = split_thoughts(text)
+    if spoken.unfinished:
+        return None
+    text = spoken.said
     found = _tagged(text)
     if found is None:
         labelled = _LABELLED.findall(text)

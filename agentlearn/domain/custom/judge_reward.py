@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agentlearn.domain.base import JudgeModel
 from agentlearn.errors import EndpointError, VerifierError
 from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.thoughts import split_thoughts
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -137,11 +138,12 @@ def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
 def judgement_in(text: str) -> Judgement:
     """Return the verdict of a judge that writes JSON at the end of its text. Asks the model again when there is none.
 
-    JSON within the text is not its verdict: it may be quoted from the answer.
+    JSON within the text or in a thought is not its verdict: it may be quoted from the answer.
     """
     from pydantic_ai import ModelRetry
 
-    found = re.search(r"\{[^{}]*\}\s*(?:```\s*)?\Z", text)
+    spoken = split_thoughts(text)
+    found = None if spoken.unfinished else re.search(r"\{[^{}]*\}\s*(?:```\s*)?\Z", spoken.said)
     try:
         return Judgement.model_validate_json(found[0].rstrip("`\n ") if found else "")
     except ValidationError as error:

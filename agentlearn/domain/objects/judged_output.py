@@ -11,6 +11,7 @@ from agentlearn.domain.base import Answer, Domain, JudgeModel
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.custom.function_reward import FunctionReward
 from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.thoughts import split_thoughts
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
@@ -51,9 +52,14 @@ class OutputTasks(Domain, ABC):
         return task.problem
 
     def answer_of(self, output: Any) -> Answer:
-        """Return the output as text, and the answer in it."""
+        """Return the output as text, and the answer in it. A text is its own answer, without the model's thoughts."""
         text = text_of(output)
-        return Answer(text=text, answer=(text if self.text_of is None else self.text_of(output)) or None)
+        if self.text_of is not None:
+            return Answer(text=text, answer=self.text_of(output) or None)
+        if not isinstance(output, str):
+            return Answer(text=text, answer=text or None)
+        spoken = split_thoughts(text)
+        return Answer(text=text, answer=None if spoken.unfinished else spoken.said or None)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Judge the answer as text."""

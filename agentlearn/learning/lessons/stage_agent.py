@@ -15,6 +15,7 @@ from agentlearn.learning.lessons.reply_schema import ListKey, ProposalsReply, Sa
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import storable
+from agentlearn.thoughts import split_thoughts
 
 MAX_RAW_CHARACTERS = 4_000
 """Largest number of characters of a reply that is stored."""
@@ -83,7 +84,7 @@ class StageAgent:
         output: object = result.output
         content = _content(output)
         return StageReply(
-            salvage(content, self.key),
+            salvage(split_thoughts(content).said if isinstance(content, str) else content, self.key),
             raw=storable(content if isinstance(content, str) else _json(output))[:MAX_RAW_CHARACTERS],
             messages=tuple(result.all_messages()),
         )
