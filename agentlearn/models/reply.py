@@ -27,6 +27,7 @@ from agentlearn.models.endings import tidied
 from agentlearn.models.tokens import tokens_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
+from agentlearn.thoughts import split_thoughts
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
@@ -68,7 +69,7 @@ def checked(response: ModelResponse) -> ModelResponse:
     """Return a reply that can be stored and read back. Raises an error for one that cannot."""
     whole = replace(
         response,
-        parts=[_storable_part(part) for part in response.parts],
+        parts=[_storable_part(one) for part in response.parts for one in _without_thoughts(part)],
         usage=believed(response.usage),
         model_name=None if response.model_name is None else without_secrets(storable(response.model_name)),
         provider_url=response.provider_url and without_credentials(response.provider_url),
@@ -85,6 +86,17 @@ def believed(usage: RequestUsage) -> RequestUsage:
     wrong = {name: 0 for name in names if not is_count(getattr(usage, name))}
     details = {name: value for name, value in usage.details.items() if is_count(value)}
     return replace(usage, details=details, **wrong) if wrong or details != usage.details else usage
+
+
+def _without_thoughts(part: ModelResponsePart) -> tuple[ModelResponsePart, ...]:
+    """Return a part; of a text that holds thoughts, what was thought and what was said."""
+    if not isinstance(part, TextPart):
+        return (part,)
+    spoken = split_thoughts(part.content)
+    if not spoken.thoughts and not spoken.unfinished:
+        return (part if spoken.said == part.content else replace(part, content=spoken.said),)
+    said = (replace(part, content=spoken.said),) if spoken.said else ()
+    return (ThinkingPart(spoken.thoughts), *said)
 
 
 def _storable_part(part: ModelResponsePart) -> ModelResponsePart:
