@@ -142,7 +142,7 @@ def check_variables(name: str) -> None:
         found = next((variable for variable in group if _value(variable)), None)
         if found is None:
             empty = next((variable for variable in group if variable in os.environ), None)
-            state = f"; {empty} is empty" if empty else ""
+            state = f", but {empty} is empty" if empty else ""
             raise ConfigError(
                 f"the endpoint {name!r} needs the environment variable {' or '.join(group)}{state}; set it and start"
                 " again",
