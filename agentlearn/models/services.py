@@ -119,6 +119,12 @@ def known_service(prefix: str) -> KnownService:
     return _GATEWAY if prefix.startswith("gateway/") else KNOWN_SERVICES.get(prefix, KnownService())
 
 
+def address_of(prefix: str) -> str | None:
+    """Return the address that the environment gives a service; None when it is the service's own."""
+    variable = known_service(prefix).unless
+    return (_value(variable) or None) if variable else None
+
+
 def pip_line(prefix: str) -> str:
     """Return the command that installs the client of a service."""
     prefix = prefix.removeprefix("gateway/")

@@ -1,4 +1,4 @@
-"""Recorded replies of real services, from the test cassettes in a clone of pydantic-ai, served on this machine and read.
+"""Recorded replies of real services, from the test cassettes in a clone of pydantic-ai, served on loopback and read.
 
 Each reply is read twice: by the service's own client in pydantic-ai, and by ours. Nothing of the clone is copied.
 """
@@ -116,7 +116,7 @@ def exchanges(root: Path) -> Iterator[Exchange]:
     """Yield the whole (not streamed) replies with status 200 to chat requests in the cassettes below a folder."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in sorted(root.rglob("cassettes/**/*.yaml")):
-        recorded: Any = yaml.load(file.read_text(encoding="utf-8"), loader)  # noqa: S506  a safe loader
+        recorded: Any = yaml.load(file.read_text(encoding="utf-8"), loader)
         for one in recorded.get("interactions", ()) if isinstance(recorded, dict) else ():
             if "request" in one and (exchange := _exchange(one, str(file.relative_to(root)))):
                 yield exchange
@@ -180,7 +180,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Write no log."""
 
 
@@ -319,7 +319,7 @@ async def _plainly(client: Model, one: Exchange) -> Read | None:
     """Return what the own client of a service reads; None when it reads nothing."""
     try:
         return _read(await client.request([ModelRequest.user_text_prompt("x")], None, ModelRequestParameters()))
-    except Exception:  # noqa: BLE001  the own client is only compared with
+    except Exception:  # the own client is only compared with
         return recorded(one.body) if one.form == CHAT else None
 
 
