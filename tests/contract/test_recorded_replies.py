@@ -32,7 +32,7 @@ def test_an_address_reads_what_the_own_client_of_the_service_reads() -> None:
 
 @needs_clone
 @pytest.mark.filterwarnings("ignore")
-def test_the_own_clients_of_services_lose_nothing_in_ours() -> None:
+def test_nothing_is_lost_of_what_named_services_send() -> None:
     table = read_all(Path(CLONE), own=True)
     assert failures_of(table) == ""
     assert sum(one["total"] for one in table.counts.values()) >= 300

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import isclose
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.config import BudgetOptions, CallOptions
@@ -63,6 +65,9 @@ _FORMS = {
     "v2/chat": " chat",
 }
 """What follows the name of a service in the table, by how the path of a request ends."""
+_ASKED = ModelRequest.user_text_prompt("x")
+_LIMITED = ModelSettings(max_tokens=1_000)
+"""Without a limit, the client of Anthropic asks for a streamed reply."""
 
 
 class Exchange(NamedTuple):
@@ -318,7 +323,7 @@ def _made(service: str, form: str, url: str, name: str) -> Model | None:
 async def _plainly(client: Model, one: Exchange) -> Read | None:
     """Return what the own client of a service reads; None when it reads nothing."""
     try:
-        return _read(await client.request([ModelRequest.user_text_prompt("x")], None, ModelRequestParameters()))
+        return _read(await client.request([_ASKED], _LIMITED, ModelRequestParameters()))
     except Exception:  # the own client is only compared with
         return recorded(one.body) if one.form == CHAT else None
 
@@ -328,7 +333,7 @@ async def _through(endpoint: Endpoint, plain: Read) -> Read:
     unit = WorkUnit(CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions())), "solve", "one", 0)
     tools = [ToolDefinition(name=name) for name in dict.fromkeys(name for name, _ in plain.calls)]
     parameters = ModelRequestParameters(function_tools=tools)
-    response = await endpoint.client(unit).request([ModelRequest.user_text_prompt("x")], None, parameters)
+    response = await endpoint.client(unit).request([_ASKED], _LIMITED, parameters)
     return _read(response)
 
 
@@ -376,13 +381,19 @@ def _compare(table: Table, one: Exchange, plain: Read, ours: Read) -> None:
             table.count(one.label, "usage")
         else:
             table.failures.append(f"{where}: usage {ours.tokens} instead of {tokens}")
-    cost = (one.body.get("usage") or {}).get("cost") if one.form == CHAT else plain.cost
-    if isinstance(cost, float | int):
+    cost = _reported_cost(one.body.get("usage") or {}) if one.form == CHAT else plain.cost
+    if cost is not None:
         table.count(one.label, "with cost")
-        if ours.cost == cost:
+        if ours.cost is not None and isclose(ours.cost, cost):
             table.count(one.label, "cost")
         else:
             table.failures.append(f"{where}: cost {ours.cost} instead of {cost}")
+
+
+def _reported_cost(usage: dict[str, Any]) -> float | None:
+    """Return the cost that OpenRouter reports, with what a key of one's own cost at the provider."""
+    upstream = (usage.get("cost_details") or {}).get("upstream_inference_cost") if usage.get("is_byok") else None
+    return None if usage.get("cost") is None else usage["cost"] + (upstream or 0)
 
 
 def _cut(*values: object) -> str:

@@ -1,5 +1,7 @@
 """Prices: whose they are, which costs of a service are believed, and what has none."""
 
+from typing import Any
+
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
@@ -71,7 +73,7 @@ def test_the_cost_that_a_service_reports_comes_first(subtests: pytest.Subtests) 
     for details, cost in REPORTED:
         with subtests.test(details=details):
             usage = RequestUsage(input_tokens=1_000_000)
-            named = {"model_name": LLAMA, "provider_name": "openai", "provider_details": details}
+            named: Any = {"model_name": LLAMA, "provider_name": "openai", "provider_details": details}
             unknown = ModelResponse([TextPart("x")], usage=usage, provider_url="https://example.org/v1", **named)
             assert cost_usd(unknown) == pytest.approx(cost) if cost is not None else cost_usd(unknown) is None
             listed = ModelResponse([TextPart("x")], usage=usage, provider_url="https://api.groq.com/openai/v1", **named)
