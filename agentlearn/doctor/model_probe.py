@@ -61,6 +61,8 @@ _FIXES = {
     "endpoint_401": "set the key of the service (AGENTLEARN_API_KEY for an http endpoint)",
     "endpoint_403": "set a key that may use this model",
     "endpoint_404": "correct the address or the model's name after '#'",
+    "endpoint_402": "add credit to the account of the key",
+    "endpoint_quota": "add credit to the account of the key",
     "endpoint_429": "wait, or ask the service for a larger quota",
     "endpoint_timeout": "start the service, or give it a smaller model",
 }

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -185,12 +185,12 @@ class _Answer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name in the standard library
         """Write no log."""
 
 
 @contextmanager
-def _serving() -> Iterator[tuple[_Replies, str]]:
+def _serving() -> Generator[tuple[_Replies, str]]:
     server = _Replies(("127.0.0.1", 0), _Answer)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -288,12 +288,11 @@ def read_all(root: Path, *, own: bool = False) -> Table:
 async def _read_all(root: Path, *, own: bool) -> Table:
     table = Table()
     with _serving() as (server, url):
-        made = cache(lambda service, form, name: _made(service, form, url, name))
         for one in exchanges(root):
             if not own and one.form != CHAT:
                 continue
             server.body = json.dumps(one.body).encode()
-            client = made(one.service, one.form, one.model)
+            client = _made(one.service, one.form, url, one.model)
             plain = await _plainly(client, one) if client else recorded(one.body)
             if plain is None or (own and client is None):
                 table.count(one.label, "odd" if client else "no client")
@@ -312,6 +311,7 @@ async def _read_all(root: Path, *, own: bool) -> Table:
     return table
 
 
+@cache
 def _made(service: str, form: str, url: str, name: str) -> Model | None:
     maker = MAKERS.get((service, form), _RESPONSES if form == "responses" else None)
     try:

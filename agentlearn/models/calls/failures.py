@@ -6,8 +6,8 @@ from agentlearn.models.calls.call_site import CallSite
 from agentlearn.models.first_calls import KindOfCall, unanswered
 from agentlearn.models.outage import duration_words
 
-_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_403"})
-"""Error codes that concern the API key, so every request would be refused."""
+_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_402", "endpoint_403", "endpoint_quota"})
+"""Error codes that concern the API key or its account, so every request would be refused."""
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
 """Error codes that concern one request, such as a prompt that is too long. They say nothing about the service."""
 
