@@ -26,6 +26,7 @@ from agentlearn.learning.lessons.stage_agent import StageReply, stage_agent
 from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
+from agentlearn.models.endings import fault_remedy
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.retry import RetryPolicy
@@ -61,6 +62,8 @@ _FIXES = {
     "endpoint_401": "set the key of the service (AGENTLEARN_API_KEY for an http endpoint)",
     "endpoint_403": "set a key that may use this model",
     "endpoint_404": "correct the address or the model's name after '#'",
+    "endpoint_402": "add credit to the account of the key",
+    "endpoint_quota": "add credit to the account of the key",
     "endpoint_429": "wait, or ask the service for a larger quota",
     "endpoint_timeout": "start the service, or give it a smaller model",
 }
@@ -126,6 +129,9 @@ async def _results(one: _Probe) -> tuple[CheckResult, ...]:
     try:
         found, response = await accepted(lambda parts: one.without(parts).asked(_WORDS))
     except RolloutError as error:
+        if (remedy := fault_remedy(error.code)) is not None:
+            words = error.message.removesuffix(f"; {remedy}")
+            return (CheckResult(what="plain answer", state="broken", words=words, mend=remedy),)
         mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
         name = f"model {one.endpoint.name}"
         return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)

@@ -25,7 +25,8 @@ from agentlearn.learning.run_size import (
 )
 from agentlearn.learning.task_sets import task_sets
 from agentlearn.models.endpoint import is_paid
-from agentlearn.models.price import price_per_million
+from agentlearn.models.price import price_of
+from agentlearn.models.services import address_of
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.value import Value
@@ -224,12 +225,13 @@ def _priced(model: str, stage: str, calls: int, tokens_in: int, tokens_out: int)
 
 def known_price(model: str) -> tuple[float, float] | None:
     """Return dollars per million input and output tokens; 0 for models on this machine, None when unknown."""
-    if model.startswith("http"):
-        return None
+    provider, _, name = model.partition(":")
+    if provider.casefold() in {"http", "https"}:
+        base_url, _, name = model.partition("#")
+        return price_of(name, None, base_url)
     if not is_paid(model):
         return 0.0, 0.0
-    provider, _, name = model.partition(":")
-    return price_per_million(name, provider)
+    return price_of(name, provider.removeprefix("gateway/"), address_of(provider))
 
 
 class RunPlan(Value):

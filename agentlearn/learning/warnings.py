@@ -43,6 +43,8 @@ REMEDIES = {
     "too_many_turns": "set a larger max_turns in a recipe",
     "endpoint_timeout": "use a lower --concurrency, or set a larger call_deadline_s in a recipe",
     "endpoint_429": "use a lower --concurrency",
+    "endpoint_402": "add credit to the account of the key",
+    "endpoint_quota": "add credit to the account of the key",
 }
 """What can be changed against rollouts that fail with an error code."""
 

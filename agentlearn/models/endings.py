@@ -53,7 +53,7 @@ _AT_ONCE = 2
 _ENDINGS: dict[FinishReason, frozenset[str]] = {
     "stop": frozenset((
         "stop", "stop_sequence", "stop_token", "end", "end_turn", "end_of_turn", "eos", "eos_token", "complete",
-        "completed", "done", "finish", "finished", "null", "none", "",
+        "completed", "done", "finish", "finished", "pause_turn", "null", "none", "",
     )),
     "tool_call": frozenset(("tool_call", "tool_calls", "tool_use", "function_call", "function_calls")),
     "length": frozenset((
@@ -75,6 +75,11 @@ _CALL_MARKS = re.compile(
 )
 """Marks with which chat templates begin a tool call."""
 _JSON_CALL = re.compile(r'^\s*(?:```(?:json)?\s*)?[\[{]+\s*"(?:name|function|type|tool_name)"\s*:')
+
+
+def fault_remedy(code: str) -> str | None:
+    """Return what can be done about the error code of a call whose replies were not used; None for any other code."""
+    return next((remedy for fault, remedy in FAULT_REMEDIES.items() if code == f"endpoint_{fault}"), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ answers.
 from dataclasses import dataclass, field
 
 from agentlearn.errors import AgentlearnError, EndpointError, EndpointGone, NeverAnswered
-from agentlearn.models.endings import FAULT_REMEDIES
+from agentlearn.models.endings import fault_remedy
 
 FIRST = 8
 """Number of calls, the first of their kind, that all fail before the run is stopped."""
@@ -70,7 +70,7 @@ def unanswered(kind: KindOfCall, *, any_answer: bool) -> AgentlearnError:
     any_answer: whether the run has other answers, which a resumed run can use.
     """
     whose = f" of {kind.role}" if any_answer or kind.role != role_of("rollout") else ""
-    unused = kind.failure is not None and kind.failure.code.removeprefix("endpoint_") in FAULT_REMEDIES
+    unused = kind.failure is not None and fault_remedy(kind.failure.code) is not None
     got = "got a reply that can be used" if unused else "been answered"
     words = f"no call{whose} has {got} ({kind.failed} tried): {kind.failure}"
     return EndpointGone(words) if any_answer and not kind.permanent else NeverAnswered(words)

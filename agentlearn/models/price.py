@@ -1,15 +1,25 @@
 """Cost of a response, from the public price list, and prices per token as the costs of replies show them."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_GATEWAY = re.compile(r"gateway[a-z-]*\.pydantic\.(?:dev|info)")
+"""Host of Pydantic's gateway, which takes the price of the service behind it."""
+
 
 def cost_usd(response: "ModelResponse") -> float | None:
-    """Return the cost in dollars; None when the model's price is unknown."""
+    """Return the cost in dollars: the one that the service reports, else that of the price list; None when unknown."""
+    if (reported := _reported_usd(response.provider_details or {})) is not None:
+        return reported
     if price_of(response.model_name, response.provider_name, response.provider_url) is None:
         return None
     try:
@@ -18,21 +28,56 @@ def cost_usd(response: "ModelResponse") -> float | None:
         return None
 
 
+def _reported_usd(details: Mapping[str, Any]) -> float | None:
+    """Return the cost that a service reported; None when it reported none.
+
+    pydantic-ai's model of OpenRouter has it under `cost`. With a key of one's own at the provider, that is only the fee
+    of OpenRouter, and the cost at the provider stands beside it.
+    """
+    if (reported := _dollars(details.get("cost_usd"))) is not None:
+        return reported
+    fee, upstream = _dollars(details.get("cost")), _dollars(details.get("upstream_inference_cost"))
+    if details.get("is_byok") is True and upstream is not None:
+        return (fee or 0.0) + upstream
+    return fee
+
+
+def _dollars(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        return None
+    return float(value)
+
+
 @lru_cache(maxsize=256)
 def price_of(model_name: str | None, provider_name: str | None, provider_url: str | None) -> tuple[float, float] | None:
-    """Return dollars per million input and output tokens of a model of a service; None when unknown."""
-    if model_name is None or (provider_url or "").startswith(("http://127.", "http://localhost", "http://[::1]")):
+    """Return dollars per million input and output tokens of a model of a service; None when unknown.
+
+    The address decides whose price it is. Behind an address that the price list does not have, a model has a price only
+    where its service is known by another name than `openai`, which every compatible service has.
+    """
+    if model_name is None:
         return None
-    return price_per_million(model_name, provider_name)
+    parts = urlsplit(provider_url or "")
+    host = (parts.hostname or "").casefold()
+    if host in _LOOPBACK:
+        return None
+    if host:
+        url = urlunsplit((parts.scheme.casefold(), parts.netloc.casefold(), parts.path, "", ""))
+        price = _price_per_million(model_name, url=url)
+        if price is not None or (provider_name in (None, "openai") and not _GATEWAY.fullmatch(host)):
+            return price
+    return _price_per_million(model_name, provider=provider_name)
 
 
-def price_per_million(model_name: str, provider_name: str | None = None) -> tuple[float, float] | None:
-    """Return dollars per million input and output tokens, for estimates; None when unknown."""
+def _price_per_million(
+    model_name: str, *, url: str | None = None, provider: str | None = None
+) -> tuple[float, float] | None:
     from genai_prices import Usage, calc_price
 
+    by: Any = {"provider_id": provider} if url is None else {"provider_api_url": url}
     try:
         one = [
-            calc_price(usage, model_ref=model_name, provider_id=provider_name).total_price
+            calc_price(usage, model_ref=model_name, **by).total_price
             for usage in (Usage(input_tokens=1_000_000), Usage(output_tokens=1_000_000))
         ]
     except LookupError:

@@ -80,6 +80,34 @@ _FIXES: Mapping[int, str] = {
 _READ = frozenset({401, 402, 403, 429})
 """Statuses that do not concern the content of a request."""
 
+# Codes as services write them in `code`, `type`, `status` or `reason` of an error, in lower case.
+_OUT_OF_QUOTA = frozenset(
+    {
+        "insufficient_quota",
+        "exceeded_current_quota_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "billing_error",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "insufficient_balance",
+        "insufficient_user_quota",
+    }
+)
+_ACCIDENT = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
+_FILTERED = frozenset(
+    {
+        "content_filter",
+        "content_filter_error",
+        "content_policy_violation",
+        "responsibleaipolicyviolation",
+        "data_inspection_failed",
+        "datainspectionfailed",
+    }
+)
+
 JsonValue = Any
 
 
@@ -90,12 +118,63 @@ def service_words(body: object) -> str:
     return text if len(text) <= _MOST_WORDS else text[: _MOST_WORDS - 3] + "..."
 
 
+def is_out_of_quota(error: "ModelHTTPError") -> bool:
+    """Whether the credit or the quota of the account is used up, so that waiting does not help."""
+    from pydantic_ai.exceptions import ModelQuotaExceededError
+
+    return isinstance(error, ModelQuotaExceededError) or _has_code(error.body, _OUT_OF_QUOTA)
+
+
+def is_accident(error: "ModelHTTPError") -> bool:
+    """Whether the service refuses what the model wrote and not the request: another sample can succeed."""
+    return _has_code(error.body, _ACCIDENT)
+
+
+def is_filtered(error: "ModelHTTPError") -> bool:
+    """Whether a content filter of the service ended the request, which is a filtered reply and no broken call."""
+    return error.status_code < 500 and _has_code(error.body, _FILTERED)
+
+
+def error_code(error: "ModelHTTPError") -> str:
+    """Return our code of a refusal: `endpoint_quota`, or `endpoint_` and the status."""
+    return "endpoint_quota" if is_out_of_quota(error) else f"endpoint_{error.status_code}"
+
+
+def _has_code(body: object, codes: Collection[str]) -> bool:
+    return any(code.casefold() in codes for code in islice(_codes(_read(body)), _MOST_TEXTS))
+
+
+def _codes(read: JsonValue, depth: int = 0) -> Iterator[str]:
+    """Yield the codes of an error and of those inside it."""
+    if depth > _DEEPEST:
+        return
+    match read:
+        case str():
+            inner = _read(read)
+            if isinstance(inner, dict | list):
+                yield from _codes(inner, depth + 1)
+        case list():
+            for one in cast("list[JsonValue]", read):
+                yield from _codes(one, depth + 1)
+        case dict():
+            fields = cast("dict[str, JsonValue]", read)
+            yield from (
+                value for key in ("code", "type", "status", "reason") if isinstance(value := fields.get(key), str)
+            )
+            if "flagged_input" in fields:  # how OpenRouter says it
+                yield "content_filter"
+            for key in ("error", "innererror", "errors", "detail", "details", "message", "metadata", "cause", "raw"):
+                yield from _codes(fields.get(key), depth + 1)
+        case _:
+            return
+
+
 def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[str, ...]:
     """Return which of the sent settings a refusal names, in the order in which it names them.
 
     sent: names as in pydantic-ai's model settings, and SYSTEM and TOOLS where the request has them.
     """
-    if status in _READ:
+    if status in _READ or _has_code(body, _ACCIDENT):
         return ()
     read = _read(body)
     words = _LISTED.sub(" ", _all_texts(read))
@@ -106,11 +185,6 @@ def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[
     return _named(words, sent)
 
 
-def is_filtered(error: "ModelHTTPError") -> bool:
-    """Whether a service refused a request because of its content filter, as Azure does."""
-    return error.status_code == 400 and "content_filter" in _as_text(error.body)
-
-
 def remedy(status: int, body: object, named: Collection[str]) -> str:
     """Return the next step after a refusal that names these settings; empty when there is none to give."""
     words = service_words(body)
@@ -118,7 +192,7 @@ def remedy(status: int, body: object, named: Collection[str]) -> str:
         return "give the limit that the service needs with --max-output-tokens N"
     if named:
         return ", and ".join(_REMEDIES[name] for name in named)
-    return _FIXES.get(status, "")
+    return _FIXES.get(402 if _has_code(body, _OUT_OF_QUOTA) else status, "")
 
 
 def _all_texts(read: JsonValue) -> str:

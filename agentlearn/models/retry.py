@@ -6,6 +6,7 @@ from random import Random
 
 from pydantic import Field
 
+from agentlearn.models.refusal import is_accident, is_out_of_quota
 from agentlearn.types.value import Value
 
 LATER = frozenset({408, 409, 425, 429})
@@ -46,6 +47,8 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelConnectionError,
         ai.ModelRequestTimeout,
     )
+    if isinstance(error, ai.ModelHTTPError) and (is_out_of_quota(error) or is_accident(error)):
+        return is_accident(error)
     if isinstance(error, transient):
         return True
     if isinstance(error, ai.ModelHTTPError):
@@ -71,7 +74,7 @@ def is_silence(error: BaseException) -> bool:
     from agentlearn.models.endings import UnusedReply
 
     if isinstance(error, ModelHTTPError):
-        return error.status_code in LATER or error.status_code >= 500
+        return (error.status_code in LATER or error.status_code >= 500) and not is_out_of_quota(error)
     return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
 
 

@@ -6,7 +6,7 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 
 from agentlearn.errors import EndpointError
 from agentlearn.models.endings import FAULT_REMEDIES, UnusedReply
-from agentlearn.models.refusal import refused_settings, remedy, service_words
+from agentlearn.models.refusal import error_code, refused_settings, remedy, service_words
 from agentlearn.models.retry import is_garbled
 from agentlearn.text import visible
 
@@ -49,7 +49,7 @@ def endpoint_error(
         failure = EndpointError(
             f"{where} refused with status {error.status_code} (asked {tries}): {service_words(error.body)}"
             f"{f'; {step}' if step else ''}",
-            code=f"endpoint_{error.status_code}",
+            code=error_code(error),
         )
         failure.refused = refused
         return failure

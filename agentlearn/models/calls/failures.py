@@ -3,12 +3,12 @@
 from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered
 from agentlearn.models.calls.call_errors import GARBLED, cause_words, endpoint_error
 from agentlearn.models.calls.call_site import CallSite
-from agentlearn.models.endings import FAULT_REMEDIES
+from agentlearn.models.endings import fault_remedy
 from agentlearn.models.first_calls import KindOfCall, unanswered
 from agentlearn.models.outage import duration_words
 
-_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_403"})
-"""Error codes that concern the API key, so every request would be refused."""
+_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_402", "endpoint_403", "endpoint_quota"})
+"""Error codes that concern the API key or its account, so every request would be refused."""
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
 """Error codes that concern one request, such as a prompt that is too long. They say nothing about the service."""
 
@@ -34,7 +34,7 @@ def count_failure(
 
     number: of the call among those of its kind. answers_before: answers of the endpoint when the call began.
     """
-    unused = failure.code.removeprefix("endpoint_") in FAULT_REMEDIES
+    unused = fault_remedy(failure.code) is not None
     if site.state.first_calls.fail(kind, number, failure, permanent=bool(failure.refused) or unused):
         site.unit.call_context.stop(unanswered(kind, any_answer=site.any_answer))
     _count_in_a_row(site, failure, in_a_row=site.state.answers == answers_before)

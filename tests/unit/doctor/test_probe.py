@@ -96,7 +96,7 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
         (refusing_tools, "structured output", "missing", "no tool parser"),
         (wrong_arguments, "tool call", "missing", "called 'run_python' with unusable arguments"),
         (without_usage, "usage", "missing", "tokens are not reported for every call"),
-        (silent, "plain answer", "broken", "the answer has no words"),
+        (silent, "plain answer", "broken", "sent no words (asked once)"),
         (
             Solver(malformed={"summarise": Malformed(kinds=("prose",))}),
             "structured output",

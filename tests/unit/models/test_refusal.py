@@ -5,8 +5,18 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_ai.exceptions import ModelHTTPError
 
-from agentlearn.models.refusal import SYSTEM, TOOLS, refused_settings, remedy, service_words
+from agentlearn.models.refusal import (
+    SYSTEM,
+    TOOLS,
+    error_code,
+    is_filtered,
+    refused_settings,
+    remedy,
+    service_words,
+)
+from agentlearn.models.retry import is_silence, is_transient
 
 SENT = frozenset({"temperature", "seed", "top_p", "max_tokens", "thinking", SYSTEM, TOOLS})
 
@@ -247,3 +257,69 @@ def test_any_body_gives_words_and_names_only_what_was_sent(status: int, body: ob
     assert len(set(named)) == len(named)
     assert 0 < len(service_words(body)) <= 400
     remedy(status, body, named)
+
+
+CLASSED = (
+    # status, body, whether it is sent again, whether the service counts as silent, filtered, our code
+    (
+        429,
+        {"error": openai("You exceeded your current quota.", code="insufficient_quota")},
+        False,
+        False,
+        False,
+        "quota",
+    ),
+    (429, {"error": {"message": "x", "type": "exceeded_current_quota_error"}}, False, False, False, "quota"),
+    (
+        400,
+        {"error": openai("Billing hard limit has been reached", code="billing_hard_limit_reached")},
+        *[False] * 3,
+        "quota",
+    ),
+    (429, {"error": openai("Rate limit reached for requests", code="rate_limit_exceeded")}, True, True, False, "429"),
+    (429, "slow down", True, True, False, "429"),
+    (400, {"error": openai("Failed to call a function.", code="tool_use_failed")}, True, False, False, "400"),
+    (400, {"error": openai("Generated JSON does not match.", code="json_validate_failed")}, True, False, False, "400"),
+    (400, {"error": openai("unknown field")}, False, False, False, "400"),
+    (
+        400,
+        {
+            "error": {
+                "code": "content_filter",
+                "innererror": {"code": "ResponsibleAIPolicyViolation"},
+                "param": "prompt",
+            }
+        },
+        *(False, False, True, "400"),
+    ),
+    (
+        400,
+        json.dumps({"error": {"inner": 1, "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
+        False,
+        False,
+        True,
+        "400",
+    ),
+    (
+        403,
+        {"error": {"code": 403, "metadata": {"flagged_input": "…", "reasons": ["violence"]}}},
+        False,
+        False,
+        True,
+        "403",
+    ),
+    (403, {"error": {"code": 403, "message": "Key has no access"}}, False, False, False, "403"),
+    (500, {"error": {"code": "content_filter"}}, True, True, False, "500"),
+)
+
+
+def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pytest.Subtests) -> None:
+    for status, body, again, silence, filtered, code in CLASSED:
+        with subtests.test(status=status, body=body):
+            error = ModelHTTPError(status, "m", body)
+            assert (is_transient(error), is_silence(error)) == (again, silence)
+            assert (is_filtered(error), error_code(error)) == (filtered, f"endpoint_{code}")
+    quota = {"error": openai("You exceeded your current quota.", code="insufficient_quota")}
+    assert remedy(429, quota, ()) == "add credit to the account of this key"
+    failed = {"error": openai("Failed to call a function.", code="tool_use_failed")}
+    assert refused_settings(400, failed, SENT) == ()
