@@ -211,6 +211,11 @@ class RunStats:
                 listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
                 cause = self.first_causes.get(outcome, "")
                 notes.append(f"rollouts {words}: {listed}{f'; the first because {cause}' if cause else ''}")
+        for stage, faults in self.faults.items():
+            lost = {code: count for code, count in faults.most_common() if code.startswith("endpoint_")}
+            if lost:
+                listed = ", ".join(f"{code} {count}" for code, count in lost.items())
+                notes.append(f"{sum(lost.values())} calls of the stage {stage} failed and taught nothing: {listed}")
         if self.no_answers:
             judged = self.outcomes["ok"]
             notes.append(f"no answer was found in {self.no_answers:,} of {judged:,} replies: {self.first_no_answer}")

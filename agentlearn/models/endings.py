@@ -83,7 +83,7 @@ def fault_remedy(code: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ReplyFault:
     """What a service did to a reply, so that it is not used."""
 
     code: FaultCode
@@ -100,7 +100,7 @@ class Fault:
 class UnusedReply(Exception):
     """Raised for a reply that was paid for and is not used."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: ReplyFault) -> None:
         super().__init__(fault.words)
         self.fault = fault
 
@@ -132,7 +132,7 @@ def is_at_limit(response: ModelResponse, limit: int) -> bool:
 
 def fault_of(
     response: ModelResponse, parameters: "ModelRequestParameters", *, limit: int | None, whole: bool = False
-) -> Fault | None:
+) -> ReplyFault | None:
     """Return why a reply cannot be used; None when it can.
 
     limit: of the request on output tokens; None: it set none. whole: whether the service is one
@@ -140,9 +140,9 @@ def fault_of(
     """
     match ending_of(response):
         case "error":
-            return Fault("broken_off", f"broke its reply off ({_shown(reported_ending(response))})")
+            return ReplyFault("broken_off", f"broke its reply off ({_shown(reported_ending(response))})")
         case "content_filter":
-            return Fault("filtered", f"withheld its reply ({_shown(reported_ending(response))})")
+            return ReplyFault("filtered", f"withheld its reply ({_shown(reported_ending(response))})")
         case "length":
             asked_for = whole or (limit is not None and is_at_limit(response, limit))
             return None if asked_for else _cut_off(response, limit)
@@ -181,14 +181,14 @@ def _offered_name(name: str, offered: set[str]) -> str:
     return meant[0] if len(meant) == 1 else name
 
 
-def _cut_off(response: ModelResponse, limit: int | None) -> Fault:
+def _cut_off(response: ModelResponse, limit: int | None) -> ReplyFault:
     given, made = response.usage.input_tokens, response.usage.output_tokens
     at = f" at {given + made:,} tokens, {given:,} of them the prompt" if given or made else ""
     ours = "" if limit is None else f", below the limit of {limit:,} output tokens that was asked for"
-    return Fault("cut_off", f"cut its reply off{at}{ours}: its context window is full, or its own limit is lower")
+    return ReplyFault("cut_off", f"cut its reply off{at}{ours}: its context window is full, or its own limit is lower")
 
 
-def _lost(response: ModelResponse, parameters: "ModelRequestParameters") -> Fault | None:
+def _lost(response: ModelResponse, parameters: "ModelRequestParameters") -> ReplyFault | None:
     """Return what the service lost of a finished reply; None when nothing is missing."""
     parts = response.parts
     text = "".join(part.content for part in parts if isinstance(part, TextPart))
@@ -198,18 +198,18 @@ def _lost(response: ModelResponse, parameters: "ModelRequestParameters") -> Faul
         return _call_in_text(text, parameters)
     if any(isinstance(part, ThinkingPart) and part.content.strip() and part.id for part in parts):
         field = next(part.id for part in parts if isinstance(part, ThinkingPart) and part.id)
-        return Fault("only_reasoning", f"sent words only as reasoning ({field!r}) and no answer")
+        return ReplyFault("only_reasoning", f"sent words only as reasoning ({field!r}) and no answer")
     if not parts and response.usage.output_tokens > _AT_ONCE:
-        return Fault("empty", f"counted {response.usage.output_tokens:,} tokens and sent no words")
+        return ReplyFault("empty", f"counted {response.usage.output_tokens:,} tokens and sent no words")
     return None
 
 
-def _call_in_text(text: str, parameters: "ModelRequestParameters") -> Fault | None:
+def _call_in_text(text: str, parameters: "ModelRequestParameters") -> ReplyFault | None:
     offered = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
     begun = _CALL_MARKS.search(text) or _JSON_CALL.match(text)
     if begun is None or not any(name in text[begun.start() :] for name in offered):
         return None
-    return Fault("call_in_text", f"left a tool call in the text of its reply ({_shown(text[begun.start() :])})")
+    return ReplyFault("call_in_text", f"left a tool call in the text of its reply ({_shown(text[begun.start() :])})")
 
 
 def _shown(text: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from agentlearn.models.budget import Budget
-from agentlearn.models.endings import Fault, FaultCode
+from agentlearn.models.endings import FaultCode, ReplyFault
 from agentlearn.models.first_calls import FirstCalls, unanswered
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import Outage
@@ -68,7 +68,7 @@ class EndpointState:
         """Number of answers so far."""
         return self.models.total()
 
-    def count_fault(self, stage: str, fault: Fault) -> None:
+    def count_fault(self, stage: str, fault: ReplyFault) -> None:
         """Count a reply that is not used."""
         self.faults.setdefault(fault.code, Counter())[stage] += 1
         self.fault_words.setdefault(fault.code, fault.words)

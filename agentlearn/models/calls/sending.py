@@ -16,7 +16,7 @@ from agentlearn.models.calls.attempts import NotSent
 from agentlearn.models.calls.call_site import CallSite
 from agentlearn.models.calls.model_call import ModelCall
 from agentlearn.models.calls.usage import expected_call, usage_of
-from agentlearn.models.endings import Fault, UnusedReply, fault_of, is_at_limit
+from agentlearn.models.endings import ReplyFault, UnusedReply, fault_of, is_at_limit
 from agentlearn.models.limiter import Ticket
 from agentlearn.models.refusal import is_filtered
 from agentlearn.models.reply import ask_once
@@ -116,7 +116,9 @@ class Sending:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
             if is_filtered(error):
-                fault = Fault("filtered", f"refused the request with its content filter (status {error.status_code})")
+                fault = ReplyFault(
+                    "filtered", f"refused the request with its content filter (status {error.status_code})"
+                )
                 state.count_fault(self.site.unit.stage, fault)
                 raise UnusedReply(fault) from error
             raise
