@@ -9,7 +9,7 @@ import importlib
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -33,12 +33,12 @@ class PrivateUse:
 
 def private_uses(sources: Mapping[str, str]) -> list[PrivateUse]:
     """Every use of a private name of a dependency in these modules, given as text by their dotted names."""
-    modules = {name: _Module(name, ast.parse(text)) for name, text in sources.items()}
+    ours = _Sources([_Module(name, ast.parse(text)) for name, text in sources.items()])
     found: set[PrivateUse] = set()
-    for module in modules.values():
-        found.update(_shown_by_the_text(module, modules))
+    for module in ours.modules:
+        found.update(_shown_by_the_text(module, ours))
         for one in module.classes:
-            found.update(_inherited(one, modules))
+            found.update(_inherited(one, ours))
     return sorted(found)
 
 
@@ -51,7 +51,8 @@ class _Module:
     classes: "list[_Class]" = field(default_factory=list["_Class"])
 
     def __post_init__(self) -> None:
-        for node in ast.walk(self.tree):
+        self.nodes = list(ast.walk(self.tree))
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for one in node.names:
                     top = one.name.partition(".")[0]
@@ -86,34 +87,49 @@ class _Class:
         """The private members that the class defines or sets, with their lines."""
         return _defined(self.node)
 
-    def family(self, modules: Mapping[str, _Module]) -> "tuple[list[_Class], list[type]]":
-        """The class and its bases: those of these modules, and those of dependencies."""
-        ours, theirs = [self], list[type]()
+    @cached_property
+    def used(self) -> list[tuple[str, int]]:
+        """The private members that the class reads, sets or deletes of itself, with their lines."""
+        members = [(*_member(node), node.lineno) for node in _own_nodes(self.node)]
+        return [(name, line) for of, name, line in members if of is not None and _is_self(of) and _is_private(name)]
+
+
+class _Sources:
+    """All modules that are searched."""
+
+    def __init__(self, modules: Sequence[_Module]) -> None:
+        self.modules = modules
+        self._tops = {one.name.partition(".")[0] for one in modules}
+        self._classes: dict[str, list[_Class]] = {}
+        for module in modules:
+            for one in module.classes:
+                self._classes.setdefault(one.node.name, []).append(one)
+
+    def is_foreign(self, dotted: str) -> bool:
+        """Whether a dotted name is that of a dependency."""
+        return bool(dotted) and not _is_standard(dotted) and dotted.partition(".")[0] not in self._tops
+
+    def family(self, of: _Class) -> tuple[list[_Class], list[str]]:
+        """The class and its bases: those of these modules, and the names of those of dependencies."""
+        ours, foreign = [of], list[str]()
         for one in ours:
             for base in one.node.bases:
-                known = _class_named(one.module, base, modules)
-                if isinstance(known, _Class) and known not in ours:
+                known = self._class_named(one.module, base.value if isinstance(base, ast.Subscript) else base)
+                if isinstance(known, str):
+                    foreign.append(known)
+                elif known is not None and known not in ours:
                     ours.append(known)
-                elif isinstance(known, type):
-                    theirs += [kind for kind in known.__mro__ if not _is_standard(kind.__module__)]
-        return ours, theirs
+        return ours, foreign
 
-
-def _class_named(module: _Module, base: ast.expr, modules: Mapping[str, _Module]) -> "_Class | type | None":
-    """What stands in the brackets of a class: a class of these modules, a class of a dependency, or neither."""
-    of_module = {one.node.name: one for one in module.classes}
-    if isinstance(base, ast.Subscript):
-        base = base.value
-    if isinstance(base, ast.Name) and base.id in of_module:
-        return of_module[base.id]
-    dotted = module.dotted(base)
-    place, _, name = dotted.rpartition(".")
-    if _is_ours(dotted, modules):  # a package may hand on a class of one of its modules, so the last name decides
-        top = dotted.partition(".")[0]
-        named = [one for key, kept in modules.items() if key.partition(".")[0] == top for one in kept.classes]
-        at_the_place = [one for one in named if one.node.name == name and one.module.name == place]
-        return next(iter([*at_the_place, *(one for one in named if one.node.name == name)]), None)
-    return _imported(dotted) if dotted and not _is_standard(dotted) else None
+    def _class_named(self, module: _Module, base: ast.expr) -> _Class | str | None:
+        dotted = f"{module.name}.{base.id}" if isinstance(base, ast.Name) else ""
+        dotted = module.dotted(base) or dotted
+        place, _, name = dotted.rpartition(".")
+        if self.is_foreign(dotted):
+            return dotted
+        # A package may hand on a class of one of its modules. So the name decides where the place does not.
+        known = self._classes.get(name, [])
+        return next((one for one in known if one.module.name == place), known[0] if known else None)
 
 
 @cache
@@ -138,26 +154,31 @@ def _members_of(kind: type) -> frozenset[str]:
     return frozenset(filter(_is_private, names)) | frozenset(_defined(node) if isinstance(node, ast.ClassDef) else ())
 
 
-def _inherited(one: _Class, modules: Mapping[str, _Module]) -> Iterator[PrivateUse]:
+def _inherited(one: _Class, sources: _Sources) -> Iterator[PrivateUse]:
     """Private members of a dependency's class that a subclass overrides or uses."""
-    ours, bases = one.family(modules)
-    if not bases:
-        return
-    theirs = {name: kind.__qualname__ for kind in reversed(bases) for name in _members_of(kind)}
+    ours, foreign = sources.family(one)
     members = {name for kind in ours for name in kind.members}
+    if not foreign or not (members or any(kind.used for kind in ours)):
+        return
+    bases = [base for name in foreign if (kind := _imported(name)) for base in kind.__mro__]
+    theirs = {
+        name: base.__qualname__
+        for base in reversed(bases)
+        if not _is_standard(base.__module__)
+        for name in _members_of(base)
+    }
     for kind in ours:
         for name, line in kind.members.items():
             if name in theirs:
                 yield PrivateUse(kind.module.name, line, f"{theirs[name]}.{name}")
-        for node in _own_nodes(kind.node):
-            of, name = _member(node)
-            if of is not None and _is_self(of) and _is_private(name) and name not in members:
-                yield PrivateUse(kind.module.name, node.lineno, f"{theirs.get(name, bases[0].__qualname__)}.{name}")
+        for name, line in kind.used:
+            if name not in members:
+                yield PrivateUse(kind.module.name, line, f"{theirs.get(name, foreign[0])}.{name}")
 
 
-def _shown_by_the_text(module: _Module, modules: Mapping[str, _Module]) -> Iterator[PrivateUse]:
+def _shown_by_the_text(module: _Module, sources: _Sources) -> Iterator[PrivateUse]:
     """Imports of private names, and private members of objects of which no class is in the same module."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         imported = list[str]()
         if isinstance(node, ast.Import):
             imported = [one.name for one in node.names]
@@ -166,13 +187,13 @@ def _shown_by_the_text(module: _Module, modules: Mapping[str, _Module]) -> Itera
         elif isinstance(node, ast.Call) and _called(node) in _TAKES_A_MODULE:
             imported = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         for name in imported:
-            if _is_foreign(name, modules) and any(map(_is_private, name.split("."))):
+            if sources.is_foreign(name) and any(map(_is_private, name.split("."))):
                 yield PrivateUse(module.name, node.lineno, name)
         of, name = _member(node)
         if of is None or not _is_private(name) or name in _PUBLIC or _is_self(of):
             continue
         known = module.dotted(of)
-        if _is_foreign(known, modules) or (not known and name not in module.members):
+        if sources.is_foreign(known) or (not known and name not in module.members):
             yield PrivateUse(module.name, node.lineno, f"{ast.unparse(of)}.{name}")
 
 
@@ -241,11 +262,3 @@ def _is_private(name: str) -> bool:
 
 def _is_standard(dotted: str) -> bool:
     return dotted.partition(".")[0] in sys.stdlib_module_names
-
-
-def _is_ours(dotted: str, modules: Mapping[str, _Module]) -> bool:
-    return dotted.partition(".")[0] in {name.partition(".")[0] for name in modules}
-
-
-def _is_foreign(dotted: str, modules: Mapping[str, _Module]) -> bool:
-    return bool(dotted) and not _is_standard(dotted) and not _is_ours(dotted, modules)
