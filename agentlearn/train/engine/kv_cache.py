@@ -88,4 +88,4 @@ class KVCache(Cache):
 def cache_argument(model: Any) -> str:
     """Return the name of the argument with which a model of transformers takes a cache. Version 5.24 changed it."""
     core = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "cache" if "cache" in signature(core.forward).parameters else "past_key_values"
+    return "cache" if "cache" in signature(type(core).forward).parameters else "past_key_values"
