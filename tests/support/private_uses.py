@@ -179,6 +179,7 @@ def _inherited(one: _Class, sources: _Sources) -> Iterator[PrivateUse]:
 def _shown_by_the_text(module: _Module, sources: _Sources) -> Iterator[PrivateUse]:
     """Imports of private names, and private members of objects of which no class is in the same module."""
     for node in module.nodes:
+        line: int = getattr(node, "lineno", 0)
         imported = list[str]()
         if isinstance(node, ast.Import):
             imported = [one.name for one in node.names]
@@ -188,13 +189,13 @@ def _shown_by_the_text(module: _Module, sources: _Sources) -> Iterator[PrivateUs
             imported = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         for name in imported:
             if sources.is_foreign(name) and any(map(_is_private, name.split("."))):
-                yield PrivateUse(module.name, node.lineno, name)
+                yield PrivateUse(module.name, line, name)
         of, name = _member(node)
         if of is None or not _is_private(name) or name in _PUBLIC or _is_self(of):
             continue
         known = module.dotted(of)
         if sources.is_foreign(known) or (not known and name not in module.members):
-            yield PrivateUse(module.name, node.lineno, f"{ast.unparse(of)}.{name}")
+            yield PrivateUse(module.name, line, f"{ast.unparse(of)}.{name}")
 
 
 def _member(node: ast.AST) -> tuple[ast.expr | None, str]:

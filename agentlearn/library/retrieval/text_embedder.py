@@ -53,7 +53,7 @@ class TextEmbedder:
 
     @property
     def name(self) -> str:
-        """The name of the model, and the size of its vectors where its settings ask for one: the key of kept embeddings.
+        """The name of the model, and the size of vectors that its settings ask for: the key of kept embeddings.
 
         Settings of an `Embedder` itself cannot be seen. Kept vectors of another size are made again.
         """

@@ -4,7 +4,7 @@ It has the methods of `accelerate.Accelerator` that the updater uses. accelerate
 """
 
 import gc
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -87,6 +87,6 @@ class ShardingAccelerator:
         return torch.nn.utils.clip_grad_norm_(parameters, bound)
 
 
-def layers_of(model: nn.Module) -> list[nn.Module]:
+def layers_of(model: nn.Module) -> Sequence[nn.Module]:
     """The transformer layers of a model, inner ones first. They are sharded one by one."""
     return [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)][::-1]
