@@ -158,7 +158,7 @@ def test_rollouts_of_one_task_run_at_once_and_what_inspect_changes_is_changed_ba
 def test_two_tasks_at_once_are_refused() -> None:
     async def both() -> None:
         async with domain("sums").running(), domain("sums").running():
-            with pytest.raises(ToolError, match="runs one task at a time in a process, and 'inspect:.*@sums' runs"):
+            with pytest.raises(ToolError, match=r"runs one task at a time in a process, and 'inspect:.*@sums' runs"):
                 await domain("graded").running().__aenter__()
 
     asyncio.run(both())
