@@ -102,7 +102,13 @@ wheel: setup-dev
 [group("check")]
 [no-exit-message]
 lowest: setup-dev
-    scripts/lowest
+    scripts/bounds lowest
+
+# Install the newest versions that pyproject.toml allows in an empty environment, and test them there
+[group("check")]
+[no-exit-message]
+newest: setup-dev
+    scripts/bounds newest
 
 # Measure everything, or one thing: `just bench`, `just bench store --total 1000`
 [group("check")]
@@ -116,9 +122,9 @@ bench *ARGS: setup-dev
 real *ARGS: setup-dev
     .venv/bin/python -m tests.bench.real "$@"
 
-# Run lint, types, all tests, wheel and lowest, as CI does
+# Run lint, types, all tests, wheel, lowest and newest, as CI does
 [group("check")]
-check: lint types test-all wheel lowest
+check: lint types test-all wheel lowest newest
 
 # Remove build results and caches; keep .venv and everything learned (.agentlearn)
 [group("set up")]

@@ -1,6 +1,8 @@
 """Tasks of inspect_ai keep their solvers and scorers: right is 1, wrong is 0, and what breaks is a stored result."""
 
 import asyncio
+import logging
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from pydantic_ai.models.function import AgentInfo
 
 from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import load_domain
+from agentlearn.errors import ToolError
 from agentlearn.types.experience import library_of
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn_adapters.inspect_tasks import InspectDomain
@@ -131,6 +134,34 @@ def test_more_calls_than_allowed_end_the_rollout_even_if_the_solver_goes_on() ->
     assert one.failure
     assert one.failure.code == "too_many_turns"
     assert one.usage.requests == 3
+
+
+def test_a_limit_of_the_task_ends_the_solver_and_what_there_is_gets_scored() -> None:
+    def endless(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("It is 6."), ToolCallPart("add", {"x": 3, "y": 3})])
+
+    (one,) = ran("agentic", endless, limit=1, options=RolloutOptions(max_turns=40))
+    assert one.failure is None
+    assert one.verdict
+    assert one.usage.requests < 12
+
+
+def test_rollouts_of_one_task_run_at_once_and_what_inspect_changes_is_changed_back(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = (list(logging.getLogger().handlers), logging.getLogger().level, dict(os.environ))
+    assert len(ran("sums", adder, limit=5)) == 5
+    assert (list(logging.getLogger().handlers), logging.getLogger().level, dict(os.environ)) == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_two_tasks_at_once_are_refused() -> None:
+    async def both() -> None:
+        async with domain("sums").running(), domain("sums").running():
+            with pytest.raises(ToolError, match=r"runs one task at a time in a process, and 'inspect:.*@sums' runs"):
+                await domain("graded").running().__aenter__()
+
+    asyncio.run(both())
 
 
 def test_the_splits_are_the_same_for_every_seed_and_share_no_sample() -> None:

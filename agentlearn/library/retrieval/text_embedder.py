@@ -53,10 +53,13 @@ class TextEmbedder:
 
     @property
     def name(self) -> str:
-        """The name of the model and the size of its vectors where one is asked for: the key of kept embeddings."""
+        """The name of the model, and the size of vectors that its settings ask for: the key of kept embeddings.
+
+        Settings of an `Embedder` itself cannot be seen. Kept vectors of another size are made again.
+        """
         model: Any = self._embedder.model
         name = model if isinstance(model, str) else f"{model.system}:{model.model_name}"
-        settings: Any = getattr(self._embedder, "_settings", None) or getattr(model, "settings", None) or {}
+        settings: Any = getattr(model, "settings", None) or {}
         dimensions = settings.get("dimensions")
         return f"{name}/{dimensions}" if dimensions else name
 

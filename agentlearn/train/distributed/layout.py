@@ -6,7 +6,6 @@ so that no process but the first ever holds all weights.
 
 import copy
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -47,12 +46,7 @@ def gather_model(model: nn.Module) -> nn.Module | None:
 
 def move_to_meta(model: nn.Module) -> None:
     """Drop the model's weights: put each on the device `meta`. Tied weights stay tied."""
-    meta: dict[int, nn.Parameter] = {}
-    for module in model.modules():
-        for name, one in module.named_parameters(recurse=False, remove_duplicate=False):
-            if id(one) not in meta:
-                meta[id(one)] = _parameter(one, torch.empty_like(one, device="meta"))
-            setattr(module, name, meta[id(one)])
+    _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
 
 
 def allocate(model: nn.Module, device: torch.device) -> None:
@@ -61,8 +55,20 @@ def allocate(model: nn.Module, device: torch.device) -> None:
     def allocated(tensor: Tensor) -> Tensor:
         return torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device)
 
-    anything: Any = model
-    anything._apply(allocated)  # noqa: SLF001  as `to_empty` does, but buffers keep their values
+    _replace_parameters(model, allocated)
+    for module in model.modules():  # `to_empty` would drop the values of buffers
+        for name, one in module.named_buffers(recurse=False, remove_duplicate=False):
+            setattr(module, name, allocated(one))
+
+
+def _replace_parameters(model: nn.Module, new: Callable[[Tensor], Tensor]) -> None:
+    """Give the model other weights. Tied weights stay tied."""
+    made: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, one in module.named_parameters(recurse=False, remove_duplicate=False):
+            if id(one) not in made:
+                made[id(one)] = _parameter(one, new(one))
+            setattr(module, name, made[id(one)])
 
 
 def _copied(model: nn.Module, new: Callable[[Tensor], Tensor]) -> nn.Module:

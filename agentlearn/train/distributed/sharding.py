@@ -4,19 +4,20 @@ It has the methods of `accelerate.Accelerator` that the updater uses. accelerate
 """
 
 import gc
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.optim import Optimizer
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agentlearn.train.distributed.layout import allocate, layout_of, move_to_meta, remember_layout
 from agentlearn.train.distributed.shards import shard_weights
-from agentlearn.train.update.logprob_model import LogprobModel, core_of
+from agentlearn.train.update.logprob_model import LogprobModel
 
 
 class ShardingAccelerator:
@@ -86,8 +87,6 @@ class ShardingAccelerator:
         return torch.nn.utils.clip_grad_norm_(parameters, bound)
 
 
-def layers_of(model: nn.Module) -> list[nn.Module]:
+def layers_of(model: nn.Module) -> Sequence[nn.Module]:
     """The transformer layers of a model, inner ones first. They are sharded one by one."""
-    core: Any = core_of(model)
-    names: set[str] = set(getattr(core, "_no_split_modules", None) or ())
-    return [one for one in model.modules() if type(one).__name__ in names][::-1]
+    return [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)][::-1]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentlearn.train.engine.attention import attention_layout
-from agentlearn.train.engine.kv_cache import KVCache
+from agentlearn.train.engine.kv_cache import KVCache, cache_argument
 from agentlearn.train.engine.kv_cache_rows import KVCacheRows
 from agentlearn.train.engine.sampling import sample_tokens
 from agentlearn.train.engine.sampling_request import SamplingRequest
@@ -37,6 +37,7 @@ class ActiveBatch:
         cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits.
         """
         self._attention = attention_layout(model)
+        self._cache_argument = cache_argument(model)
         self.requests: list[SamplingRequest] = []
         """The request of each row in use."""
         self._model = model
@@ -131,7 +132,7 @@ class ActiveBatch:
             input_ids=torch.from_numpy(ids_B_Q).to(device),
             position_ids=at,
             attention_mask=self._attention.masks(at, read, self._model.dtype),
-            past_key_values=kv_cache,
+            **{self._cache_argument: kv_cache},
             use_cache=True,
             # Not the number 1: a slice of hidden states makes torch copy the whole head for each row on a CPU.
             logits_to_keep=torch.tensor([ids_B_Q.shape[1] - 1], device=device),

@@ -23,12 +23,11 @@ class AttentionLayout:
 
     windows: Mapping[str, int | None]
     """Number of tokens that a kind of layer sees, by kind; None: all earlier ones."""
-    additive: bool
-    """Whether masks are added to scores. If not, they are true where a token is seen."""
 
     def masks(self, at_B_Q: "Tensor", read: int, dtype: "torch.dtype") -> "Tensor | dict[str, Tensor]":
         """Return the mask (B, 1, Q, read) of queries at these positions, or one for each kind of layer.
 
+        It is added to the scores: 0 where a token is seen, the least number of the type elsewhere.
         at_B_Q: position of each query. read: number of cached tokens. dtype: of the model.
         """
         made = {kind: self._mask(kind, at_B_Q, read, dtype) for kind in self.windows}
@@ -44,8 +43,6 @@ class AttentionLayout:
             seen = seen & (key_K > at_B_1_Q_1 - size)
         elif kind == CHUNKED and size is not None:
             seen = seen & (key_K // size == at_B_1_Q_1 // size)
-        if not self.additive:
-            return seen
         return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
 
 
@@ -56,16 +53,13 @@ def attention_layout(model: Any) -> AttentionLayout:
     window = getattr(config, "sliding_window", None)
     if not kinds:
         kinds = {SLIDING} if window and getattr(config, "use_sliding_window", True) else {FULL}
-    if reason := _unsupported(model, config, kinds):
+    if reason := _unsupported(config, kinds):
         raise unsupported(class_name(model), reason)
     sizes = {FULL: None, SLIDING: window, CHUNKED: getattr(config, "attention_chunk_size", None)}
     for kind in sorted(kinds - {FULL}):
         if not isinstance(sizes[kind], int):
             raise unsupported(class_name(model), f"its config gives no size for layers of kind {kind}")
-    return AttentionLayout(
-        windows={kind: sizes[kind] for kind in sorted(kinds)},
-        additive=getattr(config, "_attn_implementation", "sdpa") == "eager",
-    )
+    return AttentionLayout(windows={kind: sizes[kind] for kind in sorted(kinds)})
 
 
 def check_attention_config(config: Mapping[str, Any]) -> None:
@@ -101,12 +95,11 @@ def class_name(model: Any) -> str:
     return type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
 
 
-def _unsupported(model: Any, config: Any, kinds: set[str]) -> str:
+def _unsupported(config: Any, kinds: set[str]) -> str:
     """Why the engine cannot compute a model; empty when it can."""
-    core = model.get_base_model() if hasattr(model, "get_base_model") else model
     if other := _unusual(kinds, alibi=False):
         return other
-    if getattr(core, "_is_stateful", False) or not getattr(config, "num_attention_heads", None):
+    if not getattr(config, "num_attention_heads", None):
         return "its layers keep a state instead of keys and values"
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
         return "its layers attend to an encoder"

@@ -5,6 +5,7 @@ stored after a row's end is never read, and overwritten later.
 """
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -82,3 +83,9 @@ class KVCache(Cache):
         rows, width = min(old.shape[0], self.rows), min(old.shape[1] - 1, self.width)
         new[:rows, :width] = old[:rows, :width]
         return new
+
+
+def cache_argument(model: Any) -> str:
+    """Return the name of the argument with which a model of transformers takes a cache. Version 5.24 changed it."""
+    core = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in signature(type(core).forward).parameters else "past_key_values"

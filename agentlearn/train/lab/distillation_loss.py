@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
+from agentlearn.train.engine.kv_cache import cache_argument
 from agentlearn.train.lab.example_batches import DialoguePart, ExampleBatch
 
 if TYPE_CHECKING:
@@ -69,10 +70,15 @@ class _Sums:
 def batch_loss(student: StudentModel, batch: ExampleBatch, weights: LossWeights) -> BatchLoss:
     """Return the loss of a batch. Its gradient also flows through the prefixes."""
     model = student.model
+    cache = DynamicCache()
     read = model.model(
-        input_ids=batch.prefix_BP, attention_mask=batch.real_BP.long(), use_cache=True, output_hidden_states=True
+        input_ids=batch.prefix_BP,
+        attention_mask=batch.real_BP.long(),
+        **{cache_argument(model.model): cache},
+        use_cache=True,
+        output_hidden_states=True,
     )
-    sums = [_part_sums(student, batch, part, read.past_key_values, weights) for part in batch.parts]
+    sums = [_part_sums(student, batch, part, cache, weights) for part in batch.parts]
     answer_tokens = sum(int(part.answer_NT.sum()) for part in batch.parts)
     total = torch.stack([one.weighted for one in sums]).sum() / answer_tokens
     soft_targets = sum(one.soft_targets for one in sums)
@@ -100,7 +106,7 @@ def _part_sums(
         input_ids=part.ids_NT,
         attention_mask=torch.cat([real_NP, part.real_NT], 1).long(),
         position_ids=positions_NT,
-        past_key_values=_for_each(read, part.example_N),
+        **{cache_argument(student.model.model): _for_each(read, part.example_N)},
         use_cache=True,
         output_hidden_states=True,
     )

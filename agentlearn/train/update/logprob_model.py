@@ -80,10 +80,8 @@ class LogprobModel(nn.Module):
 
 
 def _attention_mask(core: PreTrainedModel, seen_BTT: Tensor) -> Tensor:
-    """The mask (B, 1, T, T) as the model's attention takes it: numbers that are added to scores, or truth values."""
+    """The mask (B, 1, T, T) of numbers that are added to scores, which every attention with masks takes."""
     seen = seen_BTT.unsqueeze(1)
-    if getattr(core.config, "_attn_implementation", "sdpa") != "eager":
-        return seen
     return torch.zeros(seen.shape, dtype=core.dtype, device=seen.device).masked_fill(~seen, torch.finfo(core.dtype).min)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.utils.generic import is_flash_attention_requested
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
@@ -30,8 +31,7 @@ def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Ca
     if arguments.packing is False:
         return False
     core = core_of(scorer.model)
-    fast = str(getattr(core.config, "_attn_implementation", "")).startswith("flash")
-    if arguments.packing is None and not fast:
+    if arguments.packing is None and not is_flash_attention_requested(core.config):
         return False
     if any(one.is_meta for one in scorer.parameters()):
         return False

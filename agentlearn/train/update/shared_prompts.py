@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers.utils.generic import is_flash_attention_requested
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
@@ -60,8 +61,7 @@ def _unfit(core: Any) -> str:
         return "has layers that see more or less than the tokens before them"
     if set(layout.windows) != {FULL}:
         return "has layers that do not see all tokens before them"
-    kind = str(getattr(core.config, "_attn_implementation", "sdpa"))
-    return "" if kind in ("sdpa", "eager") else f"computes attention with {kind}, which takes no masks"
+    return "computes flash attention, which takes no masks" if is_flash_attention_requested(core.config) else ""
 
 
 def is_exact_when_shared(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:

@@ -4,6 +4,8 @@ The rollout runs the task's solver on one sample with our model. The first score
 is the reason. A model that grades is the model that judges in the run.
 """
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,6 +47,14 @@ class InspectDomain(ForeignDomain):
 
         return tasks_of(self.name, self.task.dataset)
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self]:
+        """Keep one `eval` of inspect_ai running for all rollouts."""
+        from agentlearn_adapters.inspect_tasks.sample_run import running_eval
+
+        async with running_eval(self.name, self.task):
+            yield self
+
     def _sample(self, task: Task) -> "Sample":
         """Return the sample of a task; for a problem of one's own, a new one. Raises ToolError."""
         from inspect_ai.dataset import Sample
@@ -66,7 +76,7 @@ class InspectDomain(ForeignDomain):
         from agentlearn_adapters.model_calls import ModelCalls
 
         calls = ModelCalls(work)
-        state = await calls.run(solved(self.task, self._sample(work.task), calls))
+        state = await calls.run(solved(self.name, self.task, self._sample(work.task), calls))
         return Worked(state, calls.messages)
 
     def answer_of(self, output: "TaskState") -> Answer:
@@ -82,7 +92,7 @@ class InspectDomain(ForeignDomain):
         if not task.fields:
             return undecided("the problem has no expected answer")
         model = None if self.judge_model is None else self.judge_model(f"inspect:{trajectory.id}")
-        return verdict_of_scores(await scored(self.task, self._sample(task), output, task, model))
+        return verdict_of_scores(await scored(self.name, self.task, self._sample(task), output, task, model))
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return a size for tasks of unknown solvers."""

@@ -1,9 +1,12 @@
 """Tasks of inspect_ai by name, and their samples as our tasks."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
+from contextlib import chdir
+from importlib.metadata import entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,45 +28,62 @@ def load_task(name: str) -> "inspect_ai.Task":
     """Return the task `FILE.py@task`, `FILE.py` with one task, or `package/task`. Raises ConfigError, MissingExtra."""
     if find_spec("inspect_ai") is None:
         raise MissingExtra(f"the adapter 'inspect:' needs the package inspect-ai: {INSTALL}")
-    file, at, _ = name.rpartition("@")
+    file, at, wanted = name.rpartition("@")
     path = Path(file if at else name)
     if path.suffix == ".py":
-        _refuse_unknown_in_file(name, path)
-    elif not name:
-        raise unknown("inspect task", name, _registered(), "name a file, inspect:FILE.py@task, or one of these")
-    found = _loaded(name)
-    if not found:
-        raise unknown("inspect task", name, _registered(), "name a file, inspect:FILE.py@task, or one of these")
-    if len(found) > 1:
-        raise ConfigError(
-            f"{name!r} has {len(found)} tasks ({', '.join(repr(one.name) for one in found)}); name one, as in"
-            f" 'inspect:{name}@{found[0].name}'",
-            code="several_tasks",
-        )
-    _refuse_sandbox(name, found[0].sandbox)
-    return found[0]
+        task = _loaded(name, _name_in_file(name, path, wanted if at else None), path.resolve())
+    else:
+        task = _loaded(name, name, None)
+    _refuse_sandbox(name, task.sandbox)
+    return task
 
 
-def _loaded(name: str) -> "Sequence[inspect_ai.Task]":
-    """Load tasks with inspect_ai's own loader. A task may fetch its dataset, which can fail in any way."""
-    from inspect_ai._eval.loader import load_tasks
+def _loaded(name: str, wanted: str, path: Path | None) -> "inspect_ai.Task":
+    """Create a task, in the folder of its file. It may fetch its dataset, which can fail in any way."""
+    from inspect_ai.util import registry_create
 
     try:
-        return load_tasks([name])
+        if path is None:
+            return registry_create("task", wanted)
+        with chdir(path.parent):
+            sys.path.insert(0, str(path.parent))
+            try:
+                _run_file(path)
+                return registry_create("task", wanted)
+            finally:
+                sys.path.remove(str(path.parent))
+    except LookupError as error:
+        if path is None and str(error).startswith(wanted):
+            choose = "name a file, inspect:FILE.py@task, or one of these"
+            raise unknown("inspect task", name, _registered(), choose) from error
+        raise _not_loaded(name, error) from error
     except Exception as error:
-        raise ConfigError(
-            f"the inspect task {name!r} cannot be loaded: {_MARKUP.sub('', cause_words(error))};"
-            f" try `inspect eval {name}`",
-            code="task_not_loaded",
-        ) from error
+        raise _not_loaded(name, error) from error
 
 
-def _refuse_unknown_in_file(name: str, path: Path) -> None:
+def _not_loaded(name: str, error: Exception) -> ConfigError:
+    words = _MARKUP.sub("", cause_words(error))
+    return ConfigError(
+        f"the inspect task {name!r} cannot be loaded: {words}; try `inspect eval {name}`", code="task_not_loaded"
+    )
+
+
+def _run_file(path: Path) -> None:
+    """Import a file, which makes its tasks known to inspect_ai."""
+    spec = spec_from_file_location(str(path), path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for the module of their annotations there
+    spec.loader.exec_module(module)
+
+
+def _name_in_file(name: str, path: Path, wanted: str | None) -> str:
+    """Return the name of the wanted task of a file, or of its only one. Raises ConfigError."""
     from inspect_ai import list_tasks
 
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r} for {name!r}; name a file with tasks", code="missing_file")
-    wanted = name.rpartition("@")[2] if "@" in name else None
     try:
         names = [one.name for one in list_tasks(path.name, root_dir=path.resolve().parent)]
     except Exception as error:
@@ -78,15 +98,27 @@ def _refuse_unknown_in_file(name: str, path: Path) -> None:
         )
     if wanted is not None and wanted not in names:
         raise unknown(f"inspect task in {str(path)!r},", wanted, names, "choose one of these")
+    return wanted or names[0]
 
 
 def _registered() -> list[str]:
-    """Return the tasks of installed packages that inspect_ai knows without importing more."""
-    from inspect_ai._util.entrypoints import ensure_entry_points
-    from inspect_ai._util.registry import registry_find, registry_info
+    """Return the tasks of installed packages that announce themselves to inspect_ai."""
+    from inspect_ai.util import registry_info
 
-    ensure_entry_points()
-    return sorted(registry_info(one).name for one in registry_find(lambda info: info.type == "task"))
+    names: set[str] = set()
+    for one in entry_points(group="inspect_ai"):
+        try:
+            members = list(vars(one.load()).values())
+        except Exception:  # noqa: BLE001, S112  a package that is broken offers nothing
+            continue
+        for member in members:
+            try:
+                info = registry_info(member)
+            except ValueError:  # it is nothing of inspect_ai
+                continue
+            if info.type == "task":
+                names.add(info.name)
+    return sorted(names)
 
 
 def _refuse_sandbox(name: str, sandbox: object) -> None:

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
-from inspect_ai._util.content import Content
-from inspect_ai._util.registry import RegistryInfo, set_registry_info
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageSystem,
     ChatMessageTool,
+    Content,
     ContentImage,
     ContentReasoning,
     ContentText,
@@ -21,6 +21,8 @@ from inspect_ai.model import (
     ModelOutput,
     ModelUsage,
     StopReason,
+    get_model,
+    modelapi,
 )
 from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
 from pydantic_ai.messages import (
@@ -50,14 +52,13 @@ _STOPS: dict[str | None, StopReason] = {
 }
 
 
-class RolloutModel(ModelAPI):
-    """The model of one rollout. Limits, retries and the record are ours, so inspect_ai adds none."""
+ASKED: "ContextVar[ModelCalls]" = ContextVar("asked")
+"""The calls of the rollout that runs."""
 
-    def __init__(self, calls: ModelCalls, *, lessons: bool) -> None:
-        super().__init__("rollout")
-        self.calls = calls
-        self.lessons = lessons
-        set_registry_info(self, RegistryInfo(type="modelapi", name="agentlearn"))  # inspect_ai asks for its name
+
+@modelapi("agentlearn")
+class RolloutModel(ModelAPI):
+    """The model of the rollout that runs. Limits, retries and the record are ours, so inspect_ai adds none."""
 
     async def generate(
         self,
@@ -69,7 +70,7 @@ class RolloutModel(ModelAPI):
         """Return the model's response."""
         offered = [] if tool_choice == "none" else [_tool(one) for one in tools]
         settings = _settings(config, tool_choice if offered else None)
-        response = await self.calls.ask(messages_of(input), offered, settings, lessons=self.lessons)
+        response = await ASKED.get().ask(messages_of(input), offered, settings)
         return output_of(response)
 
     async def count_tokens(self, input: str | list[ChatMessage], config: GenerateConfig | None = None) -> int:  # noqa: A002
@@ -82,9 +83,9 @@ class RolloutModel(ModelAPI):
         return 4096
 
 
-def rollout_model(calls: ModelCalls, config: GenerateConfig, *, lessons: bool = True) -> Model:
-    """Return the model of one rollout, with the settings of the task."""
-    return Model(RolloutModel(calls, lessons=lessons), config)
+def rollout_model() -> Model:
+    """Return the model of the rollout that runs."""
+    return get_model("agentlearn/rollout")
 
 
 def messages_of(chat: Sequence[ChatMessage]) -> list[ModelMessage]:

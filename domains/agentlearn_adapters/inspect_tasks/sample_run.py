@@ -1,186 +1,285 @@
-"""Runs the solver and the scorers of an inspect_ai task on one sample, outside of its own `eval`.
+"""Runs the solver and the scorers of an inspect_ai task on one sample, inside of inspect_ai's own `eval`.
 
-`eval` runs one set of tasks at a time in a process and writes a log of its own; here, many samples run at once and the
-store holds what happened. Private modules of inspect_ai are imported in this module and nowhere else, except for its
-loader.
+Solvers and scorers look up the running sample, its limits and the models of roles, all of which `eval` alone sets. A
+process can run one `eval` at a time. So one runs for all rollouts. It takes a sample whenever a rollout brings one, and
+leaves calling the solver, the scorers and the model to us. Its log is thrown away; the store holds what happened.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
-from copy import deepcopy
-from typing import Any, Literal
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
 
 import inspect_ai
-from inspect_ai._eval.context import init_task_context
-from inspect_ai._eval.task.generate import task_generate
-from inspect_ai._eval.task.run import resolve_plan
-from inspect_ai._eval.task.util import sample_messages
-from inspect_ai._util.notgiven import NOT_GIVEN
+from inspect_ai import SampleSource, enqueue_sample
 from inspect_ai.dataset import Sample
-from inspect_ai.log._samples import active_sample
-from inspect_ai.log._transcript import Transcript, init_transcript
-from inspect_ai.model import GenerateConfig, Model
-from inspect_ai.model._assistant_internal import init_sample_assistant_internal
-from inspect_ai.model._model import init_sample_model_data
-from inspect_ai.scorer import Score, Scorer, Target
-from inspect_ai.scorer._score import init_scoring_context
-from inspect_ai.scorer._scorer import unique_scorer_name
-from inspect_ai.solver import TaskState
-from inspect_ai.solver._fork import set_task_generate
-from inspect_ai.solver._task_state import sample_state, set_sample_state
-from inspect_ai.util import LimitExceededError, time_limit, working_limit
-from inspect_ai.util._anyio import inner_exception
-from inspect_ai.util._limit import turn_limit
-from inspect_ai.util._store import init_subtask_store
+from inspect_ai.scorer import Score, Target
+from inspect_ai.solver import Generate, Plan, Solver, TaskState, chain, solver
+from inspect_ai.util import LimitExceededError, display_type, registry_info, subtask
 from pydantic_ai.models import Model as PydanticModel
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.domain.base import Work
-from agentlearn.errors import VerifierError
+from agentlearn.errors import ToolError, VerifierError
 from agentlearn.types.task import Task
-from agentlearn_adapters.inspect_tasks.inspect_model import rollout_model
+from agentlearn_adapters.inspect_tasks.inspect_model import ASKED, rollout_model
 from agentlearn_adapters.model_calls import ModelCalls
 
 _JUDGE_CALLS = 64
 """Largest number of model calls of the scorers of one sample."""
+_AT_ONCE = 4096
+"""Largest number of samples that run at once: more than there are rollouts."""
+_DISPLAY = "INSPECT_DISPLAY"
 
 
-async def solved(task: inspect_ai.Task, sample: Sample, calls: ModelCalls) -> TaskState:
-    """Return the state after the task's solver. A limit of the task ends the solver, and what there is gets scored."""
-    model = rollout_model(calls, task.config)
-    state = _state(task, sample, str(model))
-    transcript = _enter(task, sample, state, calls)
+@dataclass
+class _Job:
+    """What is done with a sample while it is the one that runs."""
+
+    calls: ModelCalls
+    run: Callable[[TaskState, Generate], Awaitable[Any]]
+    at_limit: Callable[[TaskState], Any]
+    """What the result is when a limit of the task is reached."""
+    result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    running: asyncio.Task[Any] | None = None
+
+
+@dataclass
+class _Eval(SampleSource):
+    """An `eval` that runs, and the samples that it runs."""
+
+    task: inspect_ai.Task
+    name: str
+    loop: asyncio.AbstractEventLoop
+    users: int = 0
+    jobs: dict[str, _Job] = field(default_factory=dict[str, _Job])
+    context: Context | None = None
+    """The context of its first sample, from which more can be added."""
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: bool = False
+    """Whether no sample runs. Then samples wait in `brought`, for a running eval alone can be given more."""
+    brought: list[Sample] = field(default_factory=list[Sample])
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is one in `brought`, or when the eval is to end."""
+    running: asyncio.Task[Any] | None = None
+
+    def initial_samples(self) -> list[Sample]:
+        """One sample that does nothing but open the rest."""
+        return [Sample(id="first", input="")]
+
+    async def next_samples(self) -> list[Sample] | None:
+        """The samples that rollouts bring while none runs; None at the end."""
+        self.idle = True
+        await self.arrived.wait()
+        self.idle = False
+        self.arrived.clear()
+        brought, self.brought = self.brought, []
+        return brought or None
+
+    async def solve(self, state: TaskState, generate: Generate) -> TaskState:
+        """Do the job of the sample. Only a limit of the task, or the end of the eval, raises."""
+        job = self.jobs.get(str(state.sample_id))
+        if job is None:
+            self.context = copy_context()
+            self.opened.set()
+            return state
+        ASKED.set(job.calls)
+        job.running = asyncio.ensure_future(job.run(state, generate))
+        try:
+            await asyncio.wait({job.running})
+        except asyncio.CancelledError:  # a limit on time, or the end of the eval
+            job.running.cancel()
+            await asyncio.wait({job.running})
+            if not job.result.done():
+                job.result.set_result(job.at_limit(state))
+            raise
+        if job.result.done():
+            return state
+        error = None if job.running.cancelled() else _innermost(job.running.exception())
+        if error is None and not job.running.cancelled():
+            job.result.set_result(job.running.result())
+        elif error is None or isinstance(error, LimitExceededError):
+            job.result.set_result(job.at_limit(state))
+        else:
+            job.result.set_exception(error)
+        return state
+
+    async def done(self, sample: Sample, job: _Job) -> Any:
+        """Return the result of a job with a sample."""
+        assert self.context is not None
+        name = uuid4().hex
+        self.jobs[name] = job
+        try:
+            named = sample.model_copy(update={"id": name})
+            if self.idle:
+                self.brought.append(named)
+                self.arrived.set()
+            else:
+                self.context.run(enqueue_sample, named)
+            ended = asyncio.ensure_future(asyncio.shield(job.result))
+            await asyncio.wait({ended, self.running} if self.running else {ended}, return_when="FIRST_COMPLETED")
+            if not ended.done():
+                ended.cancel()
+                raise ToolError("inspect_ai's eval ended before the rollout; start again", code="eval_ended")
+            return await ended
+        finally:
+            del self.jobs[name]
+            if not job.result.done():
+                job.result.cancel()
+                if job.running is not None:
+                    job.running.cancel()
+
+
+_open: dict[str, _Eval] = {}
+"""The eval that runs, by the name of its task: at most one."""
+
+
+@asynccontextmanager
+async def running_eval(name: str, task: inspect_ai.Task) -> AsyncGenerator[_Eval]:
+    """Run an `eval` of the task, or join the one that runs. Raises ToolError when another task's runs."""
+    held = _open.get(name)
+    if held is None and _open:
+        raise ToolError(f"inspect_ai runs one task at a time in a process, and {next(iter(_open))!r} runs", code="busy")
+    if held is not None and held.loop is not asyncio.get_running_loop():
+        raise ToolError(f"inspect_ai runs {name!r} in another thread of this process; wait for its end", code="busy")
+    if held is None:
+        held = _open[name] = _Eval(task, name, asyncio.get_running_loop())
+        held.running = asyncio.create_task(_run(held))
+    held.users += 1
     try:
-        async with _active(task, sample, state, transcript):
-            with _limits(task, state):
-                state = await resolve_plan(task, None)(state, _generate(task, model))
-    except LimitExceededError:
-        state = sample_state() or state
-    except Exception as error:
-        raise inner_exception(error) from error
+        opening = asyncio.ensure_future(held.opened.wait())
+        assert held.running is not None
+        await asyncio.wait({opening, held.running}, return_when=asyncio.FIRST_COMPLETED)
+        if not opening.done():
+            opening.cancel()
+            await held.running
+        yield held
     finally:
-        if task.cleanup is not None:
-            await task.cleanup(state)
+        held.users -= 1
+        if not held.users:
+            _open.pop(name, None)
+            held.arrived.set()
+            assert held.running is not None
+            await asyncio.wait({held.running})
+
+
+async def _run(held: _Eval) -> None:
+    """Run the eval to its end. What it changes for the whole process is changed back."""
+    task = held.task
+
+    @solver
+    def rollouts() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            return await held.solve(state, generate)
+
+        return solve
+
+    with tempfile.TemporaryDirectory() as folder:
+        _show_nothing()
+        root = logging.getLogger()
+        handlers, level = list(root.handlers), root.level
+        running = asyncio.ensure_future(
+            inspect_ai.eval_async(
+                inspect_ai.Task(
+                    dataset=held,
+                    solver=rollouts(),
+                    scorer=task.scorer,
+                    config=task.config,
+                    approval=task.approval,
+                    model_roles=task.model_roles,
+                    message_limit=task.message_limit,
+                    token_limit=task.token_limit,
+                    turn_limit=task.turn_limit,
+                    time_limit=task.time_limit,
+                    working_limit=task.working_limit,
+                    name=task.name,
+                ),
+                rollout_model(),
+                log_dir=folder,
+                log_samples=False,
+                log_realtime=False,
+                max_samples=_AT_ONCE,
+                score=False,
+                fail_on_error=False,
+                acp_server=False,
+                ctl_server=False,
+            )
+        )
+        opening = asyncio.ensure_future(held.opened.wait())
+        try:
+            await asyncio.wait({running, opening}, return_when=asyncio.FIRST_COMPLETED)
+            root.handlers[:], root.level = handlers, level
+            (log,) = await running
+        finally:
+            opening.cancel()
+            running.cancel()
+        if not held.opened.is_set():
+            raise ToolError(f"inspect_ai cannot run {held.name!r}: {log.error or log.status}", code="eval_ended")
+
+
+def _show_nothing() -> None:
+    """Choose that inspect_ai prints nothing, unless the program chose another display before."""
+    before = os.environ.get(_DISPLAY)
+    os.environ[_DISPLAY] = "none"
+    display_type()
+    if before is None:
+        del os.environ[_DISPLAY]
+    else:
+        os.environ[_DISPLAY] = before
+
+
+async def solved(name: str, task: inspect_ai.Task, sample: Sample, calls: ModelCalls) -> TaskState:
+    """Return the state after the task's solver. A limit of the task ends the solver, and what there is gets scored."""
+    steps = [*([task.setup] if task.setup else []), task.solver]
+    last: list[TaskState] = []
+
+    async def run(state: TaskState, generate: Generate) -> TaskState:
+        for step in steps:
+            if not state.completed:
+                state = await (step if isinstance(step, Plan) else chain(step))(state, generate)
+                last[:] = [state]
+        return state
+
+    async with running_eval(name, task) as held:
+        state = await held.done(sample, _Job(calls, run, lambda state: last[0] if last else state))
+    if task.cleanup is not None:
+        await task.cleanup(state)
     state.completed = True
     return state
 
 
 async def scored(
-    task: inspect_ai.Task, sample: Sample, state: TaskState, of: Task, judge: PydanticModel | None
+    name: str, task: inspect_ai.Task, sample: Sample, state: TaskState, of: Task, judge: PydanticModel | None
 ) -> Mapping[str, Score | None]:
     """Return the scores of all scorers by name, in the task's order. judge: the model for scorers that ask one."""
     if judge is None:
         raise VerifierError("no model was given for scorers that ask one", code="no_judge")
     work = Work(task=of, lessons="", model=judge, deps=None, seed=0, settings=ModelSettings(), max_turns=_JUDGE_CALLS)
     calls = ModelCalls(work)
-    return await calls.run(_scores(task, sample, state, calls))
-
-
-async def _scores(
-    task: inspect_ai.Task, sample: Sample, state: TaskState, calls: ModelCalls
-) -> Mapping[str, Score | None]:
-    _enter(task, sample, state, calls)
     scores: dict[str, Score | None] = {}
-    for scorer in task.scorer or ():
-        scores[unique_scorer_name(scorer, list(scores))] = await scorer(state, Target(sample.target))
-    return scores
+
+    async def score(_of_sample: TaskState, _generate: Generate) -> Mapping[str, Score | None]:
+        async def in_store() -> None:
+            for scorer in task.scorer or ():
+                own = registry_info(scorer).name.rpartition("/")[2]
+                same = sum(one.partition(" ")[0] == own for one in scores)
+                scores[f"{own} {same + 1}" if same else own] = await scorer(state, Target(sample.target))
+
+        await subtask("scorers", store=state.store)(in_store)()
+        return scores
+
+    async with running_eval(name, task) as held:
+        return await calls.run(held.done(sample, _Job(calls, score, lambda _: scores)))
 
 
-def _state(task: inspect_ai.Task, sample: Sample, model: str) -> TaskState:
-    return deepcopy(
-        TaskState(
-            model=model,  # pyright: ignore[reportArgumentType] - a name type of a str
-            sample_id=sample.id if sample.id is not None else 0,
-            epoch=1,
-            input=sample.input,
-            target=Target(sample.target),
-            choices=sample.choices,
-            messages=sample_messages(sample),
-            message_limit=task.message_limit,
-            token_limit=task.token_limit if isinstance(task.token_limit, int) else None,
-            cost_limit=None,
-            completed=False,
-            metadata=sample.metadata or {},
-        )
-    )
-
-
-@contextmanager
-def _limits(task: inspect_ai.Task, state: TaskState) -> Generator[None]:
-    """Apply the limits of the task, as `eval` does."""
-    with ExitStack() as stack:
-        for limit in (
-            state._token_limit,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - inspect_ai enters it too
-            state._message_limit,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-            turn_limit(task.turn_limit),
-            time_limit(task.time_limit),
-            working_limit(task.working_limit),
-        ):
-            stack.enter_context(limit)
-        yield
-
-
-def _active(
-    task: inspect_ai.Task, sample: Sample, state: TaskState, transcript: Transcript
-) -> AbstractAsyncContextManager[object]:
-    """Make the sample the one that runs, which agents of inspect_ai ask for."""
-    return active_sample(
-        task=task.name,
-        log_location="",
-        model=str(state.model),
-        sample=sample,
-        epoch=1,
-        message_limit=task.message_limit,
-        token_limit=state.token_limit,
-        cost_limit=None,
-        time_limit=task.time_limit,
-        working_limit=task.working_limit,
-        fails_on_error=True,
-        transcript=transcript,
-        eval_id="agentlearn",
-        sample_uuid=state.uuid,
-    )
-
-
-class _Roles(dict[str, Model | list[Model]]):
-    """The models of named roles, such as a simulated user: those of the task, else our model without the lessons."""
-
-    def __init__(self, task: inspect_ai.Task, calls: ModelCalls) -> None:
-        super().__init__(task.model_roles or {})
-        self.other = rollout_model(calls, task.config, lessons=False)
-
-    def get(self, role: str, default: Any = None) -> Any:
-        """Return the model of a role."""
-        return super().get(role, self.other)
-
-
-def _enter(task: inspect_ai.Task, sample: Sample, state: TaskState, calls: ModelCalls) -> Transcript:
-    """Set what inspect_ai's functions look up in the context of an asyncio task, and return the sample's transcript."""
-    transcript = Transcript()
-    init_task_context(rollout_model(calls, task.config), _Roles(task, calls), task.config, task.approval)
-    init_sample_model_data()
-    set_sample_state(state)
-    init_transcript(transcript)
-    init_subtask_store(state.store)
-    init_scoring_context(list[Scorer](task.scorer or ()), Target(sample.target))
-    init_sample_assistant_internal()
-    return transcript
-
-
-def _generate(task: inspect_ai.Task, model: Model) -> Any:
-    """Return the function with which solvers call the model."""
-
-    async def generate(
-        state: TaskState, tool_calls: Literal["loop", "single", "none"] = "loop", **config: Any
-    ) -> TaskState:
-        cache = config.pop("cache", False) or NOT_GIVEN
-        return await task_generate(
-            model=model,
-            state=state,
-            tool_calls=tool_calls,
-            cache=cache,
-            config=task.config.merge(GenerateConfig(**config)),
-        )
-
-    set_task_generate(generate)
-    return generate
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """The error inside groups of one error, which task groups make."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

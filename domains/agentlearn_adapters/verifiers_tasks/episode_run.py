@@ -1,4 +1,4 @@
-"""Runs episodes of verifiers with our model in the place of its client."""
+"""Runs episodes of verifiers, whose own client asks our model through a service on loopback."""
 
 # verifiers cannot be installed together with the packages that types are checked with.
 # pyright: reportMissingImports=false, reportUntypedBaseClass=false, reportUnknownParameterType=false
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from aiohttp import web
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -28,25 +29,24 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from verifiers.v1 import (
     AssistantMessage,
-    Client,
     Env,
     EvalClientConfig,
     Message,
     ModelContext,
-    Response,
-    SamplingConfig,
     SystemMessage,
     ToolMessage,
     Trace,
 )
+from verifiers.v1.clients.client import SESSION_ID_HEADER
+from verifiers.v1.dialects import ChatDialect
 from verifiers.v1.types import content_text
 
 from agentlearn.errors import ToolError
 from agentlearn_adapters.model_calls import ModelCalls, joined, text_of
 from agentlearn_adapters.verifiers_tasks.chat_harness import CALLS_BY_TRACE, CURRENT
 
-_CLIENT = EvalClientConfig(base_url="http://agentlearn.invalid", api_key_var="AGENTLEARN_NO_KEY")
-"""Stands for our client in the configuration of verifiers. Nothing is sent to this address."""
+_MOST_BYTES = 256 * 2**20
+"""Largest request of verifiers, which may hold images."""
 _FINISH = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "content_filter": "content_filter"}
 
 
@@ -62,41 +62,50 @@ class EpisodeOutput:
     """What went wrong in the rewards, as a sentence; empty when nothing did."""
 
 
-class RolloutClient(Client):
-    """verifiers' client, which asks the model of the rollout that a call belongs to."""
+async def _answer(request: web.Request) -> web.Response:
+    """Ask the model of the rollout that a request of verifiers belongs to."""
+    calls = CALLS_BY_TRACE.get(request.headers.get(SESSION_ID_HEADER, ""))
+    if calls is None:
+        return web.json_response({"error": {"message": "the rollout has ended"}}, status=404)
+    body = await request.json()
+    asked = ChatDialect().parse_request(body)
+    tools = [
+        ToolDefinition(name=one.name, description=one.description, parameters_json_schema=one.parameters)
+        for one in asked.tools or ()
+    ]
+    try:
+        response = await calls.ask(joined(_message(one) for one in asked.messages), tools, _settings(body))
+    except Exception as error:  # noqa: BLE001 - `calls` keeps it and ends the rollout with it
+        return web.json_response({"error": {"message": str(error)}}, status=400)
+    return web.json_response(_raw(response))
 
-    async def get_response(
-        self,
-        dialect: Any,
-        body: dict[str, Any],
-        sampling: SamplingConfig,
-        session_id: str | None = None,
-        turn: Any = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Response:
-        """Return the model's response to a request in verifiers' own words."""
-        request = dialect.parse_request(body)
-        tools = [
-            ToolDefinition(name=one.name, description=one.description, parameters_json_schema=one.parameters)
-            for one in request.tools or ()
-        ]
-        calls = CALLS_BY_TRACE[session_id or ""]
-        raw = _raw(await calls.ask(joined(_message(one) for one in request.messages), tools, _settings(sampling)))
-        response = dialect.parse_response(dialect.validate_response(raw))
-        response.raw = raw
-        return response
+
+@asynccontextmanager
+async def _served_model() -> AsyncGenerator[EvalClientConfig]:
+    """Serve the models of all rollouts on loopback, for the client of verifiers."""
+    app = web.Application(client_max_size=_MOST_BYTES)
+    app.router.add_post("/v1/chat/completions", _answer)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        _, port = runner.addresses[0][:2]
+        yield EvalClientConfig(base_url=f"http://127.0.0.1:{port}/v1", api_key_var="AGENTLEARN_NO_KEY")
+    finally:
+        await runner.cleanup()
 
 
 class Served:
     """An environment that runs."""
 
-    def __init__(self, env: Env[Any]) -> None:
+    def __init__(self, env: Env[Any], client: EvalClientConfig) -> None:
         self.env = env
+        self.client = client
 
     async def episode(self, task: Any, calls: ModelCalls) -> EpisodeOutput:
         """Run one episode. Raises ToolError when anything but the rewards failed."""
         CURRENT.set(calls)
-        episode = await self.env.run_episode(task, ModelContext("rollout", _CLIENT))
+        episode = await self.env.run_episode(task, ModelContext("rollout", self.client))
         if not episode.traces or (episode.errors and not episode.traces[-1].errors):
             raise _failed([one.message for one in episode.errors])
         trace = episode.traces[-1]
@@ -109,11 +118,9 @@ class Served:
 
 @asynccontextmanager
 async def serve(env: Env[Any]) -> AsyncGenerator[Served]:
-    """Start the environment with our client."""
-    async with env.serving():
-        server: Any = env._interception  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - it has no other way in
-        server.clients[_CLIENT.model_dump_json()] = RolloutClient()
-        yield Served(env)
+    """Start the environment, and the service that gives it the models of rollouts."""
+    async with _served_model() as client, env.serving():
+        yield Served(env, client)
 
 
 def _failed(errors: Sequence[str]) -> ToolError:
@@ -150,8 +157,9 @@ def _image(url: str) -> UserContent:
     return BinaryContent.from_data_uri(url) if url.startswith("data:") else ImageUrl(url)
 
 
-def _settings(sampling: SamplingConfig) -> ModelSettings:
-    given = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens}
+def _settings(body: Mapping[str, Any]) -> ModelSettings:
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    given = {"temperature": body.get("temperature"), "top_p": body.get("top_p"), "max_tokens": most}
     return ModelSettings(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
 
 
