@@ -7,7 +7,7 @@ from agentlearn.lab.tokenizer import LabTokenizer
 from agentlearn.serving import chatml
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import Message, Tool
-from agentlearn.serving.hermes import parse_hermes
+from agentlearn.serving.tool_calls import parse_calls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +33,6 @@ class LabFormat:
         """Return the text of tokens."""
         return self.tokenizer.decode(ids)
 
-    def parse(self, text: str) -> ParsedAnswer:
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
         """Split an answer into text and tool calls."""
-        return parse_hermes(text)
+        return parse_calls(text, tools, prompt=prompt)

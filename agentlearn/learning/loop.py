@@ -26,6 +26,7 @@ from agentlearn.learning.run_stats import RunStats
 from agentlearn.learning.sampling_ahead import SamplingAhead
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.learning.task_sets import TaskSets
+from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -68,7 +69,6 @@ class RunLoop(ABC, Generic[S]):
         endpoints = (self.rollouts.endpoint, *((self.reflector,) if self.reflector is not None else ()))
         states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
         self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
-        self.stats.notes.extend(self.rollouts.notes)
         self.finished = FinishedRollouts(self.store, self.call_context.run, resumed=self.resumed)
         self.batches = BatchRunner(
             self.settings,
@@ -164,6 +164,11 @@ class RunLoop(ABC, Generic[S]):
             report = await run.until_stopped(body)
             run.report = report
         return report
+
+    def notice_chat_template(self) -> None:
+        """Report what the model's chat template cannot hold."""
+        for note in self.rollouts.notes:
+            self.monitor.notice(RunWarning(code="chat_template", subject=note, words=note))
 
     async def save_run_inputs(self, sets: TaskSets, start: Library, distilled: Library | None = None) -> None:
         """Store the tasks and the library that the run starts from. Raises ConfigError when a resumed run's differ.

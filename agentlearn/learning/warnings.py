@@ -29,7 +29,9 @@ MALFORMED = 0.3
 FALLEN = 0.05
 """Largest probability, over all epochs of a run, of a warning about a falling reward when nothing has changed."""
 
-WarningCode = Literal["groups", "undecided", "failed", "limiter", "unpriced", "malformed", "fallen", "unprotected"]
+WarningCode = Literal[
+    "groups", "undecided", "failed", "limiter", "unpriced", "malformed", "fallen", "unprotected", "chat_template"
+]
 
 _TRACE = "{trace} lists them by task"
 _KINDS = {

@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from pydantic_ai import Agent, UsageLimits, capture_run_messages
+from pydantic_ai import (
+    Agent,
+    FunctionToolset,
+    NativeOutput,
+    PromptedOutput,
+    TextOutput,
+    UsageLimits,
+    capture_run_messages,
+)
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -383,7 +391,7 @@ async def open_rollouts(
     Raises ConfigError when the model's chat template cannot hold the conversation, when the sandbox cannot isolate code
     on this machine, and when the sites cannot be reached as the options say; the message says what to do.
     """
-    notes = endpoint.check_chat(tools=domain.runs_code)
+    notes = endpoint.check_chat(tools=domain.runs_code)  # before a sandbox or a browser is started
     async with AsyncExitStack() as stack:
         isolation, name = "", sandbox_for(domain, options.sandbox)
         if name:
@@ -395,7 +403,7 @@ async def open_rollouts(
         domain = await stack.enter_async_context(domain.running())
         if domain.uses_judge:
             domain = domain.with_judge(_judge(judge or endpoint, call_context))
-        yield Rollouts(
+        rollouts = Rollouts(
             call_context=call_context,
             domain=domain,
             endpoint=endpoint,
@@ -404,6 +412,16 @@ async def open_rollouts(
             isolation=isolation,
             notes=notes,
         )
+        if rollouts.agent is not None and _has_tools(rollouts.agent):
+            rollouts = replace(rollouts, notes=endpoint.check_chat(tools=True))
+        yield rollouts
+
+
+def _has_tools(agent: Agent[Any, Any]) -> bool:
+    """Whether an agent's model is offered tools: the agent's own, or one to hand in a structured output."""
+    own = any(not isinstance(one, FunctionToolset) or one.tools for one in agent.toolsets)
+    as_text = agent.output_type is str or isinstance(agent.output_type, TextOutput | NativeOutput | PromptedOutput)
+    return own or not as_text
 
 
 def _judge(endpoint: Endpoint, call_context: CallContext) -> JudgeModel:

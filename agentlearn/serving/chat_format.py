@@ -39,6 +39,9 @@ class ChatFormat(Protocol):
         """Return the text of tokens, special tokens included."""
         ...
 
-    def parse(self, text: str) -> ParsedAnswer:
-        """Parse an answer without its stop token. Text that is not a valid call stays text."""
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
+        """Parse an answer without its stop token. Text that is not a valid call stays text.
+
+        tools: those that were offered. prompt: what the model read; a template may write the start of an answer itself.
+        """
         ...

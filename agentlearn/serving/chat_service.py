@@ -162,7 +162,9 @@ class ChatService:
         ids = sampled.ids[:-1] if ended and sampled.ids[-1] in self._chat.stop_ids else sampled.ids
         written = self._chat.decode(ids)
         offered = bool(request.tools) and request.choice != "none"
-        parsed = self._chat.parse(written) if offered else ParsedAnswer(written)
+        parsed = ParsedAnswer(written)
+        if offered:
+            parsed = self._chat.parse(written, request.tools, prompt=prepared.prompt)
         name = content_hash("answer", list(prepared.ids), prepared.sampling.seed, list(sampled.ids))[:24]
         calls = tuple((f"call_{name}{at}", *call) for at, call in enumerate(parsed.calls))
         identities = [identity for identity, _, _ in calls]

@@ -55,6 +55,7 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.save_run_inputs(sets, start, None if teaching is None else teaching.library)
         endpoint = self.rollouts.endpoint
         self.callbacks.opened(self.call_context, endpoint, endpoint, sets.train, sets.test)
+        self.notice_chat_template()
         before = await self.evaluate({"before": start}, sets.test)
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import Message, Tool
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.serving.hermes import parse_hermes
+from agentlearn.serving.tool_calls import parse_calls
 
 END, BEGIN = 0, 1
 SPECIAL = {END: "<|im_end|>", BEGIN: "<|im_start|>"}
@@ -74,8 +74,8 @@ class ToyFormat:
             return SPECIAL[one]
         return PAIRS[one - CHARACTERS] if one < FIRST_CHARACTER else chr(one - FIRST_CHARACTER)
 
-    def parse(self, text: str) -> ParsedAnswer:
-        return parse_hermes(text)
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
+        return parse_calls(text, tools, prompt=prompt)
 
 
 class ScriptedEngine:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +436,47 @@ def test_a_domain_that_runs_code_must_take_a_sandbox() -> None:
 
     with pytest.raises(ConfigError, match="runs code but takes no sandbox"):
         asyncio.run(opened())
+
+
+@dataclass
+class PlainDomain(ToyDomain):
+    """Its agent has no tools."""
+
+    output: Any = field(default_factory=lambda: TextOutput(read_answer))
+
+    def agent(self) -> Agent[Any, Any]:
+        return Agent(None, output_type=self.output)
+
+
+@dataclass
+class CheckedService:
+    """A model whose chat template cannot hold tools."""
+
+    base_url: str = "http://127.0.0.1:1/v1"
+    model: str = "toy"
+    simulated: bool = False
+
+    def check_chat(self, *, tools: bool) -> tuple[str, ...]:
+        if tools:
+            raise ConfigError("no tools", code="chat_template")
+        return ("a note",)
+
+
+@pytest.mark.parametrize(
+    ("domain", "refused"), [(PlainDomain(), False), (PlainDomain(output=int), True), (ToyDomain(), True)]
+)
+def test_a_template_must_hold_the_tools_of_the_agent(domain: ToyDomain, refused: bool) -> None:
+    async def opened() -> tuple[str, ...]:
+        call_context = CallContext(RUN, ListJournal(), Budget(BudgetOptions()))
+        checked = replace(endpoint(use_tool), service=CheckedService())
+        async with open_rollouts(domain, checked, call_context=call_context) as rollouts:
+            return rollouts.notes
+
+    if refused:
+        with pytest.raises(ConfigError, match="no tools"):
+            asyncio.run(opened())
+    else:
+        assert asyncio.run(opened()) == ("a note",)
 
 
 @dataclass

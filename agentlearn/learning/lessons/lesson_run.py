@@ -70,6 +70,7 @@ class LessonRun(RunLoop[LearnSettings]):
         started = time.perf_counter()
         await self.save_run_inputs(sets, start)
         self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
+        self.notice_chat_template()
         endpoint, learner = self.rollouts.endpoint, self._new_learner(start)
         self._learner = learner
         await learner.save_prompts()

@@ -1,9 +1,12 @@
 """The chat format of a checkpoint, from its tokenizer and chat template."""
 
+import hashlib
 import json
+import re
 import string
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from jinja2 import TemplateError
@@ -11,8 +14,14 @@ from jinja2 import TemplateError
 from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
-from agentlearn.serving.hermes import parse_hermes
-from agentlearn.train.engine.template_abilities import folded_system, template_abilities, with_one_system
+from agentlearn.serving.tool_calls import parse_calls
+from agentlearn.train.engine.template_abilities import (
+    DEFAULT_STYLE,
+    CallStyle,
+    folded_system,
+    template_abilities,
+    with_one_system,
+)
 from agentlearn.train.engine.tools_in_words import tools_in_words
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
@@ -20,7 +29,7 @@ _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 
 
 class TemplateFormat:
-    """Renders prompts with the tokenizer's jinja template, and parses tool calls in Hermes' form."""
+    """Renders prompts with the tokenizer's jinja template, and parses tool calls as the template writes them."""
 
     def __init__(self, tokenizer: Any, *, stop_ids: frozenset[int] = frozenset()) -> None:
         """tokenizer: of transformers, with a chat template. stop_ids: in addition to those of tokenizer and template.
@@ -36,9 +45,18 @@ class TemplateFormat:
             )
         self.stop_ids = stop_ids | self._stop_ids()
         """Tokens that end an answer."""
-        self.abilities = template_abilities(lambda messages, tools: self._rendered(messages, tools, False))
+        ends = [end for one in sorted(self.stop_ids) if (end := self.decode([one]))]
+        self._with_transformers = False
+        self.abilities = template_abilities(self._rendered, self._parsed, ends)
         """What the template can hold. A system message that it cannot hold is put before the first question;
-        tools that it does not know become text."""
+        tools that it does not know, or whose calls cannot be read, become text."""
+        if self.abilities.tools_as_text and getattr(tokenizer, "response_template", None):
+            self._with_transformers = True
+            abilities = template_abilities(self._rendered, self._parsed, ends)
+            self._with_transformers = not abilities.tools_as_text
+            self.abilities = abilities if self._with_transformers else self.abilities
+        self._turn_end = re.compile("|".join(re.escape(end) for end in (*ends, *self._end_of_turn())) or "(?!)")
+        self._splices = self._needs_splicing()
         if not self.stop_ids:
             raise ConfigError(
                 f"no token ends an answer of the model in {tokenizer.name_or_path!r};"
@@ -51,11 +69,16 @@ class TemplateFormat:
         if self.abilities.tools_as_text:
             messages, tools = tools_in_words(messages, tools), ()
         messages = folded_system(messages) if self.abilities.fold_system else with_one_system(messages)
-        verbatim = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
-        prompt = self._rendered(messages, tools, bool(verbatim))
-        if any(prompt.count(mark) != 1 for mark in verbatim):  # the template changes message texts
-            return self._rendered(messages, tools, False)
-        for mark, text in verbatim.items():
+        marks = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
+        style = self.abilities.calls
+        if not marks:
+            return self._rendered(messages, tools, style)
+        if self._splices and (spliced := self._spliced(messages, tools)) is not None:
+            return spliced
+        prompt = self._rendered([_marked(one, at) for at, one in enumerate(messages)], tools, style)
+        if any(prompt.count(mark) != 1 for mark in marks):  # the template changes message texts
+            return self._rendered(messages, tools, style)
+        for mark, text in marks.items():
             prompt = prompt.replace(mark, text)
         return prompt
 
@@ -75,25 +98,97 @@ class TemplateFormat:
             self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False),
         )
 
-    def parse(self, text: str) -> ParsedAnswer:
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
         """Split an answer into text and tool calls."""
-        return parse_hermes(text)
+        return self._parsed(text, tools, prompt)
 
-    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool], marked: bool) -> str:
-        names = {call.id: call.name for message in messages for call in message.calls}
-        chat = [_message(one, names, f"{_OPEN}{at}{_CLOSE}" if marked else "") for at, one in enumerate(messages)]
+    def _parsed(self, text: str, tools: Sequence[Tool], prompt: str) -> ParsedAnswer:
+        if not self._with_transformers:
+            return parse_calls(text, tools, prompt=prompt)
+        try:
+            message = self._tokenizer.parse_response(text, prefix=prompt, tools=_definitions(tools))
+            called = [one["function"] for one in message.get("tool_calls") or []]
+            calls = [(str(one["name"]), json.dumps(dict(one["arguments"]), ensure_ascii=False)) for one in called]
+        except (ValueError, TypeError, KeyError, RecursionError):  # no valid call
+            return ParsedAnswer(text)
+        return ParsedAnswer(str(message.get("content") or ""), tuple(calls)) if calls else ParsedAnswer(text)
+
+    def _spliced(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | None:
+        """Return the prompt with each exact text between the prompt that it answered and the token that ended it.
+
+        See `_needs_splicing`. None when an answer's place cannot be found.
+        """
+        style = self.abilities.calls
+        plain = [_without_words(one, at) for at, one in enumerate(messages)]
+        prompt = self._rendered(plain, tools, style)
+        for at, one in reversed([*enumerate(messages)]):
+            if not one.verbatim:
+                continue
+            answered = self._rendered(plain[:at], tools, style)
+            before = self._rendered(plain[:at], tools, style, answer=False)
+            end = self._turn_end.search(prompt, len(before))
+            if end is None or not prompt.startswith(before) or not answered.startswith(before):
+                return None
+            prompt = answered + one.verbatim + prompt[end.start() :]
+        return prompt
+
+    def _rendered(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        style: CallStyle = DEFAULT_STYLE,
+        *,
+        answer: bool = True,
+    ) -> str:
+        calls = [call for message in messages for call in message.calls]
+        names = {call.id: call.name for call in calls}
+        ids = {call.id: _styled_id(call, at, style) for at, call in enumerate(calls)}
         try:
             return str(
                 self._tokenizer.apply_chat_template(
-                    chat,
-                    tools=[{"type": "function", "function": json.loads(tool.size)} for tool in tools] or None,
+                    [_message(one, names, ids, style) for one in messages],
+                    tools=_definitions(tools) or None,
                     tokenize=False,
-                    add_generation_prompt=True,
+                    add_generation_prompt=answer,
                 )
             )
-        except (TemplateError, TypeError, KeyError, AttributeError, ValueError) as error:
+        except (TemplateError, TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
             message = f"The model's chat template cannot take this conversation: {error}"
             raise RequestRefused(400, message, code="chat_template_error") from None
+
+    def _needs_splicing(self) -> bool:
+        """Whether an answer's exact text cannot stand in the place of its words.
+
+        So it is when the template puts words before an answer that the prompt did not have, and when it refuses or
+        leaves out the result of a call that is only text.
+        """
+        style = self.abilities.calls
+        asked, answered, again = Message("user", "a"), Message("assistant", f"{_OPEN}1{_CLOSE}"), Message("user", "b")
+        result = Message("tool", f"{_OPEN}2{_CLOSE}", answers="call_1")
+        try:
+            if not self._rendered((asked, answered, again), (), style).startswith(
+                self._rendered((asked,), (), style) + answered.text
+            ):
+                return True
+        except RequestRefused:
+            return False
+        if self.abilities.tools_as_text:
+            return False
+        try:
+            rendered = self._rendered((asked, answered, result, answered, result), (), style)
+        except RequestRefused:
+            return True
+        return rendered.count(result.text) != 2
+
+    def _end_of_turn(self) -> list[str]:
+        """The token that ends an answer in mid-conversation, which need not be the one that ends the last answer."""
+        asked, answered = Message("user", "a"), Message("assistant", f"{_OPEN}1{_CLOSE}")
+        try:
+            after = self.encode(self._rendered((asked, answered, asked), ()).rpartition(answered.text)[2])
+        except RequestRefused:
+            return []
+        added = set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids)
+        return [self.decode(after[:1])] if set(after[:1]) & added else []
 
     def _stop_ids(self) -> frozenset[int]:
         """The tokenizer's end-of-text token, and the special token that the template puts after an answer."""
@@ -108,28 +203,57 @@ class TemplateFormat:
         return frozenset(ends | (set(after[:1]) & added))
 
 
-def _message(message: Message, names: Mapping[str, str], mark: str) -> Mapping[str, object]:
-    """A message as templates need it. mark: placeholder for the exact text, if it is known."""
-    if message.verbatim and mark:
-        return {"role": message.role, "content": mark}
+def _marked(message: Message, at: int) -> Message:
+    """The message with a mark in the place of its exact text, if that is known."""
+    return replace(message, text=f"{_OPEN}{at}{_CLOSE}", calls=()) if message.verbatim else message
+
+
+def _without_words(message: Message, at: int) -> Message:
+    """The message with its calls, but with nothing in it that the model wrote, if the exact text is known."""
+    if not message.verbatim:
+        return message
+    if not message.calls:
+        return _marked(message, at)
+    return replace(message, text="", calls=tuple(replace(call, arguments="{}") for call in message.calls))
+
+
+def _message(
+    message: Message, names: Mapping[str, str], ids: Mapping[str, str], style: CallStyle
+) -> Mapping[str, object]:
+    """A message as templates need it. names, ids: of the called tools, and of the calls, by the calls' ids."""
     plain: dict[str, object] = {"role": message.role, "content": message.text}
     if message.calls:
-        plain["tool_calls"] = [_call(call) for call in message.calls]
+        plain["tool_calls"] = [_call(call, ids[call.id], style) for call in message.calls]
+        if style.without_text:
+            plain["content"] = None
     if message.role == "tool":
-        plain |= {"tool_call_id": message.answers, "name": names.get(message.answers, "")}
+        answers = message.answers
+        plain |= {"tool_call_id": ids.get(answers, answers), "name": names.get(answers, "")}
     return plain
 
 
-def _call(call: CallInMessage) -> Mapping[str, object]:
-    return {
-        "type": "function",
-        "id": call.id,
-        "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-    }
+def _call(call: CallInMessage, identity: str, style: CallStyle) -> Mapping[str, object]:
+    arguments = call.arguments if style.text_arguments else _arguments(call.arguments)
+    return {"type": "function", "id": identity, "function": {"name": call.name, "arguments": arguments}}
+
+
+def _styled_id(call: CallInMessage, at: int, style: CallStyle) -> str:
+    """The call's id as the template wants it. at: its number in the conversation."""
+    match style.ids:
+        case "own":
+            return call.id
+        case "nine":
+            return hashlib.sha256(call.id.encode()).hexdigest()[:9]
+        case "numbered":
+            return f"functions.{call.name}:{at}"
+
+
+def _definitions(tools: Sequence[Tool]) -> list[dict[str, object]]:
+    return [{"type": "function", "function": json.loads(tool.size)} for tool in tools]
 
 
 def _arguments(written: str) -> object:
-    """Arguments as an object, as templates expect; as text if they are not an object."""
+    """Arguments as an object, as most templates expect; as text if they are not an object."""
     try:
         value: object = json.loads(written)
     except ValueError:

@@ -1,6 +1,6 @@
 """Tools for a chat template that knows none: they are described in the system message, and calls and results are text.
 
-The form of calls and results is that of Hermes, which `agentlearn.serving.hermes` reads.
+The form of calls and results is that of Hermes, which `agentlearn.serving.tool_calls` reads.
 """
 
 import json

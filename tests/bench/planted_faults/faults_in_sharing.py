@@ -67,10 +67,21 @@ _ABILITIES = planted(
     faults={
         "nobody is told that tools became text": ("if tools and self.tools_as_text:", "if False:"),
         "tools that cannot be text are accepted": (
-            "return TemplateAbilities(fold, tools_as_text=not tools, tools_refused=tools)",
-            "return TemplateAbilities(fold, tools_as_text=True)",
+            '(fold, tools_refused=problem if calls == _NO_TOOLS else f"it {calls}; {problem}")',
+            "(fold, tools_as_text=calls)",
         ),
     },
 )
 
-SHARING_FAULTS = (*_SHARED, *_TOOLS, *_ABILITIES)
+_CALLS = planted(
+    "engine/template_abilities.py",
+    "unit/train/test_template_calls.py",
+    faults={
+        "a template's own call need not be read": ("== [(_NAME, _ARGUMENTS)]:", "!= [(_RESULT, _RESULT)]:"),
+        "a template need not show its tools": ("if _problem(render, begun, (_TOOL,), _NAME):", "if False:"),
+        "a template need not show results": ("(_TOOL,), _QUESTION, _RESULT, style=style)", "(), style=style)"),
+        "templates are given calls in one way only": ("for style in STYLES:", "for style in STYLES[:1]:"),
+    },
+)
+
+SHARING_FAULTS = (*_SHARED, *_TOOLS, *_ABILITIES, *_CALLS)

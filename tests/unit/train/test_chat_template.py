@@ -97,7 +97,10 @@ GEMMA_LIKE = (
 SILENT = (
     "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 )
-WITHOUT_TOOLS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+WITHOUT_TOOLS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 ONE_QUESTION = "{% if messages | length > 2 %}{{ raise_exception('one question only') }}{% endif %}" + WITHOUT_TOOLS
 NO_RESULTS = (
     "{% for m in messages if '<tool_call>' in m.content or m.tool_calls %}"
@@ -148,7 +151,7 @@ STRICT = TEMPLATE + "{% if tools %}{{ raise_exception('no tools please') }}{% en
 def test_a_template_without_tools_gets_them_as_text(template):
     chat = TemplateFormat(tiny_tokenizer(template))
     (note,) = chat.abilities.check("my-model", tools=True)
-    assert note == "the chat template of 'my-model' knows no tools: they were described in the instructions"
+    assert note == "the chat template of 'my-model' knows no tools: the tools were described in the instructions"
     assert chat.abilities.check("my-model", tools=False) == ()
     system, _, rest = chat.render(TURNS, [TOOL]).partition("<|im_end|>\n")
     assert system.startswith("<|im_start|>system\nCount.\n\nYou can call these tools.")
@@ -156,8 +159,7 @@ def test_a_template_without_tools_gets_them_as_text(template):
     assert rest == (
         "<|im_start|>user\n2 + 3?<|im_end|>\n"
         '<|im_start|>assistant\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": "ü"}}\n</tool_call>'
-        "<|im_end|>\n<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>\n"
-        + ("<|im_start|>assistant\n" if template is STRICT else "")
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
     )
 
 
@@ -165,7 +167,7 @@ def test_calls_that_are_text_are_read_again_as_they_were_called():
     chat = TemplateFormat(tiny_tokenizer(WITHOUT_TOOLS))
     rendered = chat.render(TURNS, [TOOL])
     answer = rendered.partition("<|im_start|>assistant\n")[2].partition("<|im_end|>")[0]
-    parsed = chat.parse(answer)
+    parsed = chat.parse(answer, [TOOL], prompt="")
     assert parsed.text == "I add."
     assert [(name, json.loads(arguments)) for name, arguments in parsed.calls] == [("add", {"a": 2, "b": "ü"})]
 
