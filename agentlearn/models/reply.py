@@ -23,7 +23,7 @@ from pydantic_ai.usage import RequestUsage
 from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.chat_reply import is_count
-from agentlearn.models.endings import tidied
+from agentlearn.models.endings import CHANNEL_CALL, tidied
 from agentlearn.models.tokens import tokens_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
@@ -90,8 +90,8 @@ def believed(usage: RequestUsage) -> RequestUsage:
 
 def _without_thoughts(part: ModelResponsePart) -> tuple[ModelResponsePart, ...]:
     """Return a part; of a text that holds thoughts, what was thought and what was said."""
-    if not isinstance(part, TextPart):
-        return (part,)
+    if not isinstance(part, TextPart) or CHANNEL_CALL.search(part.content):
+        return (part,)  # a tool call that was left in the text is no thought
     spoken = split_thoughts(part.content)
     if not spoken.thoughts and not spoken.unfinished:
         return (part if spoken.said == part.content else replace(part, content=spoken.said),)

@@ -7,7 +7,7 @@ Why our own parser. transformers has one (`tokenizer.parse_response`), but it ne
 checkpoint, which few have, and it is not installed with the lab model, which must read its own calls.
 `agentlearn.train.engine.chat_template` uses it for checkpoints that bring such a template and write a form that is not
 read here. The parsers of vLLM and SGLang cannot be imported without the whole server. Those of `renderers` know a fixed
-list of checkpoints, read token ids, and need a tokenizer's vocabulary from the internet for gpt-oss.
+list of checkpoints and read token ids.
 
 Rules for all forms:
 

@@ -51,6 +51,7 @@ CUT = [
     (reply(TextPart('<tool_call>\n{"name": "run_python", "arguments": {}}\n</tool_call>')), None, "call_in_text"),
     (reply(TextPart('{"name": "run_python", "parameters": {"code": "1"}}')), None, "call_in_text"),
     (reply(TextPart("<function=run_python><parameter=code>1</parameter></function>")), None, "call_in_text"),
+    (reply(TextPart("<|channel|>commentary to=functions.run_python<|message|>{}<|call|>")), None, "call_in_text"),
     (reply(TextPart("I would call run_python here.")), None, None),
     (reply(TextPart('{"name": "Ada", "age": 36}')), None, None),
 ]
