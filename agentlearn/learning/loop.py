@@ -69,7 +69,7 @@ class RunLoop(ABC, Generic[S]):
         states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
         self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
         self.stats.notes.extend(self.rollouts.notes)
-        self.finished = FinishedRollouts(self.store, self.call_context.run, resumed=self.resumed)
+        self.finished = FinishedRollouts.before(self.store, self.call_context.run, resumed=self.resumed)
         self.batches = BatchRunner(
             self.settings,
             self.allocation,

@@ -12,6 +12,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.tracing import open_tracing
+from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store
 from agentlearn.types.ids import new_run_id
@@ -48,6 +49,8 @@ class Collector:
     phases: dict[RolloutKey, str] = field(init=False)
     reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
     """Stored rollouts that can be reused."""
+    first: dict[RolloutKey, FirstRollouts] = field(init=False)
+    """The first rollouts of each arm in each domain."""
     made: int = 0
     """Number of rollouts made so far."""
 
@@ -56,6 +59,15 @@ class Collector:
         retriever = Retriever.in_store(plan.settings.retrieval, plan.settings.store)
         self.experiences = {
             arm.name: Experiences(arm.library, masked=arm.without, retrieval=retriever) for arm in plan.arms
+        }
+        self.first = {
+            (arm.name, task_set.domain.name): FirstRollouts(
+                "compare again with --retry-failed (retry_failed=True)",
+                f"the arm {arm.name!r}",
+                holds_back=not self.endpoints[arm.model].endpoint_state.takes_all,
+            )
+            for arm in plan.arms
+            for task_set in plan.task_sets
         }
         self.phases = {
             (arm.name, task_set.domain.name): plan.conditions(arm, task_set).phase
@@ -110,11 +122,15 @@ class Collector:
         return made
 
     async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
-        rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
+        key = (spec.arm.name, task_set.domain.name)
+        rollouts, first = self.rollouts[key], self.first[key]
         slot = RolloutSlot(spec.phase, spec.g, spec.seed)
-        finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+        finished = await first.make(
+            lambda: rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+        )
         await finished.save(self.store)
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
+        first.refuse(finished, spec.task)
         return finished.trajectory
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast

@@ -8,7 +8,7 @@ import structlog
 
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import refuse_unpriced_budget
