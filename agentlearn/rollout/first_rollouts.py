@@ -89,10 +89,10 @@ class FirstRollouts:
     def _count(self, trajectory: Trajectory, cause: str) -> None:
         if self.decided:
             return
-        if trajectory.outcome == "undecided":
-            self._alike[cause] += 1
-        else:
+        if trajectory.outcome != "undecided":
             self.decided = True
+        elif cause:
+            self._alike[cause] += 1
         self._wake()
 
     def _wake(self) -> None:

@@ -94,7 +94,8 @@ class Finished:
     output: Any = None
     """The output itself; None when the rollout failed."""
     cause: str = ""
-    """What left it undecided: the same text for rollouts with one cause; empty when it is decided."""
+    """What left it undecided: the same text for rollouts with one cause; empty when it is decided, and when its task
+    alone is the cause."""
 
     async def save(self, store: Store) -> None:
         """Store the rollout and its texts. Raises StoreError."""
@@ -328,7 +329,8 @@ class Rollouts:
         """Return the trajectory with its verdict, and what left it undecided."""
         try:
             verdict = await self._verdict(task, trajectory, output)
-            cause = verdict.reason if verdict.reward is None else ""
+            # without an expected answer, that the verifier cannot decide says something about this task only
+            cause = verdict.reason if verdict.reward is None and task.answer is not None else ""
         except AgentlearnError as error:
             if not isinstance(error, RolloutError) or error.resumable:
                 raise
