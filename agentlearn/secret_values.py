@@ -27,7 +27,8 @@ class _Known:
 
 def know_secret(value: str) -> None:
     """Leave this value out of later texts, also where it is encoded for an address."""
-    forms = {value, quote(value, safe=""), quote_plus(value), unquote(value)}
+    encoded = quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")  # a value can be no text
+    forms = {value, *encoded, unquote(value)}
     if new := {one for one in forms if len(one) >= LEAST} - _Known.values:
         _Known.values |= new
         longest_first = sorted(_Known.values, key=len, reverse=True)

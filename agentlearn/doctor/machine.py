@@ -11,15 +11,18 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentlearn.config import CallOptions
 from agentlearn.config.known_models import KNOWN_MODELS
 from agentlearn.config.model_folders import FetchedState, fetched_folder, fetched_state
 from agentlearn.doctor.isolated import Check, Waiting, results_of
 from agentlearn.doctor.plugin_checks import plugin_checks
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.domain.check_result import CheckResult
-from agentlearn.errors import StoreMissing
+from agentlearn.errors import ConfigError, MissingExtra, StoreMissing
 from agentlearn.installed import version
 from agentlearn.models.discover import found_models
+from agentlearn.models.endpoint import check_endpoint
+from agentlearn.models.services import pip_line
 from agentlearn.plugins import cause_words
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
@@ -178,6 +181,13 @@ def _models() -> Iterator[CheckResult]:
                 mend=f"agentlearn learn FILE --reward number --model local:{known.name}",
             )
     for found in found_models():
+        try:
+            check_endpoint(found.endpoint, CallOptions())
+        except ConfigError as error:
+            installs = pip_line(found.endpoint.partition(":")[0]) if isinstance(error, MissingExtra) else ""
+            words = f"found {found.why}, but {'its package is not installed' if installs else error.message}"
+            yield CheckResult(what=f"model {found.endpoint}", state="missing", words=words, mend=installs)
+            continue
         price = "may cost money" if found.paid else "replace MODEL by the name of the served model"
         yield CheckResult(
             what=f"model {found.endpoint}",

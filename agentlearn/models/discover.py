@@ -4,15 +4,7 @@ import os
 import socket
 from typing import NamedTuple
 
-KEYS = {
-    "OPENAI_API_KEY": "openai:gpt-5-mini",
-    "DEEPSEEK_API_KEY": "deepseek:deepseek-chat",
-    "OPENROUTER_API_KEY": "openrouter:deepseek/deepseek-chat",
-    "GROQ_API_KEY": "groq:llama-3.3-70b-versatile",
-    "MISTRAL_API_KEY": "mistral:mistral-small-latest",
-    "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
-}
-"""Environment variable of an API key, and a small model that the key can use."""
+from agentlearn.models.services import KNOWN_SERVICES
 
 PORTS = {8000: "vLLM", 11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp"}
 """Usual ports of model servers, by number."""
@@ -30,14 +22,25 @@ class FoundModel(NamedTuple):
 
 
 def found_models(*, timeout_s: float = 0.05) -> tuple[FoundModel, ...]:
-    """Return the models that were found. Nothing is sent; servers are only connected to."""
-    keys = [FoundModel(name, model, True) for name, model in KEYS.items() if os.environ.get(name)]
+    """Return the models that were found. Nothing is sent; servers are only connected to.
+
+    Whether the client of a service is installed is not looked up: `check_endpoint` does it.
+    """
+    keys = [
+        FoundModel(found, f"{prefix}:{service.example}", True)
+        for prefix, service in KNOWN_SERVICES.items()
+        if service.example and (found := next(filter(_is_set, service.needs[0]), None))
+    ]
     servers = [
         FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False)
         for port, kind in PORTS.items()
         if _listens(port, timeout_s)
     ]
     return (*keys, *servers)
+
+
+def _is_set(variable: str) -> bool:
+    return bool(os.environ.get(variable, "").strip())
 
 
 def _listens(port: int, timeout_s: float) -> bool:

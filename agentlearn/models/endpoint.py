@@ -22,8 +22,8 @@ from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
-from agentlearn.models.services import is_service
-from agentlearn.plugins import Plugin, announced, guarded, load
+from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
+from agentlearn.plugins import Plugin, announced, cause_words, guarded, load
 from agentlearn.secret_values import know_environment, know_secret
 from agentlearn.types.value import Value
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""
+HUGGINGFACE = "https://router.huggingface.co/v1"
+"""Address of Hugging Face's services, which chooses the provider of a model itself."""
 _LOG = get_log()
 
 
@@ -118,7 +120,7 @@ def is_simulated(name: str) -> bool:
 def is_paid(name: str) -> bool:
     """Whether using the endpoint may cost money; plug-ins and loopback services cost nothing."""
     prefix = name.partition(":")[0]
-    if prefix in {"http", "https"}:
+    if prefix.casefold() in {"http", "https"}:
         return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}
     return _plugin_of(name) is None
 
@@ -130,6 +132,22 @@ def _plugin_of(name: str) -> Plugin | None:
     if is_service(prefix) or not colon:
         return found.usable.get(prefix) if prefix in found.usable and found.usable[prefix].own else None
     return found.get(prefix)
+
+
+def check_endpoint(name: str, options: CallOptions) -> None:
+    """Refuse an endpoint that cannot be used: its name, address, package and key are checked. Nothing is sent.
+
+    Whether the service answers and has the model is found out when it is opened and asked.
+    Raises ConfigError or MissingExtra.
+    """
+    name = endpoint_name(name)
+    if (plugin := _plugin_of(name)) is not None:
+        load(plugin, "model service")
+    elif _is_address(name):
+        _address(name)
+        _key_of(options)
+    else:
+        _named_model(name)
 
 
 @asynccontextmanager
@@ -174,23 +192,16 @@ async def open_endpoint(
             yield endpoint
         return
     state = _state_of(name, options, Limiter(options.concurrency), retry)
-    if prefix in {"http", "https"}:
-        base_url, _, model_name = name.partition("#")
-        if not model_name or not urlsplit(base_url).hostname:
-            raise ConfigError(
-                f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model",
-                code="bad_endpoint",
-            )
-        key = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY")
-        know_secret(key or "")
-        credentials = credentials_of(name)
+    if _is_address(name):
+        base_url, model_name = _address(name)
+        key, credentials = _key_of(options), credentials_of(name)
         await _check_reachable(base_url, key, credentials)
         async with _served(base_url, model_name, key, options, tokens, credentials) as model:
             yield Endpoint(name, model, state, simulated=False, url=base_url, call_settings=call_settings)
     else:
-        async with _inferred(name) as model:
+        async with _named_model(name) as model:
             url = model.base_url or model.system
-            yield Endpoint(name, model, state, simulated=False, url=url, call_settings=call_settings)
+            yield Endpoint(name, model, state, simulated=_is_stand_in(model), url=url, call_settings=call_settings)
 
 
 def model_name(model: "Model") -> str:
@@ -314,22 +325,73 @@ async def _served(
         yield TokenModel.with_tokens(model_name, provider, top_p=tokens.top_p, top_k=tokens.top_k, min_p=tokens.min_p)
 
 
-@asynccontextmanager
-async def _inferred(name: str) -> AsyncGenerator["Model"]:
+def _is_address(name: str) -> bool:
+    return name.partition(":")[0].casefold() in {"http", "https"}
+
+
+def _address(name: str) -> tuple[str, str]:
+    """Return the base URL and the model of an address. Raises ConfigError."""
+    import httpx2
+
+    _refuse_unprintable(name)
+    base_url, _, model_name = name.partition("#")
+    try:
+        host = urlsplit(base_url).hostname
+        httpx2.URL(base_url)
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise ConfigError(
+            f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
+        ) from error
+    if not model_name.strip() or not host:
+        raise ConfigError(
+            f"the endpoint {name!r} must name a model after '#', as in http://127.0.0.1:8000/v1#my-model",
+            code="bad_endpoint",
+        )
+    return base_url, model_name
+
+
+def _key_of(options: CallOptions) -> str | None:
+    """Return the key for an address; None when there is none. Raises ConfigError for one that cannot be sent."""
+    given = options.api_key.get_secret_value() if options.api_key else os.environ.get("AGENTLEARN_API_KEY", "")
+    key = given.strip()
+    check_key(key, "AGENTLEARN_API_KEY")
+    know_secret(key)
+    return key or None
+
+
+def _refuse_unprintable(name: str) -> None:
+    if not name.isprintable():
+        raise ConfigError(
+            f"the endpoint {name!r} has a character that no name of a model or an address has, such as a line break;"
+            " correct it",
+            code="bad_endpoint",
+        )
+
+
+def _named_model(name: str) -> "Model":
+    """Return a model of a service that pydantic-ai knows. Raises ConfigError or MissingExtra."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
 
+    _refuse_unprintable(name)
+    check_variables(name)
+    prefix = name.partition(":")[0]
     try:
-        model = infer_model(name)
-    except (UserError, ValueError) as error:
-        raise ConfigError(f"the endpoint {name!r} cannot be used: {error}", code="bad_endpoint") from error
+        if prefix != "huggingface":
+            return infer_model(name)
+        from pydantic_ai.providers.huggingface import HuggingFaceProvider
+
+        # without an address, pydantic-ai cannot read the replies
+        return infer_model(name, lambda _: HuggingFaceProvider(base_url=HUGGINGFACE))
     except ImportError as error:
-        provider = name.partition(":")[0]
-        raise MissingExtra(
-            f"the endpoint {name!r} needs a package that is not installed: pip install 'pydantic-ai-slim[{provider}]'"
+        line = pip_line(prefix)
+        raise MissingExtra(f"the endpoint {name!r} needs a package that is not installed: {line}") from error
+    except Exception as error:  # from the constructor of a client, which reads variables and files of its own
+        words = " ".join(str(error).split()) if isinstance(error, UserError | ValueError) else cause_words(error)
+        hint = known_service(prefix).hint
+        raise ConfigError(
+            f"the endpoint {name!r} cannot be used: {words}{f'; {hint}' if hint else ''}", code="bad_endpoint"
         ) from error
-    async with model:
-        yield model
 
 
 async def _check_reachable(base_url: str, api_key: str | None, credentials: Credentials) -> None:

@@ -1,0 +1,108 @@
+"""What an endpoint needs is said in one sentence before anything is estimated: its name, key, package and address."""
+
+import asyncio
+
+import pytest
+
+from agentlearn.config import CallOptions
+from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra
+from agentlearn.models.discover import found_models
+from agentlearn.models.endpoint import check_endpoint, open_endpoint
+from agentlearn.models.services import KNOWN_SERVICES, SERVICES
+
+REFUSED = (
+    # name, variables, code, part of the sentence
+    ("openai:gpt-5-mini", {}, "missing_key", "needs the environment variable OPENAI_API_KEY; set it"),
+    ("openai:gpt-5-mini", {"OPENAI_API_KEY": ""}, "missing_key", "OPENAI_API_KEY is empty"),
+    ("deepseek:deepseek-chat", {"DEEPSEEK_API_KEY": " "}, "missing_key", "DEEPSEEK_API_KEY is empty"),
+    ("google:gemini", {"GOOGLE_API_KEY": ""}, "missing_key", "GOOGLE_API_KEY or GEMINI_API_KEY; GOOGLE_API_KEY is"),
+    ("azure:mine", {"AZURE_OPENAI_ENDPOINT": "https://x.invalid"}, "missing_key", "AZURE_OPENAI_API_KEY"),
+    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "sk-1\nsk-2"}, "bad_key", "OPENAI_API_KEY has a character"),
+    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "schlüssel"}, "bad_key", "OPENAI_API_KEY has a character"),
+    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "\udce9"}, "bad_key", "OPENAI_API_KEY has a character"),
+    ("http://127.0.0.1:9/v1#m", {"AGENTLEARN_API_KEY": "a\nb"}, "bad_key", "AGENTLEARN_API_KEY has a character"),
+    ("openai:", {"OPENAI_API_KEY": "k"}, "bad_endpoint", "names no model; write one, as in openai:gpt-5-mini"),
+    ("google-gla:gemini", {}, "bad_endpoint", "write google: instead"),
+    ("litellm:gpt-4o", {}, "bad_endpoint", "give that of your proxy"),
+    ("voyageai:voyage-3", {}, "bad_endpoint", "is no chat model"),
+    ("gateway:x", {}, "bad_endpoint", "gateway/openai:gpt-5-mini"),
+    ("nothing:x", {}, "bad_endpoint", "Unknown model"),
+    ("openai:a\nb", {"OPENAI_API_KEY": "k"}, "bad_endpoint", "such as a line break"),
+    ("http://127.0.0.1:9/v\n1#m", {}, "bad_endpoint", "such as a line break"),
+    ("http://127.0.0.1\n:9/v1#m", {}, "bad_endpoint", "such as a line break"),
+    ("http://127.0.0.1:9/v1", {}, "bad_endpoint", "must name a model after '#'"),
+    ("http://\uff10/v1#m", {}, "bad_endpoint", "is not an address"),
+)
+
+NEEDS_MORE = {"azure", "azure-responses", "bedrock", "bedrock-mantle", "google-cloud", "openai-codex", "test"}
+"""Services that need more than variables, or a certain name of the model."""
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in KNOWN_SERVICES.values():
+        for variable in (service.unless, *(one for group in service.needs for one in group)):
+            monkeypatch.delenv(variable, raising=False)
+
+
+def opened_url(name: str) -> str:
+    async def opened() -> str:
+        async with open_endpoint(name, CallOptions()) as endpoint:
+            return endpoint.url
+
+    return asyncio.run(opened())
+
+
+def refusal_of(name: str) -> AgentlearnError | None:
+    try:
+        opened_url(name)
+    except AgentlearnError as error:
+        return error
+    return None
+
+
+def test_what_is_missing_is_one_sentence_before_a_run_and_when_it_starts(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, variables, code, words in REFUSED:
+        with subtests.test(name=name, variables=variables), monkeypatch.context() as patch:
+            for variable, value in variables.items():
+                patch.setenv(variable, value)
+            with pytest.raises(ConfigError) as checked:
+                check_endpoint(name, CallOptions())
+            with pytest.raises(ConfigError) as opened:
+                opened_url(name)
+            assert (checked.value.code, checked.value.exit_status) == (code, 2)
+            assert words in checked.value.message
+            assert "\n" not in checked.value.message
+            assert checked.value.message == opened.value.message
+
+
+def test_every_known_service_opens_with_its_variables_or_says_what_is_missing(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for prefix in sorted(SERVICES - {"http", "https", "vllm"}):
+        service = KNOWN_SERVICES.get(prefix)
+        with subtests.test(prefix=prefix), monkeypatch.context() as patch:
+            for group in service.needs if service else ():
+                patch.setenv(group[-1], "https://x.invalid/v1" if "URL" in group[0] else "a-key")
+            error = refusal_of(f"{prefix}:openai/{service.example or 'some-model' if service else ''}")
+            if isinstance(error, MissingExtra):
+                assert f"pip install 'pydantic-ai-slim[{service and service.extra}]'" in error.message
+            elif error is None:
+                assert not (service and service.refused)
+            else:
+                assert error.code == "bad_endpoint"
+                assert prefix in NEEDS_MORE or (service and service.refused), error.message
+
+
+def test_keys_of_all_services_with_a_small_model_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in KNOWN_SERVICES.values():
+        for group in service.needs:
+            monkeypatch.setenv(group[0], "a-key")
+    found = {one.endpoint.partition(":")[0] for one in found_models() if one.paid}
+    assert {"openai", "google", "xai", "together", "anthropic", "groq", "mistral"} <= found
+    for service in KNOWN_SERVICES.values():
+        for group in service.needs:
+            monkeypatch.setenv(group[0], " ")
+    assert not [one for one in found_models() if one.paid]
