@@ -19,6 +19,12 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
     for name in models:
         check_endpoint(name, settings)
     refuse_unpriced_budget(settings)
+    if settings.group_size == 1 and not settings.from_store:
+        print_line(
+            "note: with --group-size 1 nothing can be learned, because the rewards of one rollout cannot differ; give 2"
+            " or more, or measure only, with compare",
+            to_stderr=True,
+        )
     paid = [name for name in models if is_paid(name)]
     if paid:
         found = estimate(settings) if settings.from_store else plan(settings, domain_of(settings)).estimate

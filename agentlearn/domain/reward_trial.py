@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
@@ -88,7 +89,7 @@ class _RewardTrial:
         late: tuple[str, ...] = ()
         try:
             async for one in self._tries(tasks, until):
-                tried.append(one)
+                tried.append(one)  # noqa: PERF401  those before a TimeoutError are kept
         except TimeoutError:
             late = (f"the reward {self.reward.name!r} ({self.reward.place}) is slow: not all answers were tried",)
         self._refuse_nothing_but_errors(tried)
@@ -144,9 +145,7 @@ class _RewardTrial:
                 code="reward_raised",
             ) from error
 
-    async def _refuse_swapped(
-        self, task: Task, trajectory: Trajectory, made_up: MadeUp, error: VerifierError
-    ) -> None:
+    async def _refuse_swapped(self, task: Task, trajectory: Trajectory, made_up: MadeUp, error: VerifierError) -> None:
         """Raise ConfigError when the function works with its first two parameters the other way round."""
         function = self.reward.function
         swapped = replace(self.reward, function=lambda task, output, *rest: function(output, task, *rest))
@@ -161,7 +160,7 @@ class _RewardTrial:
         ) from error
 
     def _refuse_nothing_but_errors(self, tried: Sequence[_Tried]) -> None:
-        """Raise ConfigError when no output got a reward, not even an expected answer, and the record is not to blame."""
+        """Raise ConfigError when no output got a reward, not even an expected answer of the right type."""
         errors = [one.error for one in tried if one.error is not None]
         if not tried or len(errors) < len(tried):
             return
@@ -217,7 +216,7 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
         for answer in (*([task.answer] if task.answer is not None else []), *_WRONG):
             trajectory = rollout_ending_in(task, answer or None)
             try:
-                verdict: object = await _within(lambda: domain.verify(task, trajectory), until)
+                verdict: object = await _within(partial(domain.verify, task, trajectory), until)
             except TimeoutError:
                 return (f"verify of the domain {domain.name!r} is slow: not all answers were tried",)
             except AgentlearnError:

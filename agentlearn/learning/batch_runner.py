@@ -237,9 +237,7 @@ class BatchRunner:
             async with self._slots:
                 started()
                 shown = self._shown(library, treatment)
-                done = await self._first.make(
-                    lambda: self.rollouts.one(task, slot, treatment, shown, without=without)
-                )
+                done = await self._first.make(lambda: self.rollouts.one(task, slot, treatment, shown, without=without))
             done = replace(done, stored=before is not None)
         waits_for_majority = learning and self.settings.labels == "none"
         if not waits_for_majority:

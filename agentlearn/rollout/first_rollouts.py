@@ -1,7 +1,7 @@
-"""The first rollouts of a run: a run whose rollouts all stay undecided for one reason ends, before it burns its budget.
+"""The first rollouts of a run: a run whose rollouts all stay undecided for one reason ends after ten of them.
 
-Until one rollout is decided, at most `FIRST` are under way or have failed alike. So a reward with a fault that only real
-answers show costs ten rollouts and not all. What the agent itself fails at counts as 0 and is decided.
+Until one rollout is decided, at most `FIRST` are under way or have failed alike. So a reward with a fault that only
+real answers show costs ten rollouts and not all. What the agent itself fails at counts as 0 and is decided.
 """
 
 import asyncio

@@ -252,9 +252,7 @@ class Rollouts:
         if failure is None:
             trajectory, cause = await self._judged(task, trajectory, output)
         kept = output if failure is None else None
-        return Finished(
-            trajectory, stored_messages(said), texts=tools.offered.recorded(), output=kept, cause=cause
-        )
+        return Finished(trajectory, stored_messages(said), texts=tools.offered.recorded(), output=kept, cause=cause)
 
     def _answer(self, output: Any) -> Answer:
         with self._errors("answer_of"):

@@ -1,4 +1,4 @@
-"""What is known about a comparison before its first call: that its models can be used, and that it can say something."""
+"""What is known about a comparison before its first call: whether its models can be used and whether it can tell."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -66,7 +66,7 @@ def _held_out_step(plan: ComparePlan, reader: StoreReader) -> str:
 
 
 def _too_few(plan: ComparePlan) -> tuple[str, ...]:
-    """Return a caution when not even an arm that is right on all tasks could be told from a baseline that is on none."""
+    """Return a caution when not even an arm that is always right could be told from a baseline that never is."""
     clusters = [task.cluster for task_set in plan.task_sets for task in task_set.tasks]
     if _can_tell(plan, clusters):
         return ()
@@ -74,10 +74,11 @@ def _too_few(plan: ComparePlan) -> tuple[str, ...]:
     needed = next((n for n in count(2) if n > _MOST_NEEDED or _can_tell(plan, [""] * n)), _MOST_NEEDED)
     of = "" if kinds == len(clusters) else f" of {kinds} {'family' if kinds == 1 else 'families'}"
     more = "tasks" if not of else "families of tasks"
-    return (
+    words = (
         f"{len(clusters)} {'task' if len(clusters) == 1 else 'tasks'}{of} are too few for any verdict, even if one arm"
-        f" were always right and the other never; give at least {needed} {more}",
+        f" were always right and the other never; give at least {needed} {more}"
     )
+    return (words,)
 
 
 def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:

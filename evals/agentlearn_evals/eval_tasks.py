@@ -121,8 +121,8 @@ def held_out_run(reference: str, reader: StoreReader) -> RunRow:
             return row
     which = "no stored run has" if reference == LAST else f"the run {reference!r} has no"
     raise ConfigError(
-        f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless --no-eval"
-        " or --pilot is given",
+        f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
+        " --no-eval or --pilot is given",
         code="no_held_out_tasks",
     )
 
@@ -182,8 +182,8 @@ def _changed_since(row: RunRow, tasks: Sequence[Task], domain: Domain, settings:
     if not changed:
         return ""
     return (
-        f"{changed} of the {len(tasks)} tasks that run {row.run} held out are no longer in {' and '.join(sources)}, which"
-        " changed since; they are compared as they were then"
+        f"{changed} of the {len(tasks)} tasks that run {row.run} held out are no longer in {' and '.join(sources)},"
+        " which changed since; they are compared as they were then"
     )
 
 

@@ -92,8 +92,8 @@ def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
     wanted, name = agent.deps_type, agent.name or "agent"
     if deps is None and not _takes_none(wanted):
         raise ConfigError(
-            f"the agent {name!r} has tools or instructions that need deps of type {getattr(wanted, '__name__', wanted)},"
-            " and none are given; add deps=, a value or a function from a task to one",
+            f"the agent {name!r} needs deps of type {getattr(wanted, '__name__', wanted)}, and none are given; add"
+            " deps=, a value or a function from a task to one",
             code="no_deps",
         )
     if not _makes(deps):

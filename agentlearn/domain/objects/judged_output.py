@@ -81,10 +81,7 @@ class OutputTasks(Domain, ABC):
         kind = self.output_type
         if kind is None or kind is str:
             return MadeUp(answer, fits=kind is str, text=True)
-        if expected:
-            output = _read_as(kind, answer)
-        else:
-            output = await _sample(kind) if answer else None
+        output = _read_as(kind, answer) if expected else await _sample(kind) if answer else None
         one_of_several = get_origin(kind) in {Union, UnionType}
         return None if output is None else MadeUp(output, fits=not one_of_several, text=False)
 

@@ -166,7 +166,7 @@ def test_a_reward_that_gives_no_reward_is_refused_before_the_first_call(
 
 
 def test_a_run_whose_first_ten_rollouts_fail_for_one_reason_ends_and_can_be_resumed(tmp_path: Path) -> None:
-    with pytest.raises(AllFailed, match="the first 10 rollouts are undecided .* raised KeyError") as caught:
+    with pytest.raises(AllFailed, match=r"the first 10 rollouts are undecided .* raised KeyError") as caught:
         learn_sync(desk_agent(), TICKETS, reward=reward_that_raises, store=tmp_path, **SMALL)
     assert caught.value.exit_status == 1
     with read_store(tmp_path) as reader:
