@@ -69,6 +69,7 @@ class RunLoop(ABC, Generic[S]):
         states = {id(one.endpoint_state): one.endpoint_state for one in endpoints}
         self.monitor = RunMonitor(self.settings, self.call_context, self.callbacks, tuple(states.values()))
         self.stats.notes.extend(self.rollouts.notes)
+        self.stats.notes.extend(filter(None, dict.fromkeys(one.function_note for one in endpoints)))
         self.finished = FinishedRollouts.before(self.store, self.call_context.run, resumed=self.resumed)
         self.batches = BatchRunner(
             self.settings,

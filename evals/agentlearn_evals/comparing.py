@@ -134,7 +134,7 @@ class _Session:
             arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
-            notes=(*self.notes, *(task_set.note for task_set in plan.task_sets if task_set.note)),
+            notes=(*self.notes, *self._function_notes(), *(task_set.note for task_set in plan.task_sets if task_set.note)),
         )
         all_looks = [look for own in looks for look in own]
         return Compared(
@@ -181,6 +181,9 @@ class _Session:
             return [() for _ in drafts]
         reports, tasks = earlier_reports(self.store.runs(limit=_RUNS)), set(table.tasks)
         return [earlier_looks(reports, draft, tasks) for draft in drafts]
+
+    def _function_notes(self) -> list[str]:
+        return [note for one in self.collector.endpoints.values() if (note := one.function_note)]
 
     def _tasks(self) -> list[Task]:
         return [task for task_set in self.plan.task_sets for task in task_set.tasks]

@@ -25,7 +25,8 @@ def test_libraries_are_compared_with_the_statistics_and_the_page_of_the_command(
     assert found.names == ("none", "learned")
     assert found.arms[1].score == 1.0
     assert found.contrasts[0].verdict == "better"
-    assert found.simulated
+    assert not found.simulated, "a function may ask a real model"
+    assert any("function:desk is a function of the program" in note for note in found.notes)
     page = (tmp_path / "reports" / f"{found.run}.html").read_text()
     assert found.contrasts[0].sentence.split(":")[0] in page
     with read_store(tmp_path) as reader:
