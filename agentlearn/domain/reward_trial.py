@@ -1,7 +1,7 @@
 """Trying a reward before the first model call, on expected answers and on wrong ones.
 
 A reward that raises an error or returns something else than a reward would decide nothing in the whole run. It is tried
-in the same way whether the command line names it or a program gives it. Only a fault that no real rollout could mend
+in the same way whether the command line names it or a program gives it. Only a fault that a real rollout would show too
 ends the run; an error that may be due to the made-up output or record becomes a note. Rewards that ask a model are not
 tried, because they cost money. Nothing but the reward, and the function that finds the answer in an output, is called.
 """
@@ -34,7 +34,7 @@ _BEFORE = "before the first model call,"
 async def try_reward(domain: Domain, tasks: Sequence[Task], *, limit_s: float = LIMIT_S) -> tuple[str, ...]:
     """Try the reward of the user's own tasks, or the verifier of a domain. Return notes for the report.
 
-    Raises ConfigError when it fails in a way that a real rollout would not mend, when it returns something else than a
+    Raises ConfigError when it would fail in a real rollout too, when it returns something else than a
     reward, and when no expected answer that was tried counts as right.
     """
     judged = domain.judged if isinstance(domain, OutputTasks) else domain
@@ -148,7 +148,11 @@ class _RewardTrial:
     async def _refuse_swapped(self, task: Task, trajectory: Trajectory, made_up: MadeUp, error: VerifierError) -> None:
         """Raise ConfigError when the function works with its first two parameters the other way round."""
         function = self.reward.function
-        swapped = replace(self.reward, function=lambda task, output, *rest: function(output, task, *rest))
+
+        def other_way_round(task: object, output: object, *rest: object) -> object:
+            return function(output, task, *rest)
+
+        swapped = replace(self.reward, function=other_way_round)
         try:
             await _within(lambda: swapped.judge_output(task, trajectory, made_up.output), time.monotonic() + 1)
         except (VerifierError, TimeoutError):
@@ -210,7 +214,7 @@ def _unsure(tried: Sequence[_Tried]) -> tuple[str, ...]:
 async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float) -> tuple[str, ...]:
     """Try the verifier of a domain. Return notes. Raises ConfigError.
 
-    It may need the steps of a real rollout, so that only a fault which no rollout could mend is refused.
+    It may need the steps of a real rollout, so that only a fault which every rollout would show is refused.
     """
     for task in tasks:
         for answer in (*([task.answer] if task.answer is not None else []), *_WRONG):

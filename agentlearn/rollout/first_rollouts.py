@@ -9,17 +9,29 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from agentlearn.errors import AgentlearnError, AllFailed, EndpointError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from agentlearn.rollout.runner import Finished
-
 FIRST = 10
 """Number of undecided rollouts with one cause that end a run in which none is decided."""
+
+
+class Ended(Protocol):
+    """A rollout that has ended."""
+
+    @property
+    def trajectory(self) -> Trajectory: ...
+
+    @property
+    def cause(self) -> str:
+        """What left it undecided, see `cause_of`; empty when it is decided, or when its task alone is the cause."""
+        ...
+
+
+E = TypeVar("E", bound=Ended)
 
 
 def cause_of(error: BaseException) -> str:
@@ -51,7 +63,7 @@ class FirstRollouts:
     """Undecided rollouts by cause."""
     _waiting: list["asyncio.Future[None]"] = field(default_factory=list["asyncio.Future[None]"])
 
-    async def make(self, rollout: Callable[[], Awaitable["Finished"]]) -> "Finished":
+    async def make(self, rollout: Callable[[], Awaitable[E]]) -> E:
         """Make the rollout when it may start, and count it. Store it, then call `refuse`."""
         await self._turn()
         self._under_way += 1
@@ -67,7 +79,7 @@ class FirstRollouts:
         """Take note of a rollout that was made before."""
         self.decided = self.decided or trajectory.outcome != "undecided"
 
-    def refuse(self, finished: "Finished", task: Task) -> None:
+    def refuse(self, finished: Ended, task: Task) -> None:
         """Raise AllFailed when this undecided rollout is one of ten with the same cause. Call it once it is stored."""
         if self.decided or self._alike[finished.cause] < FIRST or finished.trajectory.outcome != "undecided":
             return

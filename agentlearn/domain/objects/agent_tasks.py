@@ -96,7 +96,7 @@ def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
             " deps=, a value or a function from a task to one",
             code="no_deps",
         )
-    if not _makes(deps):
+    if not _makes(deps) or not callable(deps):
         return
     try:
         parameters = signature(deps)

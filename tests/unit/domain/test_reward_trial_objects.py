@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ class Bill(BaseModel):
 BILLS: list[tuple[str, object]] = [(f"Bill {number}?", {"total": number, "city": "Bonn"}) for number in range(8)]
 
 
-def unannotated(task, lessons):  # noqa: ANN001, ANN201, D103  # pyright: ignore
+def unannotated(task, lessons):  # pyright: ignore
     return "1"
 
 
@@ -53,22 +54,22 @@ def tried(what: Any, tasks: Sequence[Any], reward: Any, **given: Any) -> tuple[s
 
     async def trial() -> tuple[str, ...]:
         judged = judged_tasks("mine", reward_from(reward))
-        make: Callable[..., OutputTasks] = agent_tasks if isinstance(what, Agent) else program_tasks
+        make: Callable[..., OutputTasks] = agent_tasks if hasattr(what, "output_type") else program_tasks
         return await try_reward(make(what, judged, **given), await tasks_from(tasks, judged))
 
     return asyncio.run(trial())
 
 
 def typo(task: Task, output: Any) -> Any:
-    return nobody_defined_this(output)  # noqa: F821  # pyright: ignore
+    return nobody_defined_this(output)  # noqa: F821  # pyright: ignore[reportUndefinedVariable, reportUnknownVariableType]
 
 
 def no_such_field(task: Task, output: Any) -> Any:
-    return output == task.anwser  # pyright: ignore
+    return output == task.anwser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def forgets_return(task: Task, output: Any) -> Any:
-    output == task.answer  # noqa: B015  # pyright: ignore
+    output == task.answer  # noqa: B015  # pyright: ignore[reportUnusedExpression]
 
 
 def gives_words(task: Task, output: Any) -> Any:
@@ -81,6 +82,10 @@ def gives_nan(task: Task, output: Any) -> Any:
 
 def gives_points(task: Task, output: Any) -> Any:
     return 5
+
+
+def gives_points_given(points: int, task: Task, output: Any) -> Any:
+    return points
 
 
 def is_swapped(output: Any, task: Any) -> Any:
@@ -113,7 +118,7 @@ BROKEN = {
     "async": (later, "gave None"),
     "not awaited": (awaits_nothing, "await what is async"),
     "object": (Scorer(), "gave 2"),
-    "partial": (functools.partial(lambda points, task, output: points, 7), "gave 7"),
+    "partial": (functools.partial(gives_points_given, 7), "gave 7"),
 }
 
 
@@ -140,7 +145,7 @@ def needs_a_mapping(task: Task, output: Any) -> bool:
 
 
 def needs_a_city(task: Task, output: Bill) -> bool:
-    return "bonn" in output.city.lower()  # pyright: ignore
+    return "bonn" in output.city.lower()  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +180,16 @@ def test_an_async_reward_that_hangs_is_given_up() -> None:
 
 def test_an_answer_of_that_breaks_is_refused() -> None:
     with pytest.raises(ConfigError, match="answer_of raised AttributeError: 'Bill' object has no attribute 'sum'"):
-        tried(Agent(output_type=Bill), BILLS, same_total, text_of=lambda bill: bill.sum)
+        tried(Agent(output_type=Bill), BILLS, same_total, text_of=operator.attrgetter("sum"))
+
+
+def no_parameter() -> dict[str, str]:
+    return {}
 
 
 @pytest.mark.parametrize(
     ("deps", "words"),
-    [(None, "needs deps of type dict, and none are given"), (lambda: {}, "it is called with one argument, the task")],
+    [(None, "needs deps of type dict, and none are given"), (no_parameter, "it is called with one argument, the task")],
 )
 def test_deps_that_are_forgotten_or_cannot_be_made_are_refused(deps: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -230,11 +239,19 @@ class Sums(Domain):
         return self.judge(task, trajectory)
 
 
+def misspells(task: Task, trajectory: Any) -> Any:
+    return trajectory.anwser
+
+
+def compares(task: Task, trajectory: Any) -> Any:
+    return trajectory.answer == task.answer
+
+
 @pytest.mark.parametrize(
     ("judge", "words"),
     [
-        (lambda task, trajectory: trajectory.anwser, "verify of the domain 'sums' raised AttributeError"),
-        (lambda task, trajectory: trajectory.answer == task.answer, "gave True; return a Verdict"),
+        (misspells, "verify of the domain 'sums' raised AttributeError"),
+        (compares, "gave True; return a Verdict"),
     ],
 )
 def test_the_verifier_of_a_domain_object_is_tried(judge: Callable[[Task, Any], Any], words: str) -> None:
