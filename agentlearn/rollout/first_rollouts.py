@@ -19,7 +19,7 @@ FIRST = 10
 """Number of undecided rollouts with one cause that end a run in which none is decided."""
 
 
-class Ended(Protocol):
+class EndedRollout(Protocol):
     """A rollout that has ended."""
 
     @property
@@ -31,7 +31,7 @@ class Ended(Protocol):
         ...
 
 
-E = TypeVar("E", bound=Ended)
+E = TypeVar("E", bound=EndedRollout)
 
 
 def cause_of(error: BaseException) -> str:
@@ -79,7 +79,7 @@ class FirstRollouts:
         """Take note of a rollout that was made before."""
         self.decided = self.decided or trajectory.outcome != "undecided"
 
-    def refuse(self, finished: Ended, task: Task) -> None:
+    def refuse(self, finished: EndedRollout, task: Task) -> None:
         """Raise AllFailed when this undecided rollout is one of ten with the same cause. Call it once it is stored."""
         if self.decided or self._alike[finished.cause] < FIRST or finished.trajectory.outcome != "undecided":
             return
