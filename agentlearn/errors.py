@@ -20,6 +20,7 @@
         EndpointGone         the model service has stopped answering
         NeverAnswered        the model service has answered no call of the run
       WeightsDiffer          a served model has other weights than the trained ones
+      AllFailed              the first rollouts of a run all failed for one reason
       Interrupted            the user stopped the run
       ProcessLost            one of the processes that train together has ended
 
@@ -237,6 +238,13 @@ class WeightsDiffer(AgentlearnError):
     """Raised when log-probabilities show that a served model has other weights than the trained ones."""
 
     code = "weights_differ"
+
+
+class AllFailed(AgentlearnError):
+    """Raised when the first rollouts of a run are all undecided for one reason; the run can be resumed."""
+
+    code = "all_failed"
+    resumable = True
 
 
 class Interrupted(AgentlearnError):

@@ -6,7 +6,7 @@ apart.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from unicodedata import category
 
 _TAB = 8
@@ -129,3 +129,31 @@ def _json_escape(character: str) -> str:
 def estimated_tokens(text: str) -> int:
     """Estimated tokens of a text: one per six letters of a word, rounded up, and one per other sign."""
     return len(_TOKEN.findall(text))
+
+
+def number_text(value: float, places: int = 2, *, sign: bool = False) -> str:
+    """A number with that many decimals; with more of them where it would look like 0 or 1 and is not: `0.996`."""
+    text, most = "", places + 4
+    while places <= most:
+        text = f"{value:{'+' if sign else ''}.{places}f}"
+        shown = float(text)
+        if abs(shown) not in {0.0, 1.0} or abs(shown - value) < 1e-9:
+            break
+        places += 1
+    return text
+
+
+def nearest_name(name: str, known: Iterable[str], *, alike: float = 0.65) -> str | None:
+    """The known name that was probably meant; None when none is as similar as `alike` (0..1)."""
+    from difflib import get_close_matches
+
+    by_form = {one.casefold().replace("-", "_"): one for one in known}
+    found = get_close_matches(name.casefold().replace("-", "_"), by_form, n=1, cutoff=alike)
+    return by_form[found[0]] if found else None
+
+
+def meant_or_known(name: str, known: Iterable[str]) -> str:
+    """What to say after an unknown name: `did you mean 'model'?`, or all known names."""
+    names = sorted(known)
+    meant = nearest_name(name, names)
+    return f"did you mean {meant!r}?" if meant else f"known: {', '.join(names) or 'none'}"

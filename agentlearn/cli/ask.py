@@ -6,14 +6,26 @@ from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
 from agentlearn.learning.estimate import estimate, plan, refuse_unpriced_budget
 from agentlearn.learning.open_run import domain_of
-from agentlearn.models.endpoint import is_paid
+from agentlearn.models.endpoint import check_endpoint, is_paid
 from agentlearn.printing import ask_line, print_line
 
 
 def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
-    """Print what the run may cost and ask. Raises ConfigError when the user does not allow it."""
+    """Print what the run may cost and ask. Raises ConfigError when the user does not allow it.
+
+    Raises ConfigError or MissingExtra first when a model cannot be used.
+    """
+    models = tuple(dict.fromkeys((settings.model, settings.reflector_name)))
+    for name in models:
+        check_endpoint(name, settings)
     refuse_unpriced_budget(settings)
-    paid = [name for name in dict.fromkeys((settings.model, settings.reflector_name)) if is_paid(name)]
+    if settings.group_size == 1 and not settings.from_store:
+        print_line(
+            "note: with --group-size 1 nothing can be learned, because the rewards of one rollout cannot differ; give 2"
+            " or more, or measure only, with compare",
+            to_stderr=True,
+        )
+    paid = [name for name in models if is_paid(name)]
     if paid:
         found = estimate(settings) if settings.from_store else plan(settings, domain_of(settings)).estimate
         words = f"{' and '.join(paid)}: {found.sentence()}"

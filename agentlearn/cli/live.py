@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentlearn.cli.stages import cost_words, short_count
-from agentlearn.cli.words import clock_time, count_words, proposal_words
+from agentlearn.cli.words import clock_time, count_words, proposal_words, score_words
 from agentlearn.learning.estimate import CostEstimate
 from agentlearn.learning.learner import Update
 from agentlearn.library.curate import EndCounts, count_ends
@@ -203,10 +203,12 @@ def _reward(phase: Phase, clusters: Mapping[str, str]) -> Text:
         if not means:
             continue
         mean = clustered_score(list(means.values()), [clusters.get(task) or f"task {task}" for task in means])
-        interval = "" if mean.low is None or mean.high is None else f" [{mean.low:.2f}, {mean.high:.2f}]"
+        interval = (
+            "" if mean.low is None or mean.high is None else f" [{score_words(mean.low)}, {score_words(mean.high)}]"
+        )
         tasks, intervals = max(tasks, len(means)), intervals or bool(interval)
         side = f"{name} " if len(phase.parts) > 1 else ""
-        words.append(f"{'   ' if words else ''}{side}").append(f"{mean.mean:.2f}", style="bold").append(interval)
+        words.append(f"{'   ' if words else ''}{side}").append(score_words(mean.mean), style="bold").append(interval)
     undecided = f"   {phase.undecided} undecided" if phase.undecided else ""
     if not words:
         return Text("-").append(undecided, style="yellow")

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
-from agentlearn.config import LOGIN, OrNone, environment_settings, read_login
+from agentlearn.config import LOGIN, OrNone, SiteOptions, environment_settings, misspelt_variables, read_login
+from agentlearn.printing import print_line
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -32,10 +33,10 @@ LibraryReference = Annotated[
 
 _USUAL = Group.create_default_parameters()
 _ADVANCED = Group("Advanced", sort_key=2)
+_SITES = Group("For tools that visit web sites", sort_key=3)
 ADVANCED = frozenset(
     {
         "block",
-        "ca_file",
         "call_deadline_s",
         "change_written",
         "embedder",
@@ -122,6 +123,8 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
+            for variable, meant in misspelt_variables(variables.values()):
+                print_line(f"note: {variable} is not read; did you mean {meant}?", to_stderr=True)
             keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment_settings(variables)))
             command(*arguments, **keywords)
 
@@ -159,7 +162,7 @@ def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotat
         help=words,
         show_default=_shown_default(setting, words),
         negative=None if setting.default is True else "",
-        group=_ADVANCED if name in ADVANCED else _USUAL,
+        group=_SITES if name in SiteOptions.model_fields else _ADVANCED if name in ADVANCED else _USUAL,
     )
     kept = Annotated[Union[annotation or _OTHER_TYPES.get(name) or _taken(setting), None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)

@@ -1,16 +1,18 @@
 """Numbers as people read them: scores, differences, counts and durations."""
 
+from agentlearn.text import number_text
+
 
 def score_words(value: float | None) -> str:
-    """A score with two decimals; `-` when there is none."""
-    return "-" if value is None else f"{value:.2f}"
+    """A score with two decimals, or more where it would look like 0 or 1 and is not; `-` when there is none."""
+    return "-" if value is None else number_text(value)
 
 
 def change_words(mean: float | None, ci: tuple[float, float] | None, p: float | None = None) -> str:
     """A difference with its interval and its p-value, as far as they are known."""
-    interval = "" if ci is None else f" [{ci[0]:+.2f}, {ci[1]:+.2f}]"
+    interval = "" if ci is None else f" [{number_text(ci[0], sign=True)}, {number_text(ci[1], sign=True)}]"
     chance = "" if p is None else f"   p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
-    return ("-" if mean is None else f"{mean:+.2f}") + interval + chance
+    return ("-" if mean is None else number_text(mean, sign=True)) + interval + chance
 
 
 def count_words(number: int, noun: str) -> str:

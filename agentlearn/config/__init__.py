@@ -1,6 +1,6 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
-from agentlearn.config.environment import EnvironmentText, environment_settings
+from agentlearn.config.environment import EnvironmentText, environment_settings, misspelt_variables
 from agentlearn.config.model_names import (
     LAB,
     LAB_MODEL,
@@ -88,6 +88,7 @@ __all__ = [
     "given_settings",
     "is_lab",
     "learn_settings",
+    "misspelt_variables",
     "packaged_recipe",
     "read_login",
     "read_recipe",

@@ -16,6 +16,7 @@ from agentlearn.config.site_options import LOGIN, SITE_FILES
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
 from agentlearn.plugins import announced, guarded
+from agentlearn.text import nearest_name
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRETS = frozenset({"api_key"})
@@ -80,7 +81,9 @@ def packaged_recipe(name: str) -> Path | None:
     path = folder / f"{recipe}.yaml"
     if path.parent != folder or not path.is_file():
         known = ", ".join(repr(f"{domain}/{one.stem}") for one in sorted(folder.glob("*.yaml"))) or "none"
-        raise ConfigError(f"there is no recipe {name!r} (found: {known})", code="missing_file")
+        meant = nearest_name(name, (f"{domain}/{one.stem}" for one in folder.glob("*.yaml")))
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        raise ConfigError(f"there is no recipe {name!r} (found: {known}){hint}", code="missing_file")
     return path
 
 

@@ -31,6 +31,7 @@ from agentlearn.config.options import (
 )
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
+from agentlearn.text import meant_or_known
 from agentlearn.types.value import Value
 
 S = TypeVar("S", bound=Value)
@@ -172,8 +173,8 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(kind.model_fields))
-            raise ConfigError(f"there is no setting {name!r} (known: {known})", code="unknown_setting") from error
+            hint = meant_or_known(name, kind.model_fields)
+            raise ConfigError(f"there is no setting {name!r}; {hint}", code="unknown_setting") from error
         if name == "api_key":
             raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
         shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name

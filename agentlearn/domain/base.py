@@ -19,6 +19,7 @@ from agentlearn.domain.members import misspelt_members
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
 from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
 from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.text import nearest_name
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 from agentlearn.types.value import Value
@@ -314,7 +315,9 @@ def load_domain(name: str) -> Domain:
         )
     if ":" in name:
         found += "".join(f", {prefix + ':NAME'!r}" for prefix in sorted(announced(GROUP_OF_ADAPTERS).usable))
-    raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); run `agentlearn doctor`")
+    meant = nearest_name(name, installed_domains())
+    hint = f"did you mean {meant!r}?" if meant else "run `agentlearn doctor`"
+    raise UnknownDomain(f"domain {name!r} is not installed (found: {found}); {hint}")
 
 
 def _loaded(plugin: Plugin, *arguments: str) -> Domain:

@@ -2,6 +2,8 @@
 
 import math
 
+from agentlearn.text import number_text
+
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
 
@@ -12,12 +14,12 @@ def finite(value: float | None) -> float | None:
 
 
 def decimal(value: float | None, digits: int = 2) -> str:
-    """A number with fixed decimals: `0.45`, `−1.20`."""
+    """A number with fixed decimals: `0.45`, `−1.20`; with more where it would look like 0 or 1 and is not: `0.996`."""
     if value is None or math.isnan(value):
         return DASH
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
-    text = f"{value:.{digits}f}"
+    text = number_text(value, digits) if digits > 1 else f"{value:.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
 
 

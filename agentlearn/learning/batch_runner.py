@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import OwnTaskOptions, RunSettings
+from agentlearn.errors import AllFailed
 from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch, GroupStream, PlannedBatch
 from agentlearn.learning.evaluate import Scores
@@ -16,6 +17,7 @@ from agentlearn.learning.run_monitor import RunMonitor
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
+from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
@@ -64,10 +66,14 @@ class BatchRunner:
         default_factory=dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]]
     )
     """The tasks that lessons of a version were learned from."""
+    _first: FirstRollouts = field(init=False)
     _retriever: Retriever = field(init=False)
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        self._first = FirstRollouts(
+            "the run can be resumed", holds_back=not self.rollouts.endpoint.endpoint_state.takes_all
+        )
         self._retriever = Retriever.in_store(self.settings.retrieval, self.settings.store)
         self._slots = asyncio.Semaphore(rollouts_at_once(self.settings.concurrency))
 
@@ -220,18 +226,28 @@ class BatchRunner:
         started: Callable[[], None] = _nothing,
     ) -> Finished:
         learning, before = slot.phase.startswith("epoch"), finished.get((task.id, slot.g))
+        if before is not None and before.outcome == "undecided" and self.finished.repeats_undecided:
+            slot, before = replace(slot, attempt=before.attempt + 1), None
         if before is not None and not (self.repeats_unfinished and learning):
             started()
+            self._first.known(before)
             done = Finished(before, b"", stored=True)
         else:
             without = self._own_lessons(library).get(task.id, frozenset()) if learning else frozenset[ExperienceId]()
             async with self._slots:
                 started()
                 shown = self._shown(library, treatment)
-                done = await self.rollouts.one(task, slot, treatment, shown, without=without)
+                done = await self._first.make(lambda: self.rollouts.one(task, slot, treatment, shown, without=without))
             done = replace(done, stored=before is not None)
-        if self.settings.labels == "gold" or not learning:
+        waits_for_majority = learning and self.settings.labels == "none"
+        if not waits_for_majority:
             await self._keep(done)
+        try:
+            self._first.refuse(done, task)
+        except AllFailed:
+            if waits_for_majority:
+                await done.save(self.store)
+            raise
         return done
 
     def _shown(self, library: Library, treatment: Treatment) -> Experiences:

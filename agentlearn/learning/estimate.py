@@ -39,7 +39,7 @@ _DEFAULT_TRAIN, _DEFAULT_TEST = 60, 60
 HELD_OUT = "held out"
 """Suffix of the names of stages that measure and do not learn."""
 VALIDATION = "validation"
-"""The stage that compares versions of the library on validation tasks. The estimate is the most that it can take."""
+"""The stage that compares versions of the library on validation tasks. Versions that are behind drop out of it."""
 
 
 class StageEstimate(Value):
@@ -76,6 +76,11 @@ class CostEstimate(Value):
     """
     basis: str = "a rough estimate"
     """What the estimate rests on."""
+    most: tuple[int, int] | None = None
+    """Rollouts, and tokens in and out together, if no version drops out of the comparison on validation tasks.
+
+    None where nothing is compared.
+    """
     tokens_range: tuple[int, int] | None = None
     """Tokens in and out together, with short and with long answers; None when the sizes were measured."""
 
@@ -110,7 +115,13 @@ class CostEstimate(Value):
 
     def sentence(self) -> str:
         """Return the estimate as one sentence, with what it rests on."""
-        return f"{self.short()} ({self.basis}{self._range()})"
+        return f"{self.short()}{self._most()} ({self.basis}{self._range()})"
+
+    def _most(self) -> str:
+        if self.most is None:
+            return ""
+        rollouts, tokens = self.most
+        return f", at most {rollouts:,} rollouts and {_short(tokens)} tokens"
 
     def _range(self) -> str:
         if self.tokens_range is None:
@@ -136,6 +147,9 @@ def estimate(
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
     size = size or assumed_size(settings, tasks=learned_from)
     found = _of_size(settings, learned_from, held_out, size)
+    whole = _of_size(settings, learned_from, held_out, size.model_copy(update={"validated": 1.0}))
+    if whole.rollouts > found.rollouts:
+        found = found.model_copy(update={"most": (whole.rollouts, whole.tokens_in + whole.tokens_out)})
     if size.measured:
         return found
     ends = (
@@ -148,8 +162,8 @@ def estimate(
         for answer in (SHORT_ANSWER, LONG_ANSWER)
     )
     low, high = (one.tokens_in + one.tokens_out for one in ends)
-    most = found.tokens_in + found.tokens_out
-    return found.model_copy(update={"tokens_range": (min(low, most), max(high, most))})
+    usual = found.tokens_in + found.tokens_out
+    return found.model_copy(update={"tokens_range": (min(low, usual), max(high, usual))})
 
 
 def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> CostEstimate:

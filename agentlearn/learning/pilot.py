@@ -17,7 +17,14 @@ from agentlearn.learning.estimate import (
     estimate,
     known_price,
 )
-from agentlearn.learning.run_size import MIXED, average_library, batches_of, most_validation_rollouts, visits_of
+from agentlearn.learning.run_size import (
+    MIXED,
+    VALIDATED,
+    average_library,
+    batches_of,
+    most_validation_rollouts,
+    visits_of,
+)
 from agentlearn.learning.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.ids import derive_seed
@@ -129,7 +136,7 @@ class _Pilot:
         learning = visits_of(settings, train, self.right) / self.tasks
         batches = batches_of(settings, train, self.right)
         held_out = 2 * len(whole.test) * settings.eval_rollouts
-        validating = most_validation_rollouts(settings, train, batches)
+        validating = round(VALIDATED * most_validation_rollouts(settings, train, batches))
         more_batches = batches / math.ceil(self.tasks / settings.batch_size)
         lessons = max(0, average_library(settings, train) - self.library)
         stages: list[StageEstimate] = []

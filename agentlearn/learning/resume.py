@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name
-from agentlearn.errors import ConfigError
+from agentlearn.errors import AllFailed, ConfigError
 from agentlearn.store import StoreReader, read_store
 from agentlearn.store.views import RunRow
 from agentlearn.types.ids import RunId, TaskId
@@ -39,6 +39,14 @@ class FinishedRollouts:
     run: RunId
     resumed: bool
     """Whether the run was interrupted; a new run has finished none."""
+    repeats_undecided: bool = False
+    """Whether its undecided rollouts are made again, because they ended the run for a cause that is corrected now."""
+
+    @classmethod
+    def before(cls, store: StoreReader, run: RunId, *, resumed: bool) -> Self:
+        """Return those of a run that starts or is resumed now. Call it before the start is recorded."""
+        failure = store.run_failure(store.run(run)) if resumed else None
+        return cls(store, run, resumed, repeats_undecided=failure is not None and failure.code == AllFailed.code)
 
     def of(self, phase: str, batch: int) -> Mapping[TaskRollout, Trajectory]:
         """Return the finished rollouts of a batch, whichever attempt succeeded."""

@@ -28,6 +28,8 @@ MIXED = 0.5
 """Assumed share of groups whose rewards differ. Only those are summarised, compared and made as large as planned."""
 RIGHT = 0.25
 """Assumed share of groups that are all right: half of those whose rewards agree. Their tasks are skipped at times."""
+VALIDATED = 0.5
+"""Assumed share of the largest number of rollouts on validation tasks that is made; versions behind drop out."""
 _STAGE_PROMPT, _SUMMARY, _COMPARISON, PROPOSAL = 450, 700, 700, 45
 """Assumed tokens of a stage's instructions, of a summary, of a comparison and of a proposal."""
 _SHIPPED_SUMMARY, _SHIPPED_COMPARISON, _SHIPPED_CONSOLIDATION = 145, 50, 300
@@ -74,7 +76,7 @@ class RunSize(Value):
     """Share of groups whose rewards differ."""
     right: float = RIGHT
     """Share of groups that are all right."""
-    validated: float = 1.0
+    validated: float = VALIDATED
     """Share of the largest number of rollouts on validation tasks that is made."""
     library: float
     """Tokens of lessons in a prompt at the end of the run."""

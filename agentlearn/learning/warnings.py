@@ -6,6 +6,7 @@ from typing import Literal
 
 from agentlearn.models.limiter import Limiter
 from agentlearn.stats import sign_flip_p
+from agentlearn.text import number_text
 from agentlearn.types.value import Value
 
 MIN_GROUPS = 10
@@ -192,10 +193,10 @@ def fallen_reward(
     differences = [now[task] - before[task] for task in tasks]
     if not differences or sum(differences) >= 0 or sign_flip_p(differences, seed=seed) / 2 > FALLEN / comparisons:
         return None
-    first, second = (sum(one[task] for task in tasks) / len(tasks) for one in (before, now))
+    first, second = (number_text(sum(one[task] for task in tasks) / len(tasks)) for one in (before, now))
     words = (
-        f"the reward on the same {len(tasks):,} tasks fell from {first:.2f} in epoch {epoch - 1} to {second:.2f} in"
-        f" epoch {epoch}, so new lessons may do harm; {best}"
+        f"the reward on the same {len(tasks):,} tasks fell from {first} in epoch {epoch - 1} to {second} in epoch"
+        f" {epoch}, so new lessons may do harm; {best}"
     )
     return RunWarning(code="fallen", subject=str(epoch), words=words)
 

@@ -19,6 +19,7 @@ from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog
 from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
 from agentlearn.library.history.library_names import NO_LIBRARY, checked_library_name, is_library_name
 from agentlearn.library.history.library_state import HeadEntry, head_entries
+from agentlearn.text import nearest_name
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
@@ -180,9 +181,10 @@ class LibraryStore:
     def _refuse_unknown(self, name: str) -> None:
         if not self._known(name):
             found = ", ".join(repr(one) for one in self.names()) or "none"
+            meant = nearest_name(name, self.names())
             raise LibraryError(
                 f"library {name!r} is not in the library store {str(self.directory)!r} (found: {found});"
-                " learn one, or pass a file",
+                f" {f'did you mean {meant!r}?' if meant else 'learn one, or pass a file'}",
                 code="unknown_library",
             )
 

@@ -2,6 +2,7 @@
 
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.score_table import ScoreTable
+from agentlearn.text import number_text
 
 
 def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
@@ -94,8 +95,8 @@ def _what_would_be_needed(contrast: Contrast) -> str:
 
 
 def signed_difference(value: float | None) -> str:
-    """Return a difference with its sign and three digits; `-` for None."""
-    return "-" if value is None else f"{value:+.3f}"
+    """Return a difference with its sign and three digits, or more where it would look like 0; `-` for None."""
+    return "-" if value is None else number_text(value, 3, sign=True)
 
 
 def p_words(p: float) -> str:

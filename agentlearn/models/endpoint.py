@@ -105,6 +105,15 @@ class Endpoint:
         """Return notes on the model's chat template, where it is known. Raises ConfigError when it cannot be used."""
         return self.service.check_chat(tools=tools) if isinstance(self.service, ChecksChat) else ()
 
+    @property
+    def function_note(self) -> str:
+        """What to say about a model that is a function of the program, which may or may not ask a real model."""
+        from pydantic_ai.models.function import FunctionModel
+
+        if not isinstance(_innermost(self.model), FunctionModel):
+            return ""
+        return f"the model {self.name} is a function of the program: the figures are those of what it answers"
+
     def client(self, unit: "WorkUnit", *, history_tokens: int | None = None) -> "ModelClient":
         """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
         from agentlearn.models.client import ModelClient
@@ -210,14 +219,19 @@ def model_name(model: "Model") -> str:
 
 
 def _is_stand_in(model: "Model") -> bool:
-    """Whether a model is one of pydantic-ai's stand-ins for tests, or wraps one."""
-    from pydantic_ai.models.function import FunctionModel
+    """Whether a model is pydantic-ai's `TestModel`, or wraps one. A `FunctionModel` may ask a real model."""
     from pydantic_ai.models.test import TestModel
+
+    return isinstance(_innermost(model), TestModel)
+
+
+def _innermost(model: "Model") -> "Model":
+    """Return the model that a model wraps, if it wraps one."""
     from pydantic_ai.models.wrapper import WrapperModel
 
     while isinstance(model, WrapperModel):
         model = model.wrapped
-    return isinstance(model, FunctionModel | TestModel)
+    return model
 
 
 def _started(plugin: Plugin, rest: str, seed: int) -> AbstractAsyncContextManager[Service]:

@@ -52,6 +52,7 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.first_rollouts import cause_of
 from agentlearn.rollout.shortage import shortage_is_lost
 from agentlearn.rollout.stored_messages import stored_messages
 from agentlearn.rollout.tool_journal import ToolJournal
@@ -100,6 +101,9 @@ class Finished:
     """Texts that its `prompts` refer to and that no other record holds: the tools that the model was offered."""
     output: Any = None
     """The output itself; None when the rollout failed."""
+    cause: str = ""
+    """What left it undecided: the same text for rollouts with one cause; empty when it is decided, and when its task
+    alone is the cause."""
 
     async def save(self, store: Store) -> None:
         """Store the rollout and its texts. Raises StoreError."""
@@ -212,7 +216,7 @@ class Rollouts:
         unit = WorkUnit(self.call_context, "rollout", identity, slot.seed)
         tools = ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
-        output, answer, failure = None, None, None
+        output, answer, failure, cause = None, None, None, ""
         own_messages: list[ModelMessage] = []
         with capture_run_messages() as messages:
             try:
@@ -227,10 +231,10 @@ class Rollouts:
                 if not last:
                     raise
                 await self.call_context.wait_if_stopped()
-                failure = self._failure(error)
+                failure, cause = self._failure(error), cause_of(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
-                failure = self._failure(error, messages)
+                failure, cause = self._failure(error, messages), cause_of(error)
         said = own_messages or messages
         trajectory = Trajectory(
             id=identity,
@@ -253,9 +257,10 @@ class Rollouts:
             prompts=(*self.prompts, *(ref for ref, _ in tools.offered.recorded())),
             isolation=self.isolation,
         )
-        judged = await self._judged(task, trajectory, output)
+        if failure is None:
+            trajectory, cause = await self._judged(task, trajectory, output)
         kept = output if failure is None else None
-        return Finished(judged, stored_messages(said), texts=tools.offered.recorded(), output=kept)
+        return Finished(trajectory, stored_messages(said), texts=tools.offered.recorded(), output=kept, cause=cause)
 
     def _answer(self, output: Any) -> Answer:
         with self._errors("answer_of"):
@@ -326,16 +331,17 @@ class Rollouts:
                 )
         return Worked(result.output)
 
-    async def _judged(self, task: Task, trajectory: Trajectory, output: Any) -> Trajectory:
-        if trajectory.failure is not None:
-            return trajectory
+    async def _judged(self, task: Task, trajectory: Trajectory, output: Any) -> tuple[Trajectory, str]:
+        """Return the trajectory with its verdict, and what left it undecided."""
         try:
             verdict = await self._verdict(task, trajectory, output)
+            # without an expected answer, that the verifier cannot decide says something about this task only
+            cause = verdict.reason if verdict.reward is None and task.answer is not None else ""
         except AgentlearnError as error:
             if not isinstance(error, RolloutError) or error.resumable:
                 raise
             await self.call_context.wait_if_stopped()
-            verdict = Verdict(status="undecided", reason=f"{error.code}: {error}")
+            verdict, cause = Verdict(status="undecided", reason=f"{error.code}: {error}"), cause_of(error)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
@@ -343,8 +349,8 @@ class Rollouts:
             await self.call_context.wait_if_stopped()
             reason = f"{VERIFY_RAISED}: {_last_line(error)}"
             get_log(task=task.id).warning("verify.raised", reason=reason, exc_info=error)
-            verdict = Verdict(status="undecided", reason=reason)
-        return trajectory.model_copy(update={"verdict": verdict})
+            verdict, cause = Verdict(status="undecided", reason=reason), cause_of(error)
+        return trajectory.model_copy(update={"verdict": verdict}), cause
 
     async def _verdict(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         judged: Any = self.domain.verify_output(task, trajectory, output)

@@ -15,7 +15,7 @@ from agentlearn.models.answer_limit import local_answer_limit
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import call_settings
-from agentlearn.models.endpoint import open_endpoint
+from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -74,6 +74,8 @@ NOTHING_GIVEN = SolveGiven()
 
 async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN) -> Solved[Any]:
     """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
+    if given.model is None:
+        check_endpoint(settings.model, settings)
     domain = given.domain or load_domain(settings.domain)
     library = settings.library if given.library is None else given.library
     retriever = Retriever.in_store(settings.retrieval, settings.store)

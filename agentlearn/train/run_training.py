@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 import torch
 
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.learning.batch import Batch, batches_of
 from agentlearn.learning.lessons.library_caution import library_caution
 from agentlearn.learning.open_run import budget_of, domain_of

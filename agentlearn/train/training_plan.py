@@ -10,7 +10,7 @@ from typing import Any
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import AgentlearnError, StoreError
 from agentlearn.lab.contract import announced_lab
 from agentlearn.learning.estimate import (

@@ -12,7 +12,8 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.tracing import open_tracing
-from agentlearn.rollout.runner import Rollouts, RolloutSlot, open_rollouts
+from agentlearn.rollout.first_rollouts import FirstRollouts
+from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store
 from agentlearn.types.ids import new_run_id
 from agentlearn.types.task import Task
@@ -32,6 +33,7 @@ from agentlearn_evals.rollout_specs import (
 
 RolloutKey = tuple[str, str]
 """Arm name and domain name."""
+_GO_ON = "compare again with --retry-failed (retry_failed=True)"
 
 
 @dataclass(slots=True)
@@ -48,6 +50,10 @@ class Collector:
     phases: dict[RolloutKey, str] = field(init=False)
     reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
     """Stored rollouts that can be reused."""
+    first: FirstRollouts = field(init=False)
+    """The first rollouts of the comparison."""
+    first_of: dict[RolloutKey, FirstRollouts] = field(init=False)
+    """The first rollouts of each arm in each domain."""
     made: int = 0
     """Number of rollouts made so far."""
 
@@ -56,6 +62,13 @@ class Collector:
         retriever = Retriever.in_store(plan.settings.retrieval, plan.settings.store)
         self.experiences = {
             arm.name: Experiences(arm.library, masked=arm.without, retrieval=retriever) for arm in plan.arms
+        }
+        holds_back = not any(one.endpoint_state.takes_all for one in self.endpoints.values())
+        self.first = FirstRollouts(_GO_ON, holds_back=holds_back)
+        self.first_of = {
+            (arm.name, task_set.domain.name): FirstRollouts(_GO_ON, f"the arm {arm.name!r}", holds_back=holds_back)
+            for arm in plan.arms
+            for task_set in plan.task_sets
         }
         self.phases = {
             (arm.name, task_set.domain.name): plan.conditions(arm, task_set).phase
@@ -110,11 +123,18 @@ class Collector:
         return made
 
     async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
-        rollouts = self.rollouts[spec.arm.name, task_set.domain.name]
+        key = (spec.arm.name, task_set.domain.name)
+        rollouts, first_of_arm = self.rollouts[key], self.first_of[key]
         slot = RolloutSlot(spec.phase, spec.g, spec.seed)
-        finished = await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+
+        async def one() -> Finished:
+            return await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+
+        finished = await self.first.make(lambda: first_of_arm.make(one))
         await finished.save(self.store)
         self.callbacks.rollout_done(spec.arm.name, finished.trajectory)
+        self.first.refuse(finished, spec.task)
+        first_of_arm.refuse(finished, spec.task)
         return finished.trajectory
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:

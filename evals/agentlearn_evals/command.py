@@ -18,12 +18,14 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
-from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
+from agentlearn.printing import print_line
 from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
     from agentlearn_evals.comparison import Comparison
+    from agentlearn_evals.plan import ComparePlan
 
 Failing = Literal["worse", "not_better"]
 _FOR_LOGS = ("margin", "correction", "planned_looks", "seed", "store")
@@ -135,6 +137,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     """Make the missing rollouts and compare. Return None when only the plan was to be shown."""
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
+    from agentlearn_evals.before_calls import check_models
     from agentlearn_evals.comparing import compare_planned
     from agentlearn_evals.plan import forecast, plan_comparison, require_model
     from agentlearn_evals.progress import CompareProgress
@@ -150,11 +153,27 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
             console().print(f"  {label.ljust(16)}{words}")
         return None
     require_model(plan)
+    check_models(plan)
+    cautions = _cautions(plan) if expected.rollouts else ()
+    for caution in cautions:
+        print_line(f"note: {caution}", to_stderr=True)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
     progress = CompareProgress(plan, console(to_stderr=json))
-    return run_to_end(lambda: compare_planned(plan, progress), progress, name="comparison")
+    return run_to_end(lambda: compare_planned(plan, progress, refuse=True), progress, name="comparison")
+
+
+def _cautions(plan: "ComparePlan") -> tuple[str, ...]:
+    """Return what is known about verdicts before the first call. Raises ConfigError when none could be given."""
+    from agentlearn.store import read_store
+    from agentlearn_evals.before_calls import check_verdicts
+
+    try:
+        with read_store(plan.settings.store) as reader:
+            return check_verdicts(plan, reader)
+    except StoreMissing:
+        return check_verdicts(plan, None)
 
 
 def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: bool) -> None:

@@ -1,6 +1,7 @@
 """`compare`: an agent or a program of your own with different libraries or models, in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -17,15 +18,16 @@ from agentlearn.learning.subject import Subject, named_model, subject_of
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.library_source import GivenLibrary
-from agentlearn.store import Store
+from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
+from agentlearn_evals.before_calls import check_models
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_options import CompareOptions
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
+from agentlearn_evals.eval_tasks import EvalTasks, held_out_run, held_out_tasks, load_eval_tasks
 from agentlearn_evals.given_arms import ArmModels, arms_from, texts_of
 from agentlearn_evals.plan import CompareGiven, checked_plan, refuse_contradictory_looks
 from agentlearn_evals.write_results import write_all
@@ -94,7 +96,7 @@ async def compare(
 
     what: a pydantic-ai agent with any output type, deps and tools; a function `(task, lessons)` that returns an answer;
         a `Domain`; or a name as on the command line, such as `"math"` or `"tasks.csv"`.
-    tasks: as for `learn`. None: the domain's own test tasks.
+    tasks: as for `learn`. None: the domain's own test tasks, or with `held_out_of=RUN` those that a run held out.
     arms: the baseline first. Texts as on the command line, such as `("none", "support")`, or a mapping from a name to
         a library, a reference, a file, lessons in words, a model, or None for no lessons. None: one arm per model.
     reward: as for `learn`.
@@ -144,8 +146,10 @@ async def compare(
         },
     )
     refuse_contradictory_looks(settings)
-    if judged_by_own or (subject.source is None and tasks is not None):
-        task_sets: tuple[EvalTasks, ...] = (await _own_tasks(subject, tasks, settings),)
+    if settings.held_out_of is not None:
+        task_sets: tuple[EvalTasks, ...] = (_held_out(subject, tasks, settings, store),)
+    elif judged_by_own or (subject.source is None and tasks is not None):
+        task_sets = (await _own_tasks(subject, tasks, settings),)
     else:
         task_sets = load_eval_tasks(settings, found.arms)
     own = judged_by_own or bool(objects)
@@ -154,7 +158,9 @@ async def compare(
         store=store if isinstance(store, Store) else None,
         version=(version or f"run:{new_run_id()}") if own else "",
     )
-    done = await compare_planned(checked_plan(settings, found.arms, task_sets, given), callbacks)
+    plan = checked_plan(settings, found.arms, task_sets, given)
+    check_models(plan)
+    done = await compare_planned(plan, callbacks, refuse=True)
     try:
         write_all(done, store=directory, reader=given.store)
     except AgentlearnError as error:
@@ -166,6 +172,20 @@ async def compare(
 compare_sync = without_loop(compare)
 
 _TEMPERATURE: float | None = CompareSettings.model_fields["temperature"].default
+
+
+def _held_out(subject: Subject, tasks: Any, settings: CompareSettings, store: Any) -> EvalTasks:
+    """Return the tasks that a run held out, judged as the program says."""
+    assert settings.held_out_of is not None
+    if tasks is not None:
+        raise ConfigError(
+            f"held_out_of={settings.held_out_of!r} names the tasks, and other tasks are given too; leave one of them"
+            " out",
+            code="contradiction",
+        )
+    domain = with_chosen_columns(subject.domain, settings)
+    with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
+        return held_out_tasks(held_out_run(settings.held_out_of, reader), reader, domain, settings)
 
 
 async def _own_tasks(subject: Subject, tasks: Any, settings: CompareSettings) -> EvalTasks:

@@ -19,6 +19,7 @@ class CompareOptions(RolloutKeywords, total=False):
     instructions: str | None
     only_instructions: bool
     methods: Sequence[str]
+    held_out_of: str | None
     limit: int | None
     margin: float | None
     correction: Correction

@@ -56,6 +56,8 @@ class CompareSettings(
     """Installed domain, or a task file with `reward`; may be repeated. Default: the domain named like the libraries."""
     data: TaskSource | None = None
     """Tasks in place of the domain's own test tasks; only with one domain."""
+    held_out_of: str | None = None
+    """Compare on the tasks that this learn or train run held out: its id, the start of it, or last."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of tasks per domain."""
     k: int = Field(default=8, ge=1, le=4096)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
@@ -22,6 +22,7 @@ from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm
+from agentlearn_evals.before_calls import check_models, check_verdicts
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_settings import CompareSettings
@@ -32,7 +33,7 @@ from agentlearn_evals.flags import find_flags, untrusted_arms
 from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
 from agentlearn_evals.learning_curve import learning_curve
 from agentlearn_evals.methods import method_lines
-from agentlearn_evals.plan import ComparePlan, plan_comparison
+from agentlearn_evals.plan import ComparePlan, forecast_with, plan_comparison
 from agentlearn_evals.sequential import SequentialDesign
 
 _RUNS = 10_000
@@ -56,29 +57,40 @@ async def run_comparison(settings: CompareSettings, callbacks: CompareCallbacks 
     Raises ConfigError, LibraryError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted
     when the comparison was stopped; StoreError when results cannot be stored.
     """
-    return (await compare_planned(plan_comparison(settings), callbacks)).comparison
+    plan = plan_comparison(settings)
+    check_models(plan)
+    return (await compare_planned(plan, callbacks, refuse=True)).comparison
 
 
 run_comparison_sync = without_loop(run_comparison)
 
 
-async def compare_planned(plan: ComparePlan, callbacks: CompareCallbacks | None = None) -> Compared:
-    """Run a planned comparison and return the result with its rollouts."""
+async def compare_planned(
+    plan: ComparePlan, callbacks: CompareCallbacks | None = None, *, refuse: bool = False
+) -> Compared:
+    """Run a planned comparison and return the result with its rollouts.
+
+    refuse: raise ConfigError before the first call when no arm could get a verdict, whatever it scores.
+    """
     callbacks = callbacks or CompareCallbacks()
+    notes: list[str] = []
     for task_set in plan.task_sets:
-        if task_set.judged_by:
-            await try_reward(task_set.domain, task_set.tasks)
+        notes += await try_reward(task_set.domain, task_set.tasks)
     async with AsyncExitStack() as stack:
         store = plan.given.store or await stack.enter_async_context(open_store(plan.settings.store))
+        if refuse and forecast_with(plan, store).rollouts:
+            notes += check_verdicts(plan, store)
         collector = await stack.enter_async_context(open_collector(plan, store, callbacks))
-        return await _Session(plan, store, collector, callbacks).run()
+        return await _Session(plan, store, collector, callbacks, notes).run()
 
 
 class _Session:
     """One running comparison, with the store and all models open."""
 
-    def __init__(self, plan: ComparePlan, store: Store, collector: Collector, callbacks: CompareCallbacks) -> None:
-        self.plan, self.store, self.collector, self.callbacks = plan, store, collector, callbacks
+    def __init__(
+        self, plan: ComparePlan, store: Store, collector: Collector, callbacks: CompareCallbacks, notes: Sequence[str]
+    ) -> None:
+        self.plan, self.store, self.collector, self.callbacks, self.notes = plan, store, collector, callbacks, notes
         self.ended_by = ""
         """How a sequential comparison ended, in words."""
 
@@ -122,7 +134,11 @@ class _Session:
             arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
-            notes=tuple(task_set.note for task_set in plan.task_sets if task_set.note),
+            notes=(
+                *self.notes,
+                *self._function_notes(),
+                *(task_set.note for task_set in plan.task_sets if task_set.note),
+            ),
         )
         all_looks = [look for own in looks for look in own]
         return Compared(
@@ -169,6 +185,9 @@ class _Session:
             return [() for _ in drafts]
         reports, tasks = earlier_reports(self.store.runs(limit=_RUNS)), set(table.tasks)
         return [earlier_looks(reports, draft, tasks) for draft in drafts]
+
+    def _function_notes(self) -> list[str]:
+        return [note for one in self.collector.endpoints.values() if (note := one.function_note)]
 
     def _tasks(self) -> list[Task]:
         return [task for task_set in self.plan.task_sets for task in task_set.tasks]

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from agentlearn.html.summary import NotebookSummary, summary_html
+from agentlearn.text import number_text
 from agentlearn_evals.contrast_words import full_sentence, worst_first
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def comparison_html(found: "Comparison") -> str:
 
 
 def _row(arm: "ArmLine") -> tuple[str, ...]:
-    score = "-" if arm.score is None else f"{arm.score:.3f}"
-    interval = "-" if arm.low is None or arm.high is None else f"{arm.low:.3f} to {arm.high:.3f}"
+    score = "-" if arm.score is None else number_text(arm.score, 3)
+    interval = (
+        "-" if arm.low is None or arm.high is None else f"{number_text(arm.low, 3)} to {number_text(arm.high, 3)}"
+    )
     return arm.arm, score, interval, f"{arm.rollouts:,}", f"{arm.failed:,}", f"{arm.undecided:,}"

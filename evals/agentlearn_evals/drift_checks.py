@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 
 from agentlearn.stats import sign_flip_p
+from agentlearn.text import number_text
 from agentlearn.types.ids import derive_seed
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.collect import Collector
@@ -53,7 +54,8 @@ def _drift_check(arm: str, pairs: Sequence[tuple[float, float]], seed: int) -> D
     then, now = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     p = sign_flip_p([late - early for early, late in pairs], seed=seed)
     drifted = p < _ALPHA
-    words = f"{len(pairs)} reused rollouts were repeated; they scored {then:.3f} then and {now:.3f} now"
+    scores = f"{number_text(then, 3)} then and {number_text(now, 3)} now"
+    words = f"{len(pairs)} reused rollouts were repeated; they scored {scores}"
     if drifted:
         words += "; the service no longer answers as it did, so make all rollouts again with --fresh"
     return DriftCheck(arm=arm, rollouts=len(pairs), then=then, now=now, p=p, drifted=drifted, words=words)

@@ -1,17 +1,30 @@
 """The tasks of a comparison: one task set per domain."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agentlearn.config import ONLINE, TASK_FILES
+from agentlearn.config import ONLINE, TASK_FILES, learn_settings
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
-from agentlearn.domain.custom import custom_tasks, default_reward, name_for
+from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, name_for
+from agentlearn.domain.objects import OutputTasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
+from agentlearn.learning.open_run import domain_of
+from agentlearn.store import RunRow, StoreReader
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
+
+LAST = "last"
+"""In place of a run's id: the latest run that held out tasks."""
+_LEARNING = ("learn", "train")
+"""Kinds of runs that hold out tasks."""
+_RUNS = 1_000
+"""Number of runs among which the latest with held-out tasks is looked for."""
+_JUDGING = frozenset({"reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"})
+"""Settings that say how tasks are read and judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,87 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
     if not tasks:
         raise ConfigError(f"domain {name!r} has no test tasks; give tasks with --data", code="no_tasks")
     return EvalTasks(domain, tuple(tasks), "")
+
+
+def held_out_run(reference: str, reader: StoreReader) -> RunRow:
+    """Return the run whose held-out tasks are meant: by its id or the start of it, or the latest with some for `last`.
+
+    Raises ConfigError when it held out none.
+    """
+    if reference == LAST:
+        runs: Iterable[RunRow] = reader.runs(limit=_RUNS)
+    else:
+        runs = (reader.run(reference),)
+    for row in runs:
+        inputs = reader.run_inputs(row.run) if row.kind in _LEARNING else None
+        if inputs is not None and inputs.test:
+            return row
+    which = "no stored run has" if reference == LAST else f"the run {reference!r} has no"
+    raise ConfigError(
+        f"{which} held-out tasks; `agentlearn runs list` shows the runs, and a learn run holds some out unless"
+        " --no-eval or --pilot is given",
+        code="no_held_out_tasks",
+    )
+
+
+def held_out_tasks(row: RunRow, reader: StoreReader, domain: Domain, settings: CompareSettings) -> EvalTasks:
+    """Return the tasks that a run held out, as they are stored, judged by this domain."""
+    inputs = reader.run_inputs(row.run)
+    assert inputs is not None
+    stored = reader.tasks(inputs.test)
+    tasks = tuple(stored[task] for task in inputs.test if task in stored)
+    judged = domain.judged if isinstance(domain, OutputTasks) else domain
+    judged_by = judged.reward.name if isinstance(judged, CustomTasks) else ""
+    return EvalTasks(domain, tasks[: settings.limit], judged_by, _changed_since(row, tasks, domain, settings))
+
+
+def with_held_out(settings: CompareSettings, reader: StoreReader) -> tuple[CompareSettings, EvalTasks]:
+    """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
+
+    That is how the tasks are judged, and the model. Raises ConfigError.
+    """
+    assert settings.held_out_of is not None
+    if settings.domains or settings.data is not None:
+        raise ConfigError(
+            f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
+            code="contradiction",
+        )
+    row = held_out_run(settings.held_out_of, reader)
+    then = json.loads(row.settings)
+    if {"agent or program", "reward"} & set(then.get("given", ())):
+        raise ConfigError(
+            f"run {row.run!r} was started by a program with an agent or a reward of its own, which are not stored;"
+            f" compare there: compare(agent, reward=…, held_out_of={row.run!r})",
+            code="not_stored",
+        )
+    own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
+    known = {name: then[name] for name in ("domain", *_JUDGING) if then.get(name) is not None}
+    domain = domain_of(learn_settings({**known, **own}))
+    asked = domain.uses_judge and settings.judge is None
+    filled = {
+        "models": settings.models or (then["model"],),
+        "judge": then.get("reflector") or then["model"] if asked else settings.judge,
+    }
+    return settings.model_copy(update=filled), held_out_tasks(row, reader, domain, settings)
+
+
+def _changed_since(row: RunRow, tasks: Sequence[Task], domain: Domain, settings: CompareSettings) -> str:
+    """Return a note when files that the tasks came from do not hold them as they were; empty when they do."""
+    then = json.loads(row.settings)
+    sources = [one for one in (*(then.get("test_data") or ()), then.get("data")) if one and not one.startswith(ONLINE)]
+    now: set[str] = set()
+    for source in sources:
+        try:
+            now |= {task.id for task in read_source(domain, source, settings, split="test").tasks}
+        except ConfigError as error:
+            return f"the tasks are those that run {row.run} held out, as they were then; now {error.message}"
+    changed = sum(task.id not in now for task in tasks) if sources else 0
+    if not changed:
+        return ""
+    return (
+        f"{changed} of the {len(tasks)} tasks that run {row.run} held out are no longer in {' and '.join(sources)},"
+        " which changed since; they are compared as they were then"
+    )
 
 
 def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:

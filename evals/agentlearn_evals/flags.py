@@ -14,7 +14,7 @@ from agentlearn_evals.comparison import ArmFlag
 def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
     """Return all reasons not to trust the arm's score on these tasks."""
     found = lesson_flags(arm, tasks)
-    learned = _learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
+    learned = learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
     if not learned:
         return found
     words = f"its library was learned from {len(learned)} of the {len(tasks)} tasks that it is measured on"
@@ -56,7 +56,7 @@ def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list
     return [ArmFlag(arm=arm, code=code, words=f"{len(lessons)} of its lessons ({named}) {what}")]
 
 
-def _learned_from(arm: Arm, reader: StoreReader) -> set[str]:
+def learned_from(arm: Arm, reader: StoreReader) -> set[str]:
     """Return the tasks that the arm's lessons were learned from, and all tasks of the runs that made its library."""
     learned: set[str] = set(reader.learned_on(list(arm.library.by_id)))
     for run in reader.runs_behind(arm.library.version):

@@ -28,7 +28,7 @@ from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks
+from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
 
@@ -148,6 +148,10 @@ def plan_comparison(settings: CompareSettings) -> ComparePlan:
     """Read the arms and tasks. Raises ConfigError, LibraryError or DataError."""
     refuse_contradictory_looks(settings)
     library_store = LibraryStore(settings.store / "libraries")
+    if settings.held_out_of is not None:
+        with read_store(settings.store) as reader:
+            settings, task_set = with_held_out(settings, reader)
+        return checked_plan(settings, _arms(settings, settings.models, library_store), (task_set,))
     arms, found = _resolved(settings, library_store)
     return checked_plan(settings, arms, found)
 
@@ -276,15 +280,19 @@ def forecast(plan: ComparePlan) -> Forecast:
     """Return what the plan would make, reuse and cost."""
     try:
         with read_store(plan.settings.store) as reader:
-            arms = _arm_forecasts(plan, reader)
+            return forecast_with(plan, reader)
     except StoreMissing:
-        arms = _arm_forecasts(plan, None)
+        return forecast_with(plan, None)
+
+
+def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
+    """Return what the plan would make, reuse and cost. reader: the store; None: there is none yet."""
     return Forecast(
         domains=tuple(task_set.domain.name for task_set in plan.task_sets),
         tasks=plan.tasks,
         k=plan.settings.k,
         judge=plan.judge,
-        arms=arms,
+        arms=_arm_forecasts(plan, reader),
     )
 
 

@@ -13,7 +13,7 @@ from agentlearn.cli.heartbeat import Heartbeat
 from agentlearn.cli.stages import short_count
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
-from agentlearn.text import visible_line
+from agentlearn.text import number_text, visible_line
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 
@@ -99,7 +99,7 @@ class CompareProgress(CompareCallbacks):
         if trajectory.reward is not None:
             self._rewards.setdefault(arm, []).append(trajectory.reward)
         rewards = self._rewards.get(arm, [])
-        score = f"score {sum(rewards) / len(rewards):.2f}" if rewards else ""
+        score = f"score {number_text(sum(rewards) / len(rewards))}" if rewards else ""
         self._bars.update(self._bar_by_arm[arm], advance=1, score=score)
 
     def _state(self) -> str:

@@ -10,6 +10,7 @@ from agentlearn.cli.table import aligned
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference
+from agentlearn.text import number_text
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
 from agentlearn_evals.contrast_words import (
     assumptions,
@@ -152,7 +153,7 @@ def _passes(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else number_text(value, 3)
 
 
 def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
@@ -182,7 +183,7 @@ def _method(found: Comparison, line: MethodLine) -> str:
 
 
 def _flip(flip: Flip, store: Path) -> str:
-    scores = f"{flip.baseline_score:.2f} → {flip.score:.2f}"
+    scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
     result = f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem or flip.task)}"
     if flip.place:
         return f"{result}   {flip.baseline_place} → {flip.place}"

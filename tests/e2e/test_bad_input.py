@@ -32,7 +32,7 @@ def the_sentence(stdout: str, stderr: str) -> str:
     [
         (
             ["learn", "maths"],
-            "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); run `agentlearn doctor`",
+            "domain 'maths' is not installed (found: 'math', 'miniwob', 'web'); did you mean 'math'?",
         ),
         (["learn", "math", "--data", "none.jsonl"], "none.jsonl"),
         (["learn", "math", "--data", "rows.jsonl", "--model", "sim:novice"], "line 2"),
@@ -79,6 +79,7 @@ def test_one_sentence(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "of nobody")
     Path("rows.jsonl").write_text(ROWS)
     assert run(arguments) == 2
     said = capfd.readouterr()

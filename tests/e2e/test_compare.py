@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run as command
-from agentlearn.errors import BudgetExceeded
+from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.store import read_store
 from agentlearn_evals import CompareSettings, Comparison, run_comparison_sync
 from tests.support.command import agentlearn, agentlearn_here
@@ -95,7 +95,9 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict() -> None:
 
     leaked = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
     write("leaking", (*GOOD, f"For such a problem the result is {leaked}."))
-    found = run("none", "leaking.json")
+    with pytest.raises(ConfigError, match="nothing could be said about 'leaking': 1 of its lessons"):
+        run("none", "leaking.json")
+    found = run("none", "leaking.json", "good.json")
     assert [flag.code for flag in found.flags] == ["leaks_answer"]
     assert found.contrasts[0].verdict == "cannot_tell"
 
@@ -224,6 +226,7 @@ def test_bad_input_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
     assert command(["compare", *arguments]) == 2
     printed = capsys.readouterr()
     assert words in printed.err

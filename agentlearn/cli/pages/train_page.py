@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agentlearn.cli.words import clock_time
+from agentlearn.cli.words import clock_time, score_words
 from agentlearn.config import is_lab
 from agentlearn.files import write_whole
 from agentlearn.html import (
@@ -57,7 +57,8 @@ def _result(report: TrainReport) -> Statement:
     delta = report.delta
     if report.before is None or report.after is None or delta is None or delta.mean is None:
         return Statement(text="The weights were trained, but not measured on held-out tasks.")
-    text = f"{delta.sentence} Mean reward before: {report.before.mean:.2f}, after: {report.after.mean:.2f}."
+    before, after = score_words(report.before.mean), score_words(report.after.mean)
+    text = f"{delta.sentence} Mean reward before: {before}, after: {after}."
     if delta.verdict in {"better", "worse"}:
         return Statement(text=text, tone="good" if delta.verdict == "better" else "bad")
     return Statement(text=text, tone="open")

@@ -8,6 +8,7 @@ from agentlearn.cli.show.group_record import GroupRecord, reply_text
 from agentlearn.cli.show.labelled import indented, labelled, one_line, shortened
 from agentlearn.cli.show.outcome_words import treatment_words, verdict_words
 from agentlearn.cli.show.proposal_words import proposal_lines
+from agentlearn.cli.words import score_words
 from agentlearn.library.render import render
 from agentlearn.models.journal import CallRecord
 from agentlearn.store import ProposalRow
@@ -57,7 +58,7 @@ def group_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
 
 
 def _rollout_line(one: Trajectory, run: str) -> str:
-    reward = "-" if one.reward is None else f"{one.reward:.2f}"
+    reward = score_words(one.reward)
     answer = "no answer" if one.answer is None else f"answer {one_line(one.answer, 40)}"
     origin = "" if one.run == run else f" of run {one.run}"
     words = f"{reward}  {one.id[:ROLLOUT_ID]}{origin}  {answer}  {one_line(verdict_words(one))}"

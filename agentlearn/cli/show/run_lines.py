@@ -12,6 +12,7 @@ from agentlearn.cli.show.proposal_words import operation_words
 from agentlearn.cli.show.run_end import end_reason, next_step
 from agentlearn.cli.show.run_report import report_lines
 from agentlearn.cli.table import aligned
+from agentlearn.cli.words import score_words
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block
 from agentlearn.types.trajectory import prompt_labels
@@ -104,7 +105,7 @@ def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:
     for phase in dict.fromkeys(one.phase for one in rollouts):
         members = [one for one in rollouts if one.phase == phase]
         rewards = [one.reward for one in members if one.reward is not None]
-        mean = f"{sum(rewards) / len(rewards):.2f}" if rewards else "-"
+        mean = score_words(sum(rewards) / len(rewards) if rewards else None)
         outcomes = Counter(one.outcome for one in members)
         counts = f"failed {outcomes['failed']}, undecided {outcomes['undecided']}"
         words = f"{len(members)} rollouts, mean of {len(rewards)} rewards {mean}, {counts}; first: {members[0].id}"

@@ -7,7 +7,6 @@ custom_tasks("prices", "exact", tools="python", instructions="A zork is 7 plims.
 
 from agentlearn.domain.custom.object_path import load_object
 from agentlearn.domain.custom.reward import Reward, default_reward, find_reward
-from agentlearn.domain.custom.reward_trial import try_reward
 from agentlearn.domain.custom.task_domain import (
     CustomTasks,
     GymTasks,
@@ -30,5 +29,4 @@ __all__ = [
     "judged_tasks",
     "load_object",
     "name_for",
-    "try_reward",
 ]

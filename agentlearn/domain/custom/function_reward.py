@@ -17,7 +17,7 @@ from agentlearn.text import storable
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 
-_ANY_TEXT = "correct the function, which must give a reward for any text"
+_ANY_ANSWER = "correct the function, which must give a reward for any answer"
 _RESULTS = "True, False, or a number from 0 to 1, alone or with a reason, as in (0.5, 'the unit is missing')"
 _SIGNATURE = f"def reward(task, answer): return {_RESULTS}"
 MAX_REASON_CHARACTERS = 20_000
@@ -67,7 +67,7 @@ class FunctionReward:
         cause = " ".join(str(error).split())
         return VerifierError(
             f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
-            f" answer {_short(answer)} to task {task.source or task.id!r}; {_ANY_TEXT}",
+            f" answer {_short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
             code="reward_raised",
         )
 
@@ -75,6 +75,12 @@ class FunctionReward:
     def gold_is_answer(self) -> bool:
         """Whether an expected answer is itself a right answer, as the function's attribute says; True without it."""
         return bool(getattr(self.function, "gold_is_answer", True))
+
+    @property
+    def own_name(self) -> str:
+        """The function's name in its own module."""
+        name = self.name.rpartition(":")[2]
+        return name if name.isidentifier() else "your_function"
 
     @property
     def place(self) -> str:
@@ -105,9 +111,10 @@ class FunctionReward:
                 return given
         elif (scored := _scored(given)) is not None:
             return _verdict(*scored, answer)
+        forgotten = _close_unawaited(given)
         raise VerifierError(
             f"the reward {self.name!r} gave {_short(given)} ({self.place}) for the answer {_short(answer)} to task"
-            f" {task.source or task.id!r}; return {_RESULTS}",
+            f" {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
             code="bad_reward",
         )
 
@@ -154,6 +161,22 @@ def _code_of(function: object) -> CodeType | None:
     plain = getattr(plain, "__func__", plain)
     code = getattr(plain, "__code__", None) or getattr(vars(type(plain)).get("__call__"), "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line of the place that raised the error; its type where it has none."""
+    at, found = error.__traceback__, type(error).__name__
+    while at is not None:
+        found, at = f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}", at.tb_next
+    return found
+
+
+def _close_unawaited(given: object) -> bool:
+    """Whether a result holds a coroutine that was not awaited. It is closed, so that nothing warns of it later."""
+    found = [one for one in (given if isinstance(given, tuple) else ()) if inspect.iscoroutine(one)]
+    for one in found:
+        one.close()
+    return bool(found)
 
 
 def _number(given: Any) -> float | None:

@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from inspect import isawaitable, isroutine
+from inspect import isawaitable, isroutine, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentlearn.domain.base import RolloutContext
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.objects.judged_output import AnswerOf, OutputTasks
+from agentlearn.domain.objects.judged_output import AnswerOf, OutputTasks, data_type
+from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef
 
@@ -33,7 +34,11 @@ The function may be async. It may return a context manager, which is closed when
 def agent_tasks(
     agent: "AbstractAgent[Any, Any]", judged: CustomTasks, *, deps: Any = None, text_of: AnswerOf | None = None
 ) -> "AgentTasks":
-    """Return a domain for the agent, whose tasks are read and judged as `judged` says."""
+    """Return a domain for the agent, whose tasks are read and judged as `judged` says.
+
+    Raises ConfigError when the agent needs deps and none are given, or when they cannot be made from a task.
+    """
+    _refuse_bad_deps(agent, deps)
     return AgentTasks(judged, text_of, given_agent=agent, deps=deps)
 
 
@@ -49,6 +54,11 @@ class AgentTasks(OutputTasks):
         """Return the agent as it was given."""
         return self.given_agent
 
+    @property
+    def output_type(self) -> Any:
+        """The agent's output type, if it only holds data."""
+        return data_type(self.given_agent.output_type)
+
     def prompts(self) -> tuple[PromptRef, ...]:
         """Return a reference to the agent: its name, and the hash of its output type. Its messages hold its texts."""
         schema = json.dumps(self.given_agent.output_json_schema(), sort_keys=True, default=str)
@@ -58,7 +68,7 @@ class AgentTasks(OutputTasks):
     @asynccontextmanager
     async def open(self, context: RolloutContext) -> AsyncGenerator[object]:
         """Make the deps of one rollout; close them when it ends if they can be closed."""
-        if not (isroutine(self.deps) or isinstance(self.deps, partial)):
+        if not _makes(self.deps):
             yield self.deps
             return
         made: Any = self.deps(context.task)
@@ -71,3 +81,40 @@ class AgentTasks(OutputTasks):
                 yield entered
         else:
             yield made
+
+
+def _makes(deps: Any) -> bool:
+    """Whether deps are a function that makes them."""
+    return isroutine(deps) or isinstance(deps, partial)
+
+
+def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
+    wanted, name = agent.deps_type, agent.name or "agent"
+    if deps is None and not _takes_none(wanted):
+        raise ConfigError(
+            f"the agent {name!r} needs deps of type {getattr(wanted, '__name__', wanted)}, and none are given; add"
+            " deps=, a value or a function from a task to one",
+            code="no_deps",
+        )
+    if not _makes(deps) or not callable(deps):
+        return
+    try:
+        parameters = signature(deps)
+    except ValueError:  # built-in functions have none
+        return
+    try:
+        parameters.bind(None)
+    except TypeError as error:
+        raise ConfigError(
+            f"deps of the agent {name!r} is a function that takes {parameters}; it is called with one argument, the"
+            " task: def deps(task): ...",
+            code="bad_deps",
+        ) from error
+
+
+def _takes_none(wanted: Any) -> bool:
+    """Whether None is a value of the type. A type that cannot be checked takes it."""
+    try:
+        return isinstance(None, wanted)
+    except TypeError:
+        return wanted is Any

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_origin
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel
 from agentlearn.domain.custom import CustomTasks
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 AnswerOf = Callable[[Any], str | None]
 """Returns the answer in an output as text; None when it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """An output that stands for one of a rollout, to try a reward on."""
+
+    output: Any
+    fits: bool
+    """Whether it is surely of the type that rollouts give."""
+    text: bool
+    """Whether it is a text."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,24 @@ class OutputTasks(Domain, ABC):
             return Answer(text=text, answer=text or None)
         spoken = split_thoughts(text)
         return Answer(text=text, answer=None if spoken.unfinished else spoken.said or None)
+
+    @property
+    def output_type(self) -> Any:
+        """The type of all outputs, as far as it is known; None: it may be any."""
+        return None
+
+    async def made_up(self, answer: str, *, expected: bool) -> MadeUp | None:
+        """Return an output like those of rollouts, without calling anything of the user's; None where none is known.
+
+        answer: an expected answer or a wrong one. Where outputs are not texts, an expected answer has to be JSON of
+        their type, and all wrong answers are one output with values that mean nothing.
+        """
+        kind = self.output_type
+        if kind is None or kind is str:
+            return MadeUp(answer, fits=kind is str, text=True)
+        output = _read_as(kind, answer) if expected else await _sample(kind) if answer else None
+        one_of_several = get_origin(kind) in {Union, UnionType}
+        return None if output is None else MadeUp(output, fits=not one_of_several, text=False)
 
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Judge the answer as text."""
@@ -103,6 +133,50 @@ class OutputTasks(Domain, ABC):
         async with self.judged.running() as judged:
             assert isinstance(judged, CustomTasks)
             yield self if judged is self.judged else replace(self, judged=judged)
+
+
+def _read_as(kind: Any, text: str) -> Any:
+    """Return the value of that type which the text is, as JSON or as it is; None when it is none."""
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    except PydanticUserError:
+        return None
+    for read in (adapter.validate_json, adapter.validate_python):
+        try:
+            return read(text)
+        except ValidationError:
+            continue
+    return None
+
+
+async def _sample(kind: Any) -> Any:
+    """Return a value of that type with made-up content; None where pydantic-ai makes none."""
+    from pydantic import PydanticUserError
+    from pydantic_ai import Agent
+    from pydantic_ai.exceptions import AgentRunError, UserError
+    from pydantic_ai.models.test import TestModel
+
+    try:
+        agent: Agent[None, Any] = Agent(TestModel(call_tools=[]), output_type=kind)
+        return (await agent.run("")).output
+    except (AgentRunError, UserError, PydanticUserError, AssertionError):  # TestModel asserts what it can make
+        return None
+
+
+def data_type(given: Any) -> Any:
+    """Return an output type that only holds data; None for functions, markers and everything else.
+
+    Several types in a list are one of them.
+    """
+    if isinstance(given, list | tuple):
+        kinds = [data_type(one) for one in given]
+        return None if not kinds or None in kinds else Union[tuple(kinds)]  # noqa: UP007  the types are values here
+    if given is Any or given is object:
+        return None
+    known = isinstance(given, type) or get_origin(given) in {list, dict, tuple, set, Literal, Union, UnionType}
+    return given if known else None
 
 
 def text_of(output: Any) -> str:

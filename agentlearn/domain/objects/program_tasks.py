@@ -10,7 +10,7 @@ from typing import Any
 
 from agentlearn.domain.base import RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.objects.judged_output import AnswerOf, OutputTasks
+from agentlearn.domain.objects.judged_output import AnswerOf, OutputTasks, data_type
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef
@@ -40,6 +40,15 @@ class ProgramTasks(OutputTasks):
     """Whether the function takes the `Work` as its third argument."""
 
     runs_itself = True
+
+    @property
+    def output_type(self) -> Any:
+        """The type that the function says it returns; None: it says none."""
+        try:
+            said = inspect.signature(self.program, eval_str=True).return_annotation
+        except (ValueError, TypeError, NameError, AttributeError, SyntaxError):  # names that are not there now
+            return None
+        return None if said in {inspect.Signature.empty, None, Worked} else data_type(said)
 
     async def work(self, work: Work) -> Worked:
         """Call the function."""

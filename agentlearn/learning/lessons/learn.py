@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -27,6 +26,7 @@ from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.given_library import library_from
 from agentlearn.library.library_source import GivenLibrary
 from agentlearn.store import Store, read_store
+from agentlearn.text import meant_or_known
 from agentlearn.types.experience import Library
 from agentlearn.types.groups import Groups
 
@@ -162,11 +162,9 @@ learn_sync = without_loop(learn)
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:
     """Raise ConfigError for an option that `learn` does not have."""
-    known = sorted(LearnOptions.__annotations__)
-    for name in options.keys() - set(known):
-        meant = get_close_matches(name, known, n=1)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(known)}"
-        raise ConfigError(f"learn has no option {name!r}; {hint}", code="unknown_setting")
+    known = LearnOptions.__annotations__
+    for name in options.keys() - known.keys():
+        raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}", code="unknown_setting")
 
 
 def _models(

@@ -8,7 +8,7 @@ import structlog
 
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom import try_reward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import refuse_unpriced_budget
@@ -25,7 +25,7 @@ from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import CallSettings
-from agentlearn.models.endpoint import open_endpoint
+from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store, read_store
@@ -48,6 +48,8 @@ async def run_learning(
     Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
     and can be resumed; StoreError when results can no longer be stored.
     """
+    for name in _named_models(settings, given):
+        check_endpoint(name, settings)
     refuse_unpriced_budget(settings)
     refuse_contradictions(settings)
     logs = None
@@ -86,6 +88,14 @@ async def run_learning(
 
 
 run_learning_sync = without_loop(run_learning)
+
+
+def _named_models(settings: LearnSettings, given: Given) -> tuple[str, ...]:
+    """Return the models of the run that are found by their names."""
+    model = () if given.model is not None else (settings.model,)
+    same = given.model is not None and settings.reflector_name == settings.model
+    reflector = () if given.reflector is not None or same else (settings.reflector_name,)
+    return tuple(dict.fromkeys((*model, *reflector)))
 
 
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:

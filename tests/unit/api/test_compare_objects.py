@@ -25,7 +25,8 @@ def test_libraries_are_compared_with_the_statistics_and_the_page_of_the_command(
     assert found.names == ("none", "learned")
     assert found.arms[1].score == 1.0
     assert found.contrasts[0].verdict == "better"
-    assert found.simulated
+    assert not found.simulated, "a function may ask a real model"
+    assert any("function:desk is a function of the program" in note for note in found.notes)
     page = (tmp_path / "reports" / f"{found.run}.html").read_text()
     assert found.contrasts[0].sentence.split(":")[0] in page
     with read_store(tmp_path) as reader:
@@ -89,7 +90,11 @@ def test_a_library_is_not_trusted_on_the_tasks_that_it_was_learned_from(tmp_path
         group_size=3,
     )
     arms = {"none": None, "learned": report.learned}
+    with pytest.raises(ConfigError, match=r"learned from 8 of the 8 tasks .* measure it on other tasks"):
+        compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
+    arms["other"] = library_of(["Be kind to the customer."])
     found = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
+    assert any(note.startswith("learned will get no verdict: its library was learned from") for note in found.notes)
     assert "learned from 8 of the 8 tasks" in found.contrasts[0].unsafe
     assert found.contrasts[0].verdict == "cannot_tell"
 
@@ -179,3 +184,23 @@ def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:
             compare_sync("math", arms=("none", "math"))
 
     asyncio.run(work())
+
+
+def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_run_are_taken(tmp_path: Path) -> None:
+    learned = learn_sync(
+        desk_agent(), TICKETS, reward=right_team, store=tmp_path, epochs=1, group_size=3, select="last", seed=1
+    )
+    asked: dict[str, Any] = {"arms": ("none", "support"), "reward": right_team, "k": 2, "store": tmp_path}
+    with pytest.raises(ConfigError, match=rf"learned from 6 of the 8 tasks .* --held-out-of {learned.run}"):
+        compare_sync(desk_agent(), TICKETS, **asked)
+    found = compare_sync(desk_agent(), held_out_of=learned.run[:12], **asked)
+    with read_store(tmp_path) as reader:
+        inputs = reader.run_inputs(learned.run)
+        assert inputs is not None
+        assert {line.task for line in found.tasks} == set(inputs.test)
+        assert [run.kind for run in reader.runs(limit=5)] == ["eval", "learn"]
+    assert any("2 tasks are too few for any verdict" in note for note in found.notes)
+    with pytest.raises(ConfigError, match="names the tasks, and other tasks are given too"):
+        compare_sync(desk_agent(), TICKETS, held_out_of="last", **asked)
+    with pytest.raises(ConfigError, match="has no run whose id starts with 'nobody'"):
+        compare_sync(desk_agent(), held_out_of="nobody", **asked)

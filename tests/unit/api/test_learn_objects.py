@@ -27,9 +27,10 @@ from agentlearn import (
 from agentlearn.cli.app import run as command
 from agentlearn.config.learn_options import LearnOptions
 from agentlearn.domain.base import Work
-from agentlearn.errors import AgentlearnError, BudgetExceeded, ConfigError, DataError
+from agentlearn.errors import AgentlearnError, AllFailed, BudgetExceeded, ConfigError, DataError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.learn import learn, learn_sync
+from agentlearn.rollout.first_rollouts import FIRST
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 
@@ -155,15 +156,30 @@ def reward_too_large(task: Task, ticket: Ticket) -> float:
     return 5.0
 
 
-@pytest.mark.parametrize("reward", [reward_that_raises, reward_of_nonsense, reward_too_large])
-def test_a_reward_that_breaks_leaves_the_rollout_undecided(
+@pytest.mark.parametrize("reward", [reward_of_nonsense, reward_too_large])
+def test_a_reward_that_gives_no_reward_is_refused_before_the_first_call(
     tmp_path: Path, reward: Callable[[Task, Ticket], Any]
 ) -> None:
-    report = learn_sync(desk_agent(), TICKETS[:4], reward=reward, store=tmp_path, **SMALL)
-    assert outcomes(report) == {"undecided": 12}
+    with pytest.raises(ConfigError, match="before the first model call, the reward"):
+        learn_sync(desk_agent(), TICKETS[:4], reward=reward, store=tmp_path, **SMALL)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_run_whose_first_ten_rollouts_fail_for_one_reason_ends_and_can_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(AllFailed, match=r"the first 10 rollouts are undecided .* raised KeyError") as caught:
+        learn_sync(desk_agent(), TICKETS, reward=reward_that_raises, store=tmp_path, **SMALL)
+    assert caught.value.exit_status == 1
     with read_store(tmp_path) as reader:
         (run,) = reader.runs(limit=5)
-        assert run.state == "done"
+        assert run.state == "interrupted"
+        assert [one.outcome for one in reader.trajectories(run.run)] == ["undecided"] * FIRST
+    report = learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, resume=run.run, **SMALL)
+    assert set(outcomes(report)) == {"ok"}
+
+
+def test_a_few_undecided_rollouts_do_not_end_a_run(tmp_path: Path) -> None:
+    report = learn_sync(desk_agent(), TICKETS[:3], reward=reward_that_raises, store=tmp_path, **SMALL)
+    assert outcomes(report) == {"undecided": 9}
 
 
 def test_a_reward_sees_the_trajectory_and_the_fields_of_the_task(tmp_path: Path) -> None:
@@ -174,16 +190,17 @@ def test_a_reward_sees_the_trajectory_and_the_fields_of_the_task(tmp_path: Path)
         return 0.5
 
     tasks = [{"problem": problem, "answer": answer, "limit": 7} for problem, answer in TICKETS[:2]]
-    learn_sync(desk_agent(), tasks, reward=reward, store=tmp_path, **SMALL)
-    assert len(seen) == 6
+    report = learn_sync(desk_agent(), tasks, reward=reward, store=tmp_path, **SMALL)
+    assert outcomes(report) == {"ok": 6}
+    assert len(seen) == 6 + 2  # the reward is tried on a made-up output for each task
     assert all(limit == 7 and steps > 0 for limit, steps in seen)
 
 
 def test_a_tool_that_raises_fails_its_rollout_only(tmp_path: Path) -> None:
     agent = desk_agent()
     agent.instructions(lambda: 1 / 0)
-    report = learn_sync(agent, TICKETS[:4], reward=right_team, store=tmp_path, **SMALL)
-    assert sum(outcomes(report).values()) == 12
+    report = learn_sync(agent, TICKETS[:3], reward=right_team, store=tmp_path, **SMALL)
+    assert sum(outcomes(report).values()) == 9
     assert "ok" not in outcomes(report)
     with read_store(tmp_path) as reader:
         found = {one.failure.code for one in reader.finished(report.run, "epoch-1", 1).values() if one.failure}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
+from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
 
 
@@ -162,19 +163,36 @@ def test_a_run_that_died_reads_as_interrupted(
 def test_the_estimate_is_printed_before_a_paid_run_that_was_allowed(
     answer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     options = ["--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--sandbox", "unsafe-local"]
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
+    monkeypatch.setattr("agentlearn.learning.lessons.run_learning.run_learning", _never_runs)
     assert run(["learn", "math", *options, *answer]) == 2
     first, last = capsys.readouterr().err.splitlines()
     assert re.match(r"openai:gpt-5-mini: about 1,\d{3} rollouts, ", first)
     assert "about $" in first
-    assert "OPENAI_API_KEY" in last, "only then is the endpoint opened"
+    assert last.endswith("the run would start")
+
+
+async def _never_runs(*_given: object, **_options: object) -> None:
+    raise ConfigError("the run would start")
+
+
+def test_a_missing_key_is_told_before_the_estimate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    arms = ["compare", "none", "x=none,temperature=1", "--domain", "math"]
+    for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"], arms):
+        assert run([*command, "--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--yes"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "needs the environment variable OPENAI_API_KEY" in line
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_a_paid_run_asks_on_a_terminal(
     answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", answer.strip)
     store = str(tmp_path / "s")

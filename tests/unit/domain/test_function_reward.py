@@ -124,7 +124,7 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
         judged(load_function(f"{module}:raises"))
     assert str(caught.value) == (
         f"the reward '{module}:raises' raised KeyError: 'no such zork' ({module}.py:8) for the answer '12' to task"
-        " 'prices.csv:2'; correct the function, which must give a reward for any text"
+        " 'prices.csv:2'; correct the function, which must give a reward for any answer"
     )
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom import CustomTasks, custom_tasks, try_reward
+from agentlearn.domain.custom import CustomTasks, custom_tasks
 from agentlearn.domain.custom.function_reward import FunctionReward
+from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict

@@ -28,7 +28,7 @@ def refusal(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"epochs": 2}, "there is no setting 'epochs' (known: "),
+        ({"epochs": 2}, "there is no setting 'epochs'; "),
         ({"rounds": 11}, "rounds is 11, but input should be less than or equal to 10; give a value in that range"),
         ({"margin": 0}, "margin is 0, but input should be greater than 0; give a value in that range"),
         ({"model": ""}, "hybrid trains weights and needs a local model; write `model: FOLDER` into the recipe"),
@@ -39,7 +39,7 @@ def refusal(**changes: Any) -> str:
         ({"store": "a,b"}, "the store is 'a,b', and the name of a compared model cannot hold a comma"),
         ({"data": "rows.csv"}, "data is 'rows.csv', but there are no held-out tasks to compare on; add `test_data: "),
         ({"learn": 3}, "a stage is 3, but learn, train and compare hold settings; write them below it"),
-        ({"learn": {"epoch": 1}}, "learn: there is no setting 'epoch' (known: "),
+        ({"learn": {"epoch": 1}}, "learn: there is no setting 'epoch'; did you mean 'epochs'?"),
         ({"learn": {"epochs": 0}}, "learn: epochs is 0, but input should be greater than or equal to 1;"),
         (
             {"learn": {"model": "x"}},

@@ -57,7 +57,10 @@ def test_a_task_from_a_file_takes_one_call_and_is_as_long_as_it_is(tmp_path: Pat
     assert long > short + 100 * 3_000
 
 
-def test_the_question_before_spending_counts_the_tasks_of_the_file(tmp_path: Path) -> None:
+def test_the_question_before_spending_counts_the_tasks_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
     given = {"domain": "prices", "data": prices(tmp_path, 10), "reward": "number", "model": SERVICE}
     small = {"epochs": 3, "group_size": 5, "batch_size": 20, "finalists": 2, "validation_rollouts": 3}
     settings = LearnSettings.model_validate(given | small | AS_PUBLISHED | {"store": tmp_path / "none"})
@@ -68,8 +71,9 @@ def test_the_question_before_spending_counts_the_tasks_of_the_file(tmp_path: Pat
     chosen = settings.model_copy(update={"select": "best", "validation_rollouts": 3})
     with pytest.raises(ConfigError) as refused:
         ask_before_spending(chosen, yes=False)
-    # Two finalists and the start on the 7 tasks, 3 times each.
-    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3} rollouts" in str(refused.value)
+    # Two finalists and the start on the 7 tasks, 3 times each, and half of that if some drop out.
+    assert f"about {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3 // 2 + 1} rollouts" in str(refused.value)
+    assert f"at most {7 * 5 * 3 + 3 * 4 * 2 + 3 * 7 * 3} rollouts" in str(refused.value)
 
 
 @given(
@@ -97,17 +101,23 @@ def test_the_estimate_lies_in_its_range(
         assert saving.rollouts == found.rollouts
 
 
-def test_validation_is_estimated_as_the_most_that_it_takes(tmp_path: Path) -> None:
+def test_validation_is_estimated_as_half_of_the_most_that_it_takes_and_the_most_is_told_apart(tmp_path: Path) -> None:
     given = {"domain": "math", "model": SERVICE, "epochs": 2, "batch_size": 10, "store": tmp_path / "none"}
     settings = LearnSettings.model_validate(given | ALL_ROLLOUTS | {"finalists": 3, "validation_rollouts": 2})
-    own = {one.stage: one for one in estimate(settings, train=60, test=60).stages}
-    assert own["validation"].calls == 40 * 2 * (3 + 1) * 5, "the domain has 40 validation tasks, a rollout 5 calls"
+    found = estimate(settings, train=60, test=60)
+    own = {one.stage: one for one in found.stages}
+    most = 40 * 2 * (3 + 1)
+    assert own["validation"].calls == most // 2 * 5, "the domain has 40 validation tasks, a rollout 5 calls"
+    assert found.most is not None
+    assert found.most[0] == found.rollouts + most // 2
+    assert f"at most {found.most[0]:,} rollouts and " in found.sentence()
     one_update = estimate(settings.model_copy(update={"epochs": 1, "batch_size": 60}), train=60, test=60)
-    assert {one.stage: one.calls for one in one_update.stages}["validation"] == 40 * 2 * 2 * 5
+    assert {one.stage: one.calls for one in one_update.stages}["validation"] == 40 * 2 * 2 * 5 // 2
     started = estimate(settings.model_copy(update={"library": "math"}), train=60, test=60)
-    assert {one.stage: one.calls for one in started.stages}["validation"] == 40 * 2 * (3 + 2) * 5
+    assert {one.stage: one.calls for one in started.stages}["validation"] == 40 * 2 * (3 + 2) * 5 // 2
     for without in ({"select": "last"}, {"validation_rollouts": 0}, {"pilot": 5}):
         found = estimate(settings.model_copy(update=without), train=60, test=60)
+        assert found.most is None
         assert "validation" not in {one.stage for one in found.stages}
 
 
