@@ -76,7 +76,7 @@ def library_export(
     reference: LibraryReference,
     /,
     *,
-    out: Annotated[Path, Parameter(help="File to write; for the format skill, the folder.")],
+    out: Annotated[Path, Parameter(help="File to write; for a skill, its folder or the one of all skills.")],
     form: Annotated[Form, Parameter(name="--format", help=_FORMS)] = "agentlearn",
     name: Annotated[str, Parameter(help="Title, or name of the skill. [default: that of the library]")] = "",
     description: Annotated[
@@ -106,11 +106,6 @@ def library_export(
         print_json(document | {"path": str(written), "left_out": lost or None})
         return
     console().print(f"wrote {written}")
-    if form == "skill" and written.resolve().name != name:
-        console().print(
-            f"the skill is named {name!r}; programs that follow the standard want its folder to have that name too, as"
-            f" with --out {out.parent / name}"
-        )
     if lost:
         console().print(lost)
 

@@ -233,11 +233,11 @@ def test_a_folder_that_cannot_name_a_skill_is_refused(tmp_path: Path) -> None:
 
 def test_a_skill_has_the_name_of_its_library_and_says_what_it_is_for(tmp_path: Path) -> None:
     lesson = 'When a "sum" is asked for: add, then check.'
-    agentlearn_here("library", "add", "Our_Sums.v2", lesson, cwd=tmp_path)
-    agentlearn_here("library", "export", "Our_Sums.v2", "--out", "sk", "--format", "skill", cwd=tmp_path)
-    (skill,) = read_skills([tmp_path / "sk"])
+    agentlearn_here("library", "add", "our_sums.v2", lesson, cwd=tmp_path)
+    agentlearn_here("library", "export", "our_sums.v2", "--out", "sk", "--format", "skill", cwd=tmp_path)
+    (skill,) = read_skills([tmp_path / "sk" / "our-sums-v2"])
     assert (skill.name, lesson in skill.description) == ("our-sums-v2", True)
     options = ("--name", "sums", "--description", "Adds. Load it for sums.", "--format", "skill")
-    agentlearn_here("library", "export", "Our_Sums.v2", "--out", "sums", *options, cwd=tmp_path)
+    agentlearn_here("library", "export", "our_sums.v2", "--out", "sums", *options, cwd=tmp_path)
     (skill,) = read_skills([tmp_path / "sums"])
     assert (skill.name, skill.description) == ("sums", "Adds. Load it for sums.")
