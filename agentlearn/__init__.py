@@ -122,7 +122,7 @@ def __getattr__(name: str) -> object:
 
             if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
                 raise
-            raise missing from error
+            raise missing from None  # where the import failed is of no use to a user
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

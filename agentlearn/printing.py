@@ -18,7 +18,10 @@ MAX_LINE = 4_000
 
 
 def print_line(text: str, *, to_stderr: bool = False) -> None:
-    """Print one line on stdout or stderr at once; on a terminal broken between words. Only a `Block` has line breaks."""
+    """Print one line on stdout or stderr at once. Only a `Block` has line breaks of its own.
+
+    Where a terminal is too narrow, the line is broken between words.
+    """
     line = text if isinstance(text, Block) else visible_line(text, MAX_LINE)
     stream = sys.stderr if to_stderr else sys.stdout
     columns = terminal_columns(stream)

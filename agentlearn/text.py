@@ -135,8 +135,10 @@ def _wrapped_line(line: str, columns: int, indent: str, *, chop: bool) -> Iterat
     for gap, piece, end in _pieces(line[len(label) :], columns - len(indent), chop=chop):
         if not empty and _columns(written + gap + piece + end) > columns:
             yield written.rstrip() + end
-            written, gap = indent, ""
-        written, empty = written + gap + piece, False
+            written = indent + piece
+        else:
+            written += gap + piece
+        empty = False
     yield written.rstrip()
 
 
@@ -151,9 +153,9 @@ def _pieces(text: str, columns: int, *, chop: bool) -> Iterator[tuple[str, str, 
         for number, found in enumerate(_WORD.finditer(part)):
             space, word = found.groups()
             halves = _chopped(word, columns) if chop or _columns(word) > len(word) else (word,)
+            before = space if number else gap + space
             for place, half in enumerate(halves):
-                yield "" if place else gap + space, half, end if number and not place else ""
-            gap = ""
+                yield "" if place else before, half, end if number and not place else ""
 
 
 def _chopped(word: str, columns: int) -> Iterator[str]:

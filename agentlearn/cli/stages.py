@@ -36,7 +36,9 @@ def _rows(stages: Mapping[str, StageLine]) -> list[tuple[str, ...]]:
     rows = [_cells(name, line) for name, line in named]
     if len(rows) > 1:
         rows.append(_cells("all", sum_of_stages([line for _, line in named])))
-    columns = [column for column in zip(_HEADERS, *rows, strict=True) if column[0] not in _RARE or {*column[1:]} - {"0"}]
+    columns = [
+        column for column in zip(_HEADERS, *rows, strict=True) if column[0] not in _RARE or {*column[1:]} - {"0"}
+    ]
     return list(zip(*columns, strict=True))
 
 

@@ -34,9 +34,7 @@ def parts_of_table(
     start = 1
     while start < len(widths) or start == 1:
         end, width = start, widths[0]
-        while end < len(widths) and (
-            end == start or columns is None or width + len(_GAP) + widths[end] <= columns
-        ):
+        while end < len(widths) and (end == start or columns is None or width + len(_GAP) + widths[end] <= columns):
             width += len(_GAP) + widths[end]
             end += 1
         yield tuple(

@@ -30,7 +30,8 @@ PAGE = """<!doctype html><title>Page</title>
 <ol style="list-style:none"><li>without number</li></ol>
 <select aria-label=Color><option>red<option selected>green</select>
 <form autocomplete=off><input type=password value=hunter2 aria-label=Key>
-<input value="open words" aria-label=Open><input value=masked7 aria-label=Pin style="-webkit-text-security: disc"></form>
+<input value="open words" aria-label=Open>
+<input value=masked7 aria-label=Pin style="-webkit-text-security: disc"></form>
 """
 FRAMED = """<!doctype html><title>Page</title><p>Sign in</p><iframe src="http://other.test/login"></iframe>"""
 LOGIN = """<!doctype html><title>In</title><input type=password value=hunter3 aria-label=Key><p>the form</p>"""
@@ -59,7 +60,10 @@ def numbered(seen: PageObservation) -> dict[str, str]:
 def test_values_numbers_and_choices_are_in_the_view(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         seen = await walk.open(HOME)
-        assert [one.text for one in seen.lines if one.role == "progressbar" and not one.name] == ["150 of 200", "0.99 of 1"]
+        assert [one.text for one in seen.lines if one.role == "progressbar" and not one.name] == [
+            "150 of 200",
+            "0.99 of 1",
+        ]
         values = {name: shown(seen, name) for name in ("Waiting", "Fuel", "Disk", "Volume", "Plain", "Stars", "Build")}
         assert values == {
             "Waiting": "not known",
@@ -91,7 +95,9 @@ def test_values_numbers_and_choices_are_in_the_view(walks: Walking) -> None:
 def test_what_stands_in_a_password_field_is_never_shown(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         seen = await walk.open(HOME)
-        assert [(one.name, one.text, "value not shown" in one.marks) for one in seen.lines if one.role == "textbox"] == [
+        assert [
+            (one.name, one.text, "value not shown" in one.marks) for one in seen.lines if one.role == "textbox"
+        ] == [
             ("Key", "", True),
             ("Open", "open words", False),
             ("Pin", "", True),

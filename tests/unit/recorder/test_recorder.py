@@ -20,8 +20,8 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn import Experiences, Recorder, Task, library_of, open_store, read_store
 from agentlearn.errors import ConfigError, DataError, StoreDamaged, StoreError
-from agentlearn.secret_values import know_secret
 from agentlearn.rollout.transcript import transcript
+from agentlearn.secret_values import know_secret
 from agentlearn.store import Selection, check_store, repair_store
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, Verdict
