@@ -29,6 +29,12 @@ def print_line(text: str, *, to_stderr: bool = False) -> None:
     stream.flush()
 
 
+def is_seen_on_stderr() -> bool:
+    """Whether stderr is a terminal."""
+    stream: TextIO | None = sys.stderr  # None in a process without streams
+    return stream is not None and stream.isatty()
+
+
 def terminal_columns(stream: TextIO) -> int | None:
     """Columns of the terminal that a stream writes to: the variable COLUMNS or the real number; None: no terminal."""
     if not stream.isatty():

@@ -52,11 +52,12 @@ def library_audit(
         for line in _audit_lines(what, audit, threshold):
             console().print(line)
     if failing:
+        removal = _removal(what, failing[0].lesson.name, store)
         raise AgentlearnError(
             f"{count_words(len(failing), 'lesson')} of {what!r} below {threshold}:"
             f" {', '.join(one.lesson.name[:12] for one in failing[:5])}{' and more' if len(failing) > 5 else ''};"
             f" correct {'it' if len(failing) == 1 else 'them'}, give a lower --threshold, or"
-            f" {_removal(what, failing[0].lesson.name, store)}",
+            f" {removal}",
             code="audit_failed",
         )
 

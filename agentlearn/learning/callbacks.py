@@ -1,6 +1,5 @@
 """Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
 
-import sys
 import threading
 from typing import Any
 
@@ -9,6 +8,7 @@ from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.printing import is_seen_on_stderr
 from agentlearn.types.group import GroupKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -80,7 +80,7 @@ def wants_progress(progress: bool | None, callbacks: object | None) -> bool:
     if progress is not None:
         return progress
     alone = callbacks is None and threading.current_thread() is threading.main_thread()
-    return alone and sys.stderr is not None and sys.stderr.isatty()
+    return alone and is_seen_on_stderr()
 
 
 def calling_both(shown: Any, own: Any, base: type) -> Any:
