@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from agentlearn.types.treatment import Treatment
     from agentlearn_evals.compare_objects import compare, compare_sync
 
+    __version__: str
+
 _HOMES = {
     "AgentlearnError": "agentlearn.errors",
     "Answer": "agentlearn.domain.base",
@@ -106,6 +108,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from agentlearn.installed import version
+
+        return version()
     if name in _HOMES:
         from importlib import import_module  # imported here, so that Ctrl-C finds a handler early
 
@@ -116,7 +122,7 @@ def __getattr__(name: str) -> object:
 
             if (missing := missing_learn_of(f"agentlearn.{name}", error)) is None:
                 raise
-            raise missing from error
+            raise missing from None  # where the import failed is of no use to a user
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

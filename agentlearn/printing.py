@@ -11,18 +11,40 @@ from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import Any, TextIO
 
-from agentlearn.text import Block, visible, visible_line
+from agentlearn.text import Block, visible, visible_line, wrapped
 
 MAX_LINE = 4_000
 """Largest number of characters of a printed line. Lines of a block have no limit."""
 
 
 def print_line(text: str, *, to_stderr: bool = False) -> None:
-    """Print one line on stdout or stderr at once. Only a `Block` has line breaks."""
+    """Print one line on stdout or stderr at once. Only a `Block` has line breaks of its own.
+
+    Where a terminal is too narrow, the line is broken between words.
+    """
     line = text if isinstance(text, Block) else visible_line(text, MAX_LINE)
     stream = sys.stderr if to_stderr else sys.stdout
-    stream.write(f"{line}\n")
+    columns = terminal_columns(stream)
+    stream.write(f"{line if columns is None else wrapped(line, columns)}\n")
     stream.flush()
+
+
+def is_seen_on_stderr() -> bool:
+    """Whether stderr is a terminal."""
+    stream: TextIO | None = sys.stderr  # None in a process without streams
+    return stream is not None and stream.isatty()
+
+
+def terminal_columns(stream: TextIO) -> int | None:
+    """Columns of the terminal that a stream writes to: the variable COLUMNS or the real number; None: no terminal."""
+    if not stream.isatty():
+        return None
+    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
 
 
 def ask_line(question: str) -> str:

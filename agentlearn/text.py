@@ -6,8 +6,8 @@ apart.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from unicodedata import category
+from collections.abc import Callable, Iterable, Iterator
+from unicodedata import category, east_asian_width
 
 _TAB = 8
 """Columns from one tab stop to the next."""
@@ -15,6 +15,16 @@ _MAX_MARKS = 8
 """Largest number of marks in a row that are drawn above and below one letter."""
 
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")
+
+_NARROW = 20
+"""Smallest number of columns after the indent for which lines are broken."""
+_LABEL = re.compile(r"( {0,6})(?:\S+ )*?\S+ {2,}(?=\S)")
+"""The label that a line begins with: what stands before the first gap of two spaces."""
+_PARTS = re.compile(r"( {3,}|(?<=[:;]) (?=(?:agentlearn|just|pip) ))")
+"""What parts of a line stand between: a gap of three spaces, or a space before a command."""
+_COMMAND = re.compile(r"(?:agentlearn|just|pip) .* --?\w")
+"""A part that is a command with options."""
+_WORD = re.compile(r"(\s*)(\S+)")
 
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 """Control characters except tab and line feed, separators of lines, halves of characters, and no characters."""
@@ -48,7 +58,7 @@ class Block(str):  # noqa: SLOT000  it has an attribute
     """
 
     indent: str | None = None
-    """What stands before each line that a terminal has no room for; None: the terminal breaks such lines itself."""
+    """What stands before each further line where a terminal has no room; None: the terminal breaks such lines."""
 
 
 def storable(text: str) -> str:
@@ -89,6 +99,80 @@ def block(text: str, first: str = "", rest: str | None = None) -> Block:
     lines = Block(first + visible(text).replace("\n", f"\n{before}"))
     lines.indent = before
     return lines
+
+
+def wrapped(text: str, columns: int) -> str:
+    """The text, broken between words so that no line is wider than `columns`.
+
+    Lines after a break are indented: those of a `Block` by its own indent, others to where the words after the label
+    begin. What stands between gaps of three spaces, such as a number with its interval, is broken last. A command that
+    has to be broken gets a backslash, so that it can be copied. A word of a plain text that is wider than a line stays
+    whole, such as a path; in a `Block` it is broken.
+    """
+    if not isinstance(text, Block):
+        return "\n".join(_wrapped_line(text, columns, _indent(text, columns), chop=False))
+    if text.indent is None or columns < len(text.indent) + _NARROW:
+        return text
+    indent = text.indent
+    return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, columns, indent, chop=True))
+
+
+def _indent(line: str, columns: int) -> str:
+    label = _LABEL.match(line)
+    if label is not None and label.end() <= columns // 2:
+        return " " * label.end()
+    spaces = len(line) - len(line.lstrip())
+    return " " * (spaces if spaces > 6 else spaces + 2)
+
+
+def _wrapped_line(line: str, columns: int, indent: str, *, chop: bool) -> Iterator[str]:
+    if _columns(line) <= columns or columns < len(indent) + _NARROW:
+        yield line
+        return
+    label = line[: len(indent)]
+    label = label if _columns(label) == len(indent) else ""
+    written, empty = label, True
+    for gap, piece, end in _pieces(line[len(label) :], columns - len(indent), chop=chop):
+        if not empty and _columns(written + gap + piece + end) > columns:
+            yield written.rstrip() + end
+            written = indent + piece
+        else:
+            written += gap + piece
+        empty = False
+    yield written.rstrip()
+
+
+def _pieces(text: str, columns: int, *, chop: bool) -> Iterator[tuple[str, str, str]]:
+    """What is not broken, each with the gap before it and with what ends the line if it begins the next."""
+    first, *others = _PARTS.split(text)
+    for gap, part in zip(("", *others[::2]), (first, *others[1::2]), strict=True):
+        if _columns(part) <= columns:
+            yield gap, part, ""
+            continue
+        end = " \\" if _COMMAND.match(part) else ""
+        for number, found in enumerate(_WORD.finditer(part)):
+            space, word = found.groups()
+            halves = _chopped(word, columns) if chop or _columns(word) > len(word) else (word,)
+            before = space if number else gap + space
+            for place, half in enumerate(halves):
+                yield "" if place else before, half, end if number and not place else ""
+
+
+def _chopped(word: str, columns: int) -> Iterator[str]:
+    """A word in pieces that are not wider than `columns`."""
+    start = width = 0
+    for place, one in enumerate(word):
+        if (width := width + _columns(one)) > columns:
+            yield word[start:place]
+            start, width = place, _columns(one)
+    yield word[start:]
+
+
+def _columns(text: str) -> int:
+    """Columns that a terminal needs for a text."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if category(one) in {"Mn", "Me"} else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def visible_json(text: str) -> str:

@@ -8,6 +8,7 @@ from agentlearn.cli.options import JsonOption, StoreOption, YesOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.errors import AgentlearnError
+from agentlearn.text import block, visible_line
 
 if TYPE_CHECKING:
     from agentlearn.doctor import CheckResult
@@ -33,11 +34,12 @@ def doctor(
         print_json({"broken": broken, "findings": [finding.model_dump(mode="json") for finding in findings]})
     else:
         out = console()
-        width = max(len(finding.what) for finding in findings)
+        width = max(len(visible_line(finding.what)) for finding in findings)
         for finding in findings:
-            out.print(f"  {_MARKS[finding.state]}  {finding.what.ljust(width)}  {finding.words}")
+            what = f"  {_MARKS[finding.state]}  {visible_line(finding.what).ljust(width)}  "
+            out.print(block(visible_line(finding.words), what))
             if finding.mend:
-                out.print(f"  {' ' * (width + 11)}{finding.mend}")
+                out.print(f"{' ' * len(what)}{finding.mend}")
     if broken:
         raise AgentlearnError(f"{broken} of {len(findings)} checks failed", code="doctor")
 

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.errors import AgentlearnError
+from agentlearn.text import block, visible_line
 
 if TYPE_CHECKING:
     from agentlearn.domain.contract import Promise
@@ -56,4 +57,4 @@ def _print(promises: "Sequence[Promise]") -> None:
     out = console()
     width = max(len(one.name) for one in promises)
     for one in promises:
-        out.print(f"  {_MARKS[one.state]}  {one.name.ljust(width)}  {one.words}")
+        out.print(block(visible_line(one.words), f"  {_MARKS[one.state]}  {one.name.ljust(width)}  "))

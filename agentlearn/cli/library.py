@@ -10,6 +10,7 @@ from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, 
 from agentlearn.cli.output import console, print_json
 from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
+from agentlearn.text import block, visible_line
 from agentlearn.types.experience import estimated_tokens
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def library_show(
     replaced = replaced_lessons(store, library) if origins else {}
     for number, one in enumerate(library.experiences, start=1):
         cost = estimated_tokens(one.lesson)
-        out.print(f"[G{number}] {one.lesson}")
+        out.print(block(visible_line(one.lesson), f"[G{number}] ", "      "))
         out.print(
             f"      {one.id[:12]}  {one.origin.kind}  {cost} tokens{'  ' + ' '.join(one.tags) if one.tags else ''}"
         )
@@ -90,7 +91,7 @@ def library_show(
             for line in origin_lines(one, made.get(one.id, ()), replaced, reference=reference):
                 out.print(f"      {line}")
     for one in library.withheld:
-        out.print(f"[{one.status}] {one.experience.lesson}")
+        out.print(block(visible_line(one.experience.lesson), f"[{one.status}] ", "      "))
         out.print(f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}")
 
 

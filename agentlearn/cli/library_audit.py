@@ -11,6 +11,7 @@ from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library.audit.audit_result import DEFAULT_THRESHOLD
 from agentlearn.text import Block, block
@@ -51,10 +52,12 @@ def library_audit(
         for line in _audit_lines(what, audit, threshold):
             console().print(line)
     if failing:
+        removal = _removal(what, failing[0].lesson.name, store)
         raise AgentlearnError(
             f"{count_words(len(failing), 'lesson')} of {what!r} below {threshold}:"
             f" {', '.join(one.lesson.name[:12] for one in failing[:5])}{' and more' if len(failing) > 5 else ''};"
-            " correct or remove them, or give a lower --threshold",
+            f" correct {'it' if len(failing) == 1 else 'them'}, give a lower --threshold, or"
+            f" {removal}",
             code="audit_failed",
         )
 
@@ -85,6 +88,17 @@ def library_card(
     console().print(f"wrote {out}")
 
 
+def _removal(what: str, lesson: str, store: Path) -> str:
+    """How to remove a lesson, with the command for the newest version of a library."""
+    if _is_file(what) or "@" in what:
+        return "remove what does not help"
+    return f"remove what does not help: {command_words('library', 'remove', what, lesson[:12], store=store)}"
+
+
+def _is_file(what: str) -> bool:
+    return what.lower().endswith(_ENDINGS) or "/" in what
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """One failing or imperfect lesson for the table."""
@@ -105,7 +119,7 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     from agentlearn.library.audit import AuditedLesson, audited
     from agentlearn.library.formats import format_of, read_source
 
-    if not what.lower().endswith(_ENDINGS) and "/" not in what:
+    if not _is_file(what):
         return audited(find_library(store, what).library)
     source = read_source(what)
     read = format_of(source).read(source)

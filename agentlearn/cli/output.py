@@ -8,11 +8,11 @@ made by `agentlearn.text.block`, which sets each line apart from lines of ours.
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.printing import MAX_LINE, print_line, unguarded
-from agentlearn.text import Block, block, visible, visible_json, visible_line
+from agentlearn.text import Block, block, visible, visible_json, visible_line, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from agentlearn.types.value import Value
 
 _LEVELS = ("debug", "info", "warning", "error")
-_NARROW = 20
-"""Smallest number of columns after the indent for which lines are broken."""
 
 
 class _Output:
@@ -67,7 +65,7 @@ def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
 
     class Lines(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            """Print the objects; each text is one line."""
+            """Print the objects; each text is one line, or several on a terminal where it is too wide for one."""
             width = self.width if self.is_terminal else None
             super().print(*(one if wrap else _printable(one, width) for one in objects), **options)
 
@@ -84,26 +82,15 @@ def console(*, to_stderr: bool = False, wrap: bool = False) -> "Console":
 
 
 def _printable(printed: Any, width: int | None) -> Any:
-    """A text as one line, or as a block whose lines are at most `width` wide, so that each begins with its indent."""
+    """A text as one line or as a block, broken between words where a terminal has `width` columns."""
     from rich.text import Text
 
     if isinstance(printed, Text):  # what other packages print during a live view; rich has read its colours
         return visible(printed.plain)
-    if not isinstance(printed, Block):
-        return visible_line(printed, MAX_LINE) if isinstance(printed, str) else printed
-    text = printed
-    if width is None or text.indent is None or width < len(text.indent) + _NARROW:
-        return text
-    return "\n".join(part for line in text.split("\n") for part in _fitted(line, text.indent, width))
-
-
-def _fitted(line: str, indent: str, width: int) -> Iterator[str]:
-    from rich.cells import chop_cells
-
-    first, *others = chop_cells(line, width) or [""]
-    yield first
-    for one in chop_cells("".join(others), width - len(indent)):
-        yield indent + one
+    if not isinstance(printed, str):
+        return printed
+    text = printed if isinstance(printed, Block) else visible_line(printed, MAX_LINE)
+    return text if width is None else wrapped(text, width)
 
 
 def _guarded(segment: "Segment") -> "Segment":
@@ -119,10 +106,9 @@ class _LogLines(logging.Handler):
     """Prints each event as one line on stderr; a traceback below it is indented."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = Block(visible_line(record.getMessage(), MAX_LINE))
+        print_line(record.getMessage(), to_stderr=True)
         if record.exc_info is not None:
-            line = Block(f"{line}\n{block(logging.Formatter().formatException(record.exc_info), '  ', '  ')}")
-        print_line(line, to_stderr=True)
+            print_line(block(logging.Formatter().formatException(record.exc_info), "  ", "  "), to_stderr=True)
 
 
 def show_logs(level: str) -> None:

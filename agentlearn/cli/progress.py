@@ -7,12 +7,13 @@ from collections.abc import Callable
 from rich.console import Console
 
 from agentlearn.cli.live import Traffic
+from agentlearn.cli.output import console
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.show.library_words import library_words, quarantine_words, selection_words
 from agentlearn.cli.stages import print_stages
 from agentlearn.cli.words import clock_time, count_words, made_words, proposal_words, score_words
 from agentlearn.config import LearnSettings, is_lab
-from agentlearn.config.command_words import command_words
+from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import estimate, mean_problem_tokens
@@ -31,11 +32,28 @@ class LearnProgress(ProgressLines, Callbacks):
 
     command = "learn"
 
-    def __init__(self, settings: LearnSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: LearnSettings,
+        out: Console,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        python: bool = False,
+    ) -> None:
+        """python: whether a program called `learn`, so that lines name its arguments in place of options."""
         super().__init__(settings, out, clock)
-        self.settings = settings
+        self.settings, self.python = settings, python
         # Before the run opens the store: while it is open, this process cannot read it a second time.
         self._measured = measured_size(settings.as_pilot(), tasks=settings.limit or 60)
+
+    def line(self, label: str, text: str) -> None:
+        super().line(label, python_words(text, LearnSettings) if self.python else text)
+
+    def how_to_go_on(self) -> str:
+        if not self.python or self.finished or self.call_context is None:
+            return super().how_to_go_on()
+        raised = python_words(self.raised().lstrip(), LearnSettings)
+        return self.labelled("resume", f"the same call with resume={self.call_context.run!r}{raised and ', '}{raised}")
 
     def raised(self) -> str:
         """The option that raises the limit the run reached. Minutes need none: each start counts its own."""
@@ -64,13 +82,13 @@ class LearnProgress(ProgressLines, Callbacks):
         expected = estimate(self.settings, train=len(train), test=len(test), size=size)
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
-        self.out.print(learn_command(self.settings))
+        self.out.print(f"learn {self.settings.domain}" if self.python else learn_command(self.settings))
         self.line("model", model_words(endpoint))
         if reflector.endpoint_state is not endpoint.endpoint_state:
             self.line("reflector", model_words(reflector))
         if limit := self.default_limit(endpoint):
             self.line("answers", limit)
-        if endpoint.simulated or is_lab(endpoint.name):
+        if (endpoint.simulated or is_lab(endpoint.name)) and not self.python:
             self._suggest_models(endpoint, len(train), len(test))
         self.view.clusters = {task.id: task.cluster for task in (*train, *test)}
         known = {task.family for task in train}
@@ -163,6 +181,11 @@ class LearnProgress(ProgressLines, Callbacks):
         print_stages(report.stages, self.out, indent=2)
         for note in report.notes:
             self.line("note", note)
+
+
+def progress_in_python(settings: LearnSettings) -> LearnProgress:
+    """The progress of a run that a program started, on stderr."""
+    return LearnProgress(settings, console(to_stderr=True), python=True)
 
 
 def rollouts_words(settings: LearnSettings) -> str:

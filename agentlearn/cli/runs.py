@@ -57,7 +57,7 @@ def runs_show(
         print_json(record.as_json())
         return
     out = console()
-    for line in run_lines(record, short=short):
+    for line in run_lines(record, short=short, columns=out.width if out.is_terminal else None):
         out.print(line)
 
 

@@ -1,37 +1,45 @@
-"""A table of calls, tokens and costs by stage, at most 100 columns wide."""
+"""A table of calls, tokens and costs by stage. A column without a count in it is left out."""
 
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import parts_of_table, print_table
 from agentlearn.learning.report import StageLine
 
 _HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
 _ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")
 """Stages in the order of a run; other stages follow."""
+_RARE = frozenset({"cached", "retried", "replayed", "malformed"})
+"""Columns that are left out where every count is 0."""
 _LABEL = 11
 
 
 def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int = 0) -> None:
     """Print the table unless it is empty."""
-    header, *rows = stage_lines(stages)
-    if rows:
-        out.print(" " * indent + header, style="dim")
-    for row in rows:
-        out.print(" " * indent + row)
+    rows = _rows(stages)
+    if len(rows) > 1:
+        print_table(out, rows, label=_LABEL, indent=indent)
 
 
-def stage_lines(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
+def stage_lines(stages: Mapping[str, StageLine], columns: int | None = None) -> tuple[str, ...]:
     """The header, a line per stage that made calls, and a sum when there are several stages.
 
     `in`, `cached` and `out` are tokens. `seconds` is the sum over all calls, many of which ran at the same time.
+    columns: where the table is wider, it comes in two parts, one below the other.
     """
+    return tuple(line for part in parts_of_table(_rows(stages), label=_LABEL, columns=columns) for line in part)
+
+
+def _rows(stages: Mapping[str, StageLine]) -> list[tuple[str, ...]]:
     named = [(name, line) for name, line in stage_order(stages) if line.calls]
     rows = [_cells(name, line) for name, line in named]
     if len(rows) > 1:
         rows.append(_cells("all", sum_of_stages([line for _, line in named])))
-    return aligned([_HEADERS, *rows], label=_LABEL)
+    columns = [
+        column for column in zip(_HEADERS, *rows, strict=True) if column[0] not in _RARE or {*column[1:]} - {"0"}
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:

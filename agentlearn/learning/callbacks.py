@@ -1,10 +1,14 @@
 """Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
 
+import threading
+from typing import Any
+
 from agentlearn.learning.learner import Update
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.printing import is_seen_on_stderr
 from agentlearn.types.group import GroupKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -65,3 +69,31 @@ class Callbacks:
 
     def done(self, report: LearnReport) -> None:
         """Called when a run that learns lessons has finished."""
+
+
+def wants_progress(progress: bool | None, callbacks: object | None) -> bool:
+    """Whether a call from Python prints its progress on stderr.
+
+    Unless the program says so, it does where a person may see it: on a terminal, from the main thread, and without
+    callbacks of the program.
+    """
+    if progress is not None:
+        return progress
+    alone = callbacks is None and threading.current_thread() is threading.main_thread()
+    return alone and is_seen_on_stderr()
+
+
+def calling_both(shown: Any, own: Any, base: type) -> Any:
+    """Callbacks of the class `base` that call each method of a progress display, then that of the program's own."""
+    if own is None:
+        return shown
+
+    def method(name: str) -> Any:
+        def call(_: object, *args: Any, **kwargs: Any) -> None:
+            getattr(shown, name)(*args, **kwargs)
+            getattr(own, name)(*args, **kwargs)
+
+        return call
+
+    names = [name for name, found in vars(base).items() if callable(found) and not name.startswith("_")]
+    return type(f"Shown{base.__name__}", (base,), {name: method(name) for name in names})()

@@ -298,6 +298,13 @@ class LearnReport(Value):
 
         return report_text(self)
 
+    def __repr__(self) -> str:
+        means = [None if one is None else one.mean for one in (self.before, self.after)]
+        return (
+            f"LearnReport(run={self.run!r}, domain={self.domain!r}, model={self.model!r}, before={means[0]},"
+            f" after={means[1]}, library={self.library.reference!r})"
+        )
+
     def _repr_html_(self) -> str:
         from agentlearn.learning.report_summary import report_html
 

@@ -6,22 +6,27 @@ from agentlearn.html.number_format import money
 from agentlearn.html.summary import NotebookSummary, SummaryList, summary_html
 from agentlearn.html.tone import Tone
 from agentlearn.measure.contrast import ContrastVerdict
+from agentlearn.text import wrapped
 
 if TYPE_CHECKING:
     from agentlearn.learning.report import LearnReport
     from agentlearn.types.experience import Library
 
+SUMMARY_COLUMNS = 80
+"""Largest number of columns of a report that is printed."""
+
 _TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 
 
 def report_text(report: "LearnReport") -> str:
-    """Return the report as a few lines: the verdict, what to know about it, and the library."""
+    """Return the report as a few lines of at most 80 columns: the verdict, what to know about it, and the library."""
     delta, line = report.delta, report.library
     verdict = "nothing was measured on held-out tasks" if delta is None else delta.sentence.rstrip(".")
     cautions = () if delta is None else (delta.caution, delta.carried)
     lessons = "1 lesson" if line.lessons == 1 else f"{line.lessons} lessons"
     chosen = _selection_lines(report)
-    return "\n".join([verdict, *chosen, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes])
+    lines = [verdict, *chosen, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes]
+    return "\n".join(wrapped(line, SUMMARY_COLUMNS) for line in lines)
 
 
 def report_html(report: "LearnReport", library: "Library | None") -> str:

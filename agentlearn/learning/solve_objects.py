@@ -13,7 +13,7 @@ from agentlearn.domain.objects import Deps, Out, Program, RewardGiven
 from agentlearn.errors import DataError
 from agentlearn.learning.given import directory_of
 from agentlearn.learning.subject import Subject, named_model, subject_of
-from agentlearn.learning.without_loop import without_loop
+from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.given_library import library_from
 from agentlearn.library.library_source import GivenLibrary
@@ -60,6 +60,7 @@ async def solve(
 ) -> Solved[Any]: ...
 
 
+@in_python_words(SolveSettings)
 async def solve(
     what: Any,
     problem: ProblemGiven,

@@ -1,14 +1,52 @@
-"""Calling an async function of this library from a program without an event loop."""
+"""What a call from Python has that the command line has not: a twin without an event loop, and messages for Python."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
-from agentlearn.errors import ConfigError
+from agentlearn.config.command_words import python_words
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.own_loop import run_in_own_loop
+from agentlearn.types.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def in_python_words(
+    settings: type[Value],
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
+    """Return a decorator for an async function whose errors and notes name arguments of Python, not options.
+
+    settings: whose fields the arguments are.
+    """
+
+    def decorate(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+        @wraps(call)
+        async def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                result = await call(*args, **kwargs)
+            except AgentlearnError as error:
+                error.message = python_words(error.message, settings)
+                error.args = (error.message,)
+                raise
+            return _with_notes(result, settings)
+
+        return called
+
+    return decorate
+
+
+def _with_notes(result: R, settings: type[Value]) -> R:
+    """Return a report with its notes and warnings in the words of Python."""
+    texts = {name: getattr(result, name, ()) for name in ("notes", "warnings")}
+    changed = {name: tuple(python_words(one, settings) for one in given) for name, given in texts.items() if given}
+    if not isinstance(result, Value) or not changed:
+        return result
+    report = result.model_copy(update=changed)
+    vars(report).update({name: vars(result)[name] for name in vars(result).keys() - type(result).model_fields.keys()})
+    return cast("R", report)
 
 
 def without_loop(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:

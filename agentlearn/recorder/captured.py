@@ -22,7 +22,7 @@ from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
 from agentlearn.thoughts import split_thoughts
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, Step, Usage
+from agentlearn.types.trajectory import ModelTurn, Step, Usage, UserTurn
 
 _CHAT = TypeAdapter(list[ChatMessage])
 _TASK_FIELDS = ("problem", "task", "question", "prompt", "input")
@@ -48,6 +48,7 @@ class Captured:
     messages: str
     """JSON of pydantic-ai's messages."""
     steps: tuple[Step, ...]
+    """The whole dialogue, with what came before this rollout; those steps used no tokens of it."""
     asked: str
     """Text of the first message of the user in this rollout; empty when there is none."""
     answer: str | None
@@ -81,7 +82,7 @@ def captured(given: Passed) -> Captured:
         written = ModelMessagesTypeAdapter.dump_json(messages).decode()
     except (ValueError, UnicodeError):  # lone surrogates
         written = storable(json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"), ensure_ascii=False))
-    steps = steps_of(mine)
+    steps = (*map(_unpaid, steps_of(messages[: given.new], opening=True)), *steps_of(mine, opening=True))
     last = next(one for one in reversed(mine) if isinstance(one, ModelResponse))
     return Captured(
         messages=without_secrets(written),
@@ -90,6 +91,17 @@ def captured(given: Passed) -> Captured:
         answer=_answer(given.output, last.text or ""),
         model=storable(last.model_name or ""),
     )
+
+
+def _unpaid(step: Step) -> Step:
+    """A step of the history, whose tokens belong to another rollout."""
+    return step.model_copy(update={"usage": Usage()}) if isinstance(step, ModelTurn) else step
+
+
+def without_task(steps: tuple[Step, ...], task: Task) -> tuple[Step, ...]:
+    """The steps without the first one where it is the user's message that is the task."""
+    first = steps[0] if steps else None
+    return steps[1:] if isinstance(first, UserTurn) and first.text.split() == task.problem.split() else steps
 
 
 def task_of(name: str, task: object, asked: str) -> Task:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from agentlearn.errors import ConfigError
 from agentlearn.installed import version
-from agentlearn.recorder.captured import Passed, captured, clean, given_of, task_of
+from agentlearn.recorder.captured import Passed, captured, clean, given_of, task_of, without_task
 from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
 from agentlearn.recorder.shown import ShownLibrary, shown_of
 from agentlearn.secret_values import know_environment
@@ -314,7 +314,7 @@ def _live_entry(
             model=clean(model) if model else found.model or UNKNOWN_MODEL, library=shown.version, masked=shown.masked
         ),
         offered=shown.offered,
-        steps=found.steps,
+        steps=without_task(found.steps, asked),
         answer=found.answer if answer is None else clean(_text("answer", answer)),
         verdict=Verdict(status="undecided", reason="recorded without feedback"),
         usage=found.usage,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from textwrap import indent
 from typing import assert_never
 
 from pydantic_ai.messages import (
@@ -12,13 +13,14 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UserPromptPart,
 )
 
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import tokens_of
 from agentlearn.text import storable
 from agentlearn.thoughts import split_thoughts
-from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage
+from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
 
 
 def steps_of(
@@ -26,11 +28,14 @@ def steps_of(
     calls: Sequence[CallRecord] = (),
     tool_seconds: Mapping[str, float] | None = None,
     diverged: AbstractSet[str] = frozenset(),
+    *,
+    opening: bool = False,
 ) -> tuple[Step, ...]:
-    """Return the steps of a rollout.
+    """Return the steps of a rollout: what the model, its tools and the user said, in order.
 
     calls: its model calls, in order. tool_seconds: duration by tool call id. diverged: ids of the tool calls whose
-    result differed when repeated.
+    result differed when repeated. opening: also what the user said before the model's first answer, which is the task
+    in a rollout that a domain began.
     """
     steps: list[Step] = []
     answered = iter(calls)
@@ -38,15 +43,24 @@ def steps_of(
     for message in messages:
         if isinstance(message, ModelResponse):
             steps.append(_turn(message, next(answered, None), asked if asked != before else ""))
-            before = asked
+            before, opening = asked, True
             continue
         asked = message.instructions or ""
-        steps.extend(
-            _result(part, (tool_seconds or {}).get(part.tool_call_id, 0.0), part.tool_call_id in diverged)
-            for part in message.parts
-            if isinstance(part, ToolReturnPart)
-        )
+        returned = any(isinstance(part, ToolReturnPart) for part in message.parts)
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                seconds = (tool_seconds or {}).get(part.tool_call_id, 0.0)
+                steps.append(_result(part, seconds, part.tool_call_id in diverged))
+            elif opening and isinstance(part, UserPromptPart) and (text := _said(part, returned=returned)):
+                steps.append(UserTurn(text=text))
     return tuple(steps)
+
+
+def _said(part: UserPromptPart, *, returned: bool) -> str:
+    """The text of a user's message. Next to results of tools, one of several pieces is what a tool returned."""
+    if isinstance(part.content, str):
+        return storable(part.content.strip())
+    return "" if returned else storable("\n".join(one for one in part.content if isinstance(one, str)).strip())
 
 
 def _turn(response: ModelResponse, record: CallRecord | None, instructions: str) -> ModelTurn:
@@ -91,7 +105,11 @@ def _result(part: ToolReturnPart, seconds: float, diverged: bool) -> ToolResult:
 
 
 def transcript(steps: Sequence[Step], *, max_characters: int = 4_000) -> str:
-    """Return the steps as numbered text. A text longer than max_characters keeps its beginning and its end."""
+    """Return the steps as numbered text. A text longer than max_characters keeps its beginning and its end.
+
+    Each line that the user wrote begins with `> ` and closes no tag, so that it cannot look like a step or end the
+    record.
+    """
     return "\n".join(
         line for number, step in enumerate(steps, start=1) for line in _step_lines(number, step, max_characters)
     )
@@ -106,6 +124,9 @@ def _step_lines(number: int, step: Step, max_characters: int) -> list[str]:
         case ToolResult():
             status = "ok" if step.ok else step.error
             return [f"step {number} · tool {step.tool} · {status}", cut(step.content, max_characters)]
+        case UserTurn():
+            said = "\n".join(cut(step.text, max_characters).replace("</", "‹/").splitlines())
+            return [f"step {number} · user", indent(said, "> ", lambda _: True)]
         case _:
             assert_never(step)
 

@@ -13,7 +13,7 @@ ReflectorStage = Literal["summarise", "compare", "consolidate"]
 
 _TAGS: dict[str, ReflectorStage] = {"trajectory": "summarise", "attempts": "compare", "proposals": "consolidate"}
 _STAGE = re.compile(r"^[ \t]*<(trajectory|attempts|proposals)\b[^>]*>", re.MULTILINE)
-_STEP = re.compile(r"^step (\d+)\s*[·:|-]\s*(model|tool)\b[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
+_STEP = re.compile(r"^step (\d+)\s*[·:|-]\s*(model|tool|user)\b[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
 _CALL = re.compile(r"^call[ \t]+(\S+)[ \t]*", re.MULTILINE)
 _FENCE = re.compile(r"\s*```\w*\n(.*?)\n?```", re.DOTALL)
 _ATTEMPT = re.compile(r"<attempt\b([^>]*)>(.*?)</attempt\s*>", re.DOTALL)
@@ -182,7 +182,7 @@ def _steps(text: str) -> Iterator[ShownStep]:
         body = text[head.end() : end].strip("\n")
         if head[2].lower() == "model":
             yield _model_step(body)
-        else:
+        elif head[2].lower() == "tool":
             tool, _, status = head[3].partition("·")
             yield ShownStep("tool", body.strip(), tool=tool.strip(), status=status.strip() or "ok")
 

@@ -34,6 +34,7 @@ from agentlearn.types.trajectory import (
     ToolResult,
     Trajectory,
     Usage,
+    UserTurn,
     Verdict,
 )
 from agentlearn.types.treatment import Treatment
@@ -137,7 +138,7 @@ def _step_rows(trajectory: Trajectory) -> Iterator[TableRow]:
             rollout=trajectory.id,
             ordinal=ordinal,
             kind=step.kind,
-            call=step.call,
+            call=None if isinstance(step, UserTurn) else step.call,
             tool=result and result.tool,
             ok=result and result.ok,
             error=result and result.error,
@@ -145,7 +146,7 @@ def _step_rows(trajectory: Trajectory) -> Iterator[TableRow]:
             tokens_in=usage and usage.tokens_in,
             tokens_cached=usage and usage.tokens_cached,
             tokens_out=usage and usage.tokens_out,
-            seconds=step.seconds,
+            seconds=None if isinstance(step, UserTurn) else step.seconds,
             finish=turn and turn.finish,
         )
 

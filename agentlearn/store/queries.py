@@ -24,7 +24,8 @@ _JUDGED_LIVE = """
 """
 JUDGED = f"""
     SELECT t.* REPLACE (
-      coalesce(v.reward, t.reward) AS reward, coalesce(v.reason, t.reason) AS reason,
+      coalesce(v.reward, t.reward) AS reward,
+      CASE WHEN v.reward IS NULL THEN coalesce(v.reason, t.reason) ELSE coalesce(v.reason, '') END AS reason,
       CASE WHEN v.reward IS NULL THEN t.verdict WHEN v.reward >= 1 THEN 'correct'
            WHEN v.reward <= 0 THEN 'incorrect' ELSE 'partial' END AS verdict,
       CASE WHEN v.reward IS NULL THEN t.outcome ELSE 'ok' END AS outcome

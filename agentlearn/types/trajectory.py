@@ -116,7 +116,14 @@ class ToolResult(Value):
     """Whether a resumed run got a different result from the tool. This is the recorded result."""
 
 
-Step = Annotated[ModelTurn | ToolResult, Field(discriminator="kind")]
+class UserTurn(Value):
+    """What the user said in a dialogue after the task, and before it where the task came later."""
+
+    kind: Literal["user"] = "user"
+    text: str
+
+
+Step = Annotated[ModelTurn | ToolResult | UserTurn, Field(discriminator="kind")]
 
 
 FailureBoundary = Literal["endpoint", "tool", "verifier", "budget", "output", "deadline"]

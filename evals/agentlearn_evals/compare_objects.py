@@ -13,9 +13,10 @@ from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.objects import Deps, Out, OutputTasks, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.learning.callbacks import calling_both, wants_progress
 from agentlearn.learning.given import directory_of
 from agentlearn.learning.subject import Subject, named_model, subject_of
-from agentlearn.learning.without_loop import without_loop
+from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.library_source import GivenLibrary
 from agentlearn.store import Store, read_store
@@ -54,6 +55,7 @@ async def compare(
     version: str | None = None,
     store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
+    progress: bool | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison: ...
 
@@ -72,10 +74,12 @@ async def compare(
     version: str | None = None,
     store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
+    progress: bool | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison: ...
 
 
+@in_python_words(CompareSettings)
 async def compare(
     what: Any,
     tasks: Any = None,
@@ -90,6 +94,7 @@ async def compare(
     version: str | None = None,
     store: Store | Path | str | None = None,
     callbacks: CompareCallbacks | None = None,
+    progress: bool | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Compare libraries or models on the same tasks, and return the verdicts with the evidence.
@@ -108,6 +113,9 @@ async def compare(
     version: your own name for this state of the agent, its deps and its reward, such as `"v3"`. Without it, no rollout
         of an earlier comparison is used again, because the code may have changed. With it, a later comparison with the
         same version makes only the rollouts that are missing. Change it with the code.
+    callbacks: methods that are called as the comparison goes on.
+    progress: whether to print on stderr what the command line prints. None: on a terminal, unless `callbacks` is given
+        or this is not the main thread.
     store: directory of the store, or an open one. The page is written to `reports/RUN.html` in it.
     options: settings of `CompareSettings`, such as `seed`, `margin`, `max_cost_usd`.
 
@@ -160,7 +168,14 @@ async def compare(
     )
     plan = checked_plan(settings, found.arms, task_sets, given)
     check_models(plan)
-    done = await compare_planned(plan, callbacks, refuse=True)
+    if wants_progress(progress, callbacks):
+        from agentlearn_evals.progress import progress_in_python
+
+        with progress_in_python(plan) as shown:
+            both = calling_both(shown, callbacks, CompareCallbacks)
+            done = await compare_planned(plan, both, refuse=True)
+    else:
+        done = await compare_planned(plan, callbacks, refuse=True)
     try:
         write_all(done, store=directory, reader=given.store)
     except AgentlearnError as error:

@@ -260,6 +260,15 @@ class Comparison(Value):
         """Names of the arms, the baseline first."""
         return tuple(arm.arm for arm in self.arms)
 
+    def __str__(self) -> str:
+        from agentlearn_evals.comparison_summary import comparison_text
+
+        return comparison_text(self)
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{one.arm}: {one.verdict}" for one in self.contrasts)
+        return f"Comparison(run={self.run!r}, title={self.title!r}, k={self.k}, verdicts={verdicts!r})"
+
     def _repr_html_(self) -> str:
         from agentlearn_evals.comparison_summary import comparison_html
 

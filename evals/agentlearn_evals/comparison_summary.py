@@ -1,37 +1,70 @@
-"""What a notebook shows of a comparison."""
+"""What `print` and a notebook show of a comparison."""
 
 from typing import TYPE_CHECKING
 
+from agentlearn.cli.table import parts_of_table
 from agentlearn.html.summary import NotebookSummary, summary_html
-from agentlearn.text import number_text
+from agentlearn.learning.report_summary import SUMMARY_COLUMNS
+from agentlearn.text import number_text, wrapped
 from agentlearn_evals.contrast_words import full_sentence, worst_first
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparison import ArmLine, Comparison
 
 
+_HEADER = ("arm", "score", "95 % interval", "rollouts", "failed", "undecided")
+
+
+def comparison_text(found: "Comparison") -> str:
+    """Return the comparison as a few lines of at most 80 columns: the verdicts, a row for each arm, cautions."""
+    rows = [
+        line for part in parts_of_table([_HEADER, *map(_row, found.arms)], columns=SUMMARY_COLUMNS) for line in part
+    ]
+    lines = [*_sentences(found), *rows, *_cautions(found), _footer(found)]
+    return "\n".join(wrapped(line, SUMMARY_COLUMNS) for line in lines)
+
+
 def comparison_html(found: "Comparison") -> str:
     """Return the comparison as HTML: the verdicts, cautions, and a row for each arm."""
-    from agentlearn_evals.page.findings import SIMULATED, TONES
+    from agentlearn_evals.page.findings import TONES
 
     contrasts = worst_first(found.contrasts)
+    return summary_html(
+        NotebookSummary(
+            sentences=_sentences(found),
+            tone=TONES[contrasts[0].verdict] if contrasts else "plain",
+            cautions=_cautions(found),
+            header=_HEADER,
+            rows=tuple(map(_row, found.arms)),
+            footer=_footer(found),
+        )
+    )
+
+
+def _sentences(found: "Comparison") -> tuple[str, ...]:
+    return tuple(map(full_sentence, worst_first(found.contrasts))) or ("There is nothing to compare.",)
+
+
+def _cautions(found: "Comparison") -> tuple[str, ...]:
+    from agentlearn_evals.page.findings import SIMULATED
+
     cautions = [
         *found.warnings,
-        *(f"{one.arm}: {words}" for one in contrasts for words in (one.unsafe, one.caution) if words),
+        *(
+            f"{one.arm}: {words}"
+            for one in worst_first(found.contrasts)
+            for words in (one.unsafe, one.caution)
+            if words
+        ),
         *(f"{one.arm}: {one.words}" for one in found.flags),
         *([SIMULATED] if found.simulated else []),
         *found.notes,
     ]
-    return summary_html(
-        NotebookSummary(
-            sentences=tuple(map(full_sentence, contrasts)) or ("There is nothing to compare.",),
-            tone=TONES[contrasts[0].verdict] if contrasts else "plain",
-            cautions=tuple(dict.fromkeys(cautions)),
-            header=("arm", "score", "95 % interval", "rollouts", "failed", "undecided"),
-            rows=tuple(map(_row, found.arms)),
-            footer=f"{found.title} · {found.k} rollouts per task and arm" + (f" · run {found.run}" * bool(found.run)),
-        )
-    )
+    return tuple(dict.fromkeys(cautions))
+
+
+def _footer(found: "Comparison") -> str:
+    return f"{found.title} · {found.k} rollouts per task and arm" + (f" · run {found.run}" * bool(found.run))
 
 
 def _row(arm: "ArmLine") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from agentlearn.cli.given_command import same_command
 from agentlearn.cli.heartbeat import Heartbeat
+from agentlearn.cli.output import console
 from agentlearn.cli.stages import short_count
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
@@ -27,8 +28,11 @@ _NAME = 60
 class CompareProgress(CompareCallbacks):
     """Prints the arms and tasks at the start; on a terminal it also shows one progress bar per arm."""
 
-    def __init__(self, plan: "ComparePlan", out: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self.plan, self.out = plan, out
+    def __init__(
+        self, plan: "ComparePlan", out: Console, clock: Callable[[], float] = time.monotonic, *, python: bool = False
+    ) -> None:
+        """python: whether a program called `compare`, so that there is no command to go on with."""
+        self.plan, self.out, self.python = plan, out, python
         self.call_context: CallContext | None = None
         self._bars: Progress | None = None
         self._bar_by_arm: dict[str, TaskID] = {}
@@ -63,7 +67,9 @@ class CompareProgress(CompareCallbacks):
 
     def how_to_go_on(self) -> str:
         """The line with the command that goes on with the comparison: it reuses the stored rollouts."""
-        return "" if self.call_context is None else self._labelled("continue", same_command("--fresh"))
+        if self.call_context is None or self.python:
+            return ""
+        return self._labelled("continue", same_command("--fresh"))
 
     def interrupt(self) -> bool:
         """Stop after the calls in flight. Return False when the comparison is already stopping or has not started."""
@@ -89,7 +95,8 @@ class CompareProgress(CompareCallbacks):
                 self._bar_by_arm[arm] = self._bars.add_task(name, total=wanted, completed=count, score="")
 
     def service_changed(self, words: str, silent: bool) -> None:
-        more = "; Ctrl-C stops, the same command goes on" if silent else ""
+        stops = "; Ctrl-C stops" if self.python else "; Ctrl-C stops, the same command goes on"
+        more = stops if silent else ""
         self._line("service", f"{words}{more}")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
@@ -116,3 +123,8 @@ class CompareProgress(CompareCallbacks):
 
     def _labelled(self, label: str, text: str) -> str:
         return f"  {label.ljust(10)}{text}"
+
+
+def progress_in_python(plan: "ComparePlan") -> CompareProgress:
+    """The progress of a comparison that a program started, on stderr."""
+    return CompareProgress(plan, console(to_stderr=True), python=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agentlearn.cli.stages import cost_words, short_count
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import print_table
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference
@@ -30,7 +30,7 @@ _ID = 12
 
 
 def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_STORE) -> None:
-    """Print the verdicts and the main numbers, mostly in 100 columns; the page and the JSON have the rest.
+    """Print the verdicts and the main numbers, in the columns of the terminal; the page and the JSON have the rest.
 
     store: directory of the rollouts, for the commands that show them.
     """
@@ -58,10 +58,7 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
 
 
 def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
-    header, *lines = aligned(rows, label=_LABEL)
-    out.print(f"  {header}", style="dim")
-    for line in lines:
-        out.print(f"  {line}")
+    print_table(out, rows, label=_LABEL, indent=2)
     out.print()
 
 

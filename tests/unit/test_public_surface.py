@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.resources import files
 
 import pytest
@@ -75,6 +76,11 @@ def test_public_names_show_up_in_completion() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(agentlearn, "no_such_name")
+
+
+def test_the_version_is_known_and_read_when_it_is_asked_for() -> None:
+    assert agentlearn.__version__ == version("agentlearn-lib")
+    assert "email" not in loaded_after("import agentlearn"), "reading it imports a parser of e-mail headers"
 
 
 def test_import_stays_cheap() -> None:

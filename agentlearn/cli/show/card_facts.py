@@ -1,5 +1,6 @@
 """What the card of a library says, read from the store: the runs that made its lessons, and their results."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from agentlearn.cli.show.origins import origins_in
 from agentlearn.cli.words import change_words, count_words, score_words
 from agentlearn.config import is_lab
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import StoreError
+from agentlearn.domain.base import installed_domains, load_domain
+from agentlearn.errors import AgentlearnError, StoreError
 from agentlearn.learning.report import LearnReport
 from agentlearn.library.audit.audit_result import LibraryAudit
 from agentlearn.library.audit.card_page import CardFacts, CardRun
@@ -34,6 +36,35 @@ def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudi
     made = next((run for run in runs if run.made_this), None)
     options = ["--domain", made.domain, "--model", made.model] if made else []
     return CardFacts(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
+
+
+def learned_from(store: Path, library: Library) -> str:
+    """What the lessons were learned from, in words that follow `lessons for`; empty when the store does not know it."""
+    try:
+        with read_store(store) as reader:
+            runs = {one.domain: one for one in _runs(reader, library)}
+            sources = {one.domain: _source(reader, one.run) for one in runs.values()}
+    except StoreError:  # the lessons may come from a store that is not here
+        return ""
+    named: list[str] = []
+    for domain in runs:
+        source, about = sources[domain], _about(domain)
+        like = f"like those of {Path(source).name}" if source else ""
+        named.append(f"{domain} tasks{' ' if like else ''}{like}{f' ({about})' if about else ''}")
+    return " and ".join(named)
+
+
+def _about(domain: str) -> str:
+    """What an installed domain says it is about, up to its first semicolon; empty for own tasks."""
+    try:
+        return load_domain(domain).description.partition(";")[0].strip() if domain in installed_domains() else ""
+    except AgentlearnError:  # a broken package must not prevent an export
+        return ""
+
+
+def _source(reader: StoreReader, run: str) -> str:
+    """The source of the tasks of a run; empty for those of its domain."""
+    return str(json.loads(reader.run(run).settings).get("data") or "")
 
 
 def _runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:

@@ -12,7 +12,7 @@ from agentlearn.cli.show.rollout_record import RolloutRecord
 from agentlearn.cli.stages import cost_words
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.summary import Summary
-from agentlearn.types.trajectory import TOOLS, ModelTurn, Step, ToolCall, ToolResult, prompt_labels
+from agentlearn.types.trajectory import TOOLS, ModelTurn, Step, ToolCall, ToolResult, UserTurn, prompt_labels
 
 _BLOCK = "[… the lessons, as listed below …]"
 
@@ -107,7 +107,7 @@ def _lesson_lines(record: RolloutRecord) -> Iterator[str]:
 
 
 def step_lines(number: int, step: Step, *, full: bool) -> Iterator[str]:
-    """A step: what it is, and indented below it what the model or the tool wrote."""
+    """A step: what it is, and indented below it what the model, the tool or the user wrote."""
     match step:
         case ModelTurn():
             finish = f" · {step.finish}" if step.finish not in {"", "stop", "tool_call"} else ""
@@ -123,6 +123,9 @@ def step_lines(number: int, step: Step, *, full: bool) -> Iterator[str]:
             diverged = " · repeated with another result" if step.diverged else ""
             yield f"step {number} · tool {one_line(step.tool)} · {one_line(status)}{diverged}"
             yield indented(shortened(step.content, full=full))
+        case UserTurn():
+            yield f"step {number} · user"
+            yield indented(shortened(step.text, full=full))
         case _:
             assert_never(step)
 

@@ -11,7 +11,7 @@ from agentlearn.cli.show.leaves import leaf_lines, plain
 from agentlearn.cli.show.proposal_words import operation_words
 from agentlearn.cli.show.run_end import end_reason, next_step
 from agentlearn.cli.show.run_report import report_lines
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import parts_of_table
 from agentlearn.cli.words import score_words
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block
@@ -67,8 +67,11 @@ def run_json(row: RunRow) -> dict[str, Any]:
     return texts
 
 
-def run_lines(record: RunRecord, *, short: bool) -> Iterator[str]:
-    """The record as text. short: without the values of the settings and of the report, and without the rollouts."""
+def run_lines(record: RunRecord, *, short: bool, columns: int | None = None) -> Iterator[str]:
+    """The record as text. short: without the values of the settings and of the report, and without the rollouts.
+
+    columns: of the terminal, for the table of rollouts.
+    """
     row = record.row
     simulated = " (simulated)" if row.simulated else ""
     yield labelled("run", f"{row.run}  {row.kind} {row.domain} with {row.model}{simulated}")
@@ -98,7 +101,9 @@ def run_lines(record: RunRecord, *, short: bool) -> Iterator[str]:
         yield ""
         yield "rollouts"
         rows = [[plain(value) for value in asdict(one).values()] for one in record.rollouts]
-        yield from (Block(f"  {line}") for line in aligned([list(asdict(record.rollouts[0])), *rows]))
+        table = [list(asdict(record.rollouts[0])), *rows]
+        for part in parts_of_table(table, columns=None if columns is None else columns - 2):
+            yield from (Block(f"  {line}") for line in part)
 
 
 def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:

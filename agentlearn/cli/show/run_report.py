@@ -12,6 +12,9 @@ from agentlearn.learning.pilot import PilotReport
 from agentlearn.learning.report import LibraryLine, Proposals, SelectedVersion, StageLine, VersionLine
 from agentlearn.store import RunRow, StoreReader
 
+_COLUMNS = 80
+"""Largest number of columns of the table of stages."""
+
 
 def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
     """The report of a finished run; nothing for a run without one."""
@@ -46,7 +49,7 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
             yield labelled("", quarantine_words(sum(held.values()), run.run, store=reader.directory))
     stages = {stage: StageLine.model_validate(line) for stage, line in report.get("stages", {}).items()}
     if stages:
-        yield from stage_lines(stages)
+        yield from stage_lines(stages, _COLUMNS)
         yield from (labelled("malformed", words) for words in malformed_words(stages))
     yield from (labelled("note", note) for note in report.get("notes", ()))
 

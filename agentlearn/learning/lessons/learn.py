@@ -14,14 +14,14 @@ from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
-from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.callbacks import Callbacks, calling_both, wants_progress
 from agentlearn.learning.given import Given, directory_of
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import resumed_run
 from agentlearn.learning.subject import Subject, named_model, subject_of
 from agentlearn.learning.task_sets import GivenTasks
-from agentlearn.learning.without_loop import without_loop
+from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.given_library import library_from
 from agentlearn.library.library_source import GivenLibrary
@@ -52,6 +52,7 @@ async def learn(
     test: TasksGiven | str | Path | None = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
+    progress: bool | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport: ...
@@ -71,11 +72,13 @@ async def learn(
     test: TasksGiven | str | Path | None = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
+    progress: bool | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport: ...
 
 
+@in_python_words(LearnSettings)
 async def learn(
     what: Any,
     tasks: Any = None,
@@ -90,6 +93,7 @@ async def learn(
     test: Any = None,
     store: Store | Path | str | None = None,
     callbacks: Callbacks | None = None,
+    progress: bool | None = None,
     resume: str | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport:
@@ -111,6 +115,9 @@ async def learn(
     start: the lessons to start from, in place of those; `"none"` starts from nothing.
     test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
     store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
+    callbacks: methods that are called as the run goes on.
+    progress: whether to print on stderr what the command line prints. None: on a terminal, unless `callbacks` is given
+        or this is not the main thread.
     resume: id of an interrupted run of the same call; it goes on where it stopped.
     options: settings of `LearnSettings`, such as `epochs`, `group_size`, `max_cost_usd`.
 
@@ -154,7 +161,12 @@ async def learn(
     if resume is not None:
         with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
             run = resumed_run(reader, resume, settings)
-    return await run_learning(settings, callbacks, resume=run, given=given)
+    if not wants_progress(progress, callbacks):
+        return await run_learning(settings, callbacks, resume=run, given=given)
+    from agentlearn.cli.progress import progress_in_python
+
+    with progress_in_python(settings) as shown:
+        return await run_learning(settings, calling_both(shown, callbacks, Callbacks), resume=run, given=given)
 
 
 learn_sync = without_loop(learn)

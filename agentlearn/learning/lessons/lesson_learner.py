@@ -29,7 +29,7 @@ from agentlearn.types.ids import RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.trajectory import Trajectory, UserTurn
 from agentlearn.types.treatment import Treatment
 
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
@@ -180,6 +180,13 @@ class LessonLearner:
             [task for group in groups for task in group.tasks],
             pages=pages,
             reasons=(shown_reason(trajectory) for trajectory in decided),
+            said=(
+                step.text
+                for group in groups
+                for trajectory in group.trajectories
+                for step in trajectory.steps
+                if isinstance(step, UserTurn)
+            ),
             options=options,
             refused=self.refused,
         )

@@ -30,10 +30,6 @@ class AuditCode(StrEnum):
     """The lesson has fewer than four words."""
     SPECIFIC_NUMBERS = "specific_numbers"
     """The lesson holds numbers that look as if they came from one problem."""
-    NO_DECISION = "no_decision"
-    """The lesson does not say what to do."""
-    NO_SITUATION = "no_situation"
-    """The lesson does not say when it holds."""
 
 
 WEIGHTS: dict[AuditCode, int] = {
@@ -49,8 +45,6 @@ WEIGHTS: dict[AuditCode, int] = {
     AuditCode.TOO_LONG: 50,
     AuditCode.TOO_SHORT: 30,
     AuditCode.SPECIFIC_NUMBERS: 30,
-    AuditCode.NO_DECISION: 30,
-    AuditCode.NO_SITUATION: 15,
 }
 """Points that a lesson loses, of 100."""
 
@@ -67,7 +61,5 @@ FIXES: dict[AuditCode, str] = {
     AuditCode.TOO_LONG: "shorten it, or make two lessons of it",
     AuditCode.TOO_SHORT: "say when, and what to do",
     AuditCode.SPECIFIC_NUMBERS: "replace the numbers by what they stand for",
-    AuditCode.NO_DECISION: "say what to do, with a verb",
-    AuditCode.NO_SITUATION: "begin with when or if",
 }
 """What to do about each finding."""

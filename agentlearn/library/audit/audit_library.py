@@ -7,7 +7,7 @@ from agentlearn.library.audit.audit_result import AuditedLesson, Finding, Lesson
 from agentlearn.library.audit.known_tasks import KnownTasks
 from agentlearn.library.audit.opposites import opposite_pairs
 from agentlearn.library.audit.specific_numbers import specific_numbers
-from agentlearn.library.audit.wording import is_english, names_situation, platitude_in, tells_what_to_do
+from agentlearn.library.audit.wording import platitude_in
 from agentlearn.library.curate.codes import RejectionCode
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
@@ -36,15 +36,8 @@ def _alone(lesson: AuditedLesson, tasks: KnownTasks) -> Iterator[Finding]:
     yield from _copied(lesson.text, tasks)
     if numbers := specific_numbers(text):
         yield Finding(AuditCode.SPECIFIC_NUMBERS, f"it holds {', '.join(numbers[:5])}, as one problem has them")
-    if not is_english(text):
-        return
     if platitude := platitude_in(text):
         yield Finding(AuditCode.PLATITUDE, f"{platitude[:_SHOWN]!r} holds for any task")
-        return
-    if not tells_what_to_do(text):
-        yield Finding(AuditCode.NO_DECISION, "it does not say what to do")
-    if not names_situation(text):
-        yield Finding(AuditCode.NO_SITUATION, "it does not say when it holds")
 
 
 def _length(text: str) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ class CheckContext:
     answers: frozenset[str] = frozenset()
     """Expected answers of the batch's tasks, as the domain writes them."""
     shingles: frozenset[Shingle] = frozenset()
-    """Every run of eight words in the batch's problems."""
+    """Every run of eight words in the batch's problems, and in what users said after them."""
     short_problems: frozenset[str] = frozenset()
     """Problems of four to seven words, and short sentences of problems with a number, as `words_line` returns them."""
     seen: frozenset[str] = frozenset()
@@ -76,16 +76,21 @@ class CheckContext:
         *,
         pages: Iterable[str] = (),
         reasons: Iterable[str] = (),
+        said: Iterable[str] = (),
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
     ) -> Self:
-        """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts."""
+        """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
+
+        said: what users said in its dialogues after the task.
+        """
         batch = tuple(tasks)
+        asked = dict.fromkeys((*(task.problem for task in batch), *said))
         return cls(
             options=options or LessonOptions(),
             answers=frozenset(task.answer for task in batch if task.answer is not None),
-            shingles=frozenset[Shingle]().union(*(shingles(task.problem) for task in batch)),
-            short_problems=frozenset(line for task in batch for line in _short_lines(task.problem)),
+            shingles=frozenset[Shingle]().union(*map(shingles, asked)),
+            short_problems=frozenset(line for text in asked for line in _short_lines(text)),
             refused=refused,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
             reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),

@@ -3,8 +3,10 @@
 A long library continues in `references/`. Of other programs' skills, the list items are read and the rest is not.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.formats.library_format import Form, ReadLessons, usual_losses
@@ -19,8 +21,9 @@ REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
 _IN_SKILL, _IN_REFERENCE = 100, 200
+_LONGEST_DESCRIPTION = 1024
 _TAGS_NAMED = 12
-_ENDING = re.compile(r"(?<=.)-(?:lessons?|skills?|library)$")
+_LESSONS_NAMED = 3
 
 
 class AgentSkill:
@@ -43,18 +46,29 @@ class AgentSkill:
             lessons += read_items(source.texts[one], f"{one} ")
         return ReadLessons(tuple(lessons))
 
-    def write(self, library: Library, name: str) -> Mapping[str, str]:
-        """Return the files of the skill. name: of the skill, which is also the name of its folder."""
+    def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
+        """Return the files of the skill.
+
+        name: of the skill. description: what it is for and when to load it; made from tags and lessons when it is
+        empty. Raises LibraryError when the standard allows one of them not.
+        """
         if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise LibraryError(
-                f"{name!r} cannot name a skill; use a folder named with up to 64 lower-case letters, digits and single"
-                f" hyphens, such as {skill_name(name)!r}",
+                f"{name!r} cannot name a skill; give a name of up to 64 lower-case letters, digits and single hyphens,"
+                f" such as {skill_name(name)!r}",
                 code="bad_skill_name",
+            )
+        description = " ".join(description.split()) or skill_description(library, name)
+        if len(description) > _LONGEST_DESCRIPTION or re.search("[<>]", description):
+            raise LibraryError(
+                f"{description[:60]!r} cannot describe a skill; give at most {_LONGEST_DESCRIPTION} characters without"
+                " < and >",
+                code="bad_skill_description",
             )
         first, rest = library.experiences[:_IN_SKILL], library.experiences[_IN_SKILL:]
         parts = [rest[at : at + _IN_REFERENCE] for at in range(0, len(rest), _IN_REFERENCE)]
         files = {f"references/lessons-{n}.md": _reference(name, n, one) for n, one in enumerate(parts, 2)}
-        return {"SKILL.md": _skill(name, library, first, tuple(files)), **files}
+        return {"SKILL.md": _skill(name, description, library, first, tuple(files)), **files}
 
     def losses(self, library: Library) -> tuple[str, ...]:
         """Ids, origins, and what is withheld."""
@@ -63,14 +77,32 @@ class AgentSkill:
 
 def skill_name(name: str) -> str:
     """The name as a skill may be called."""
-    return "-".join(re.findall(r"[a-z0-9]+", name.casefold()))[:_LONGEST_NAME].strip("-") or "lessons"
+    letters = normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
+    return "-".join(re.findall(r"[a-z0-9]+", letters))[:_LONGEST_NAME].strip("-") or "lessons"
 
 
-def _skill(name: str, library: Library, first: Sequence[Experience], others: tuple[str, ...]) -> str:
+def skill_description(library: Library, name: str, about: str = "") -> str:
+    """What the skill is for and when to load it, for programs that choose among skills.
+
+    about: what its lessons were learned from, in words that follow `Lessons for`; empty when it is not known.
+    """
+    tags = dict.fromkeys(tag for one in library.experiences for tag in one.tags if re.fullmatch(r"[\w-]{1,24}", tag))
+    topics = f" Topics: {', '.join(list(tags)[:_TAGS_NAMED])}." if tags else ""
+    start = f"Lessons for {about}." if about else f"Lessons of the library {name}."
+    words = f"{start}{topics} Load it before and while you work on such a task."
+    named = [one.lesson for one in library.experiences if not re.search("[<>]", one.lesson)][:_LESSONS_NAMED]
+    for number, lesson in enumerate(named):
+        longer = f"{words}{' For example:' if number == 0 else ''} {lesson}"
+        if len(longer) <= _LONGEST_DESCRIPTION:
+            words = longer
+    return words
+
+
+def _skill(name: str, description: str, library: Library, first: Sequence[Experience], others: tuple[str, ...]) -> str:
     lines = [
         "---",
         f"name: {name}",
-        f'description: "{_description(name, library)}"',
+        f"description: {json.dumps(description, ensure_ascii=False)}",
         "metadata:",
         f'  agentlearn-format: "{FORMAT}"',
         f'  agentlearn-version: "{library.version}"',
@@ -85,15 +117,6 @@ def _skill(name: str, library: Library, first: Sequence[Experience], others: tup
         lines += ["", "More lessons, to be read when none of these fits:"]
         lines += [f"[{one.rpartition('/')[2]}]({one})" for one in others]
     return "\n".join([*lines, "", *written_items(first)]).rstrip("\n") + "\n"
-
-
-def _description(name: str, library: Library) -> str:
-    """What the skill holds and when to use it, for programs that choose among skills. It has no quotes in it."""
-    tags = dict.fromkeys(tag for one in library.experiences for tag in one.tags if re.fullmatch(r"[\w-]{1,24}", tag))
-    about = f" about {', '.join(list(tags)[:_TAGS_NAMED])}" if tags else ""
-    count = f"{len(library)} lesson{'' if len(library) == 1 else 's'}"
-    tasks = _ENDING.sub("", name).replace("-", " ")
-    return f"{count}{about} for {tasks} tasks. Use it before and during such a task, to avoid known mistakes."
 
 
 def _reference(name: str, number: int, lessons: Sequence[Experience]) -> str:

@@ -4,23 +4,26 @@ from pathlib import Path
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import write_whole
-from agentlearn.library.formats.agent_skill import REFERENCE, made_by_us
+from agentlearn.library.formats.agent_skill import REFERENCE, AgentSkill, made_by_us
 from agentlearn.library.formats.lesson_lines import FILE
 from agentlearn.library.formats.registry import library_format
 from agentlearn.types.experience import Library
 
 
-def write_form(library: Library, out: Path, form: str, name: str = "") -> Path:
+def write_form(library: Library, out: Path, form: str, name: str = "", description: str = "") -> Path:
     """Write the library and return the file or the folder of the skill. Raises LibraryError.
 
-    name: of the library, for the title; a skill is named as its folder. In the format `lines`, a folder that exists
-    stands for its file `lessons.jsonl`.
+    name: of the library, for the title, or of the skill; when it is empty, that of the file or folder. A skill whose
+    name is not that of the folder gets a folder of its name in it, because programs want both to be the same.
+    description: of the skill. In the format `lines`, a folder that exists stands for its file `lessons.jsonl`.
     """
     chosen = library_format(form)
     if form == "lines" and out.is_dir():
         out = out / FILE
-    name = out.resolve().name if form == "skill" else name or out.stem
-    texts = chosen.write(library, name or "library")
+    if form == "skill" and name and out.resolve().name != name:
+        out = out / name
+    name = name or (out.resolve().name if form == "skill" else out.stem) or "library"
+    texts = chosen.write(library, name, description) if isinstance(chosen, AgentSkill) else chosen.write(library, name)
     try:
         if "" in texts:
             _write(out, texts[""])

@@ -10,6 +10,7 @@ from agentlearn_web.reading.line_marks import mark_lines
 from agentlearn_web.reading.line_positions import PlacedLine, place_lines
 from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.reading.preformatted import with_line_breaks
+from agentlearn_web.reading.values import with_values
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def compose_snapshot(
     changes: int = 0,
 ) -> ShownSnapshot:
     """Return the snapshot of a page from its elements and its text."""
-    placed = with_line_breaks(tuple(mark_lines(tuple(place_lines(lines, text)), text)), text)
+    placed = with_line_breaks(tuple(mark_lines(tuple(place_lines(with_values(lines, text), text)), text)), text)
     return _paged(document, placed, text, page_chars, truncated, changes, is_plain=False)
 
 

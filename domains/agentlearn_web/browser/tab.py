@@ -2,8 +2,8 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from agentlearn_web.browser.liveness import BrowserLink
 from agentlearn_web.browser.page_events import PageEvents
@@ -14,7 +14,7 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapsho
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine
-from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun
+from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BLANK = "about:blank"
 _ERROR_PAGE = "chrome-error:"
 _CLOSE_S = 2.0
+_FRAMES_S = 2.0
+_FRAME_SECRETS = """() => [...document.querySelectorAll("input")].filter((one) => one.type === "password"
+  || !/^(none|)$/.test(getComputedStyle(one).webkitTextSecurity ?? "")).map((one) => one.value)"""
 _LONG_CHARS = 30_000
 """A longer snapshot is parsed in a thread, so that other walks go on meanwhile."""
 
@@ -102,7 +105,8 @@ class Tab:
         """
         text, elements = asyncio.ensure_future(self._text(settings)), asyncio.ensure_future(self._elements(settings))
         try:
-            return await text, await elements
+            found, snapshot = await text, await elements
+            return (found if len(self.page.frames) < 2 else await self._with_frame_secrets(found)), snapshot
         finally:
             text.cancel()
             elements.cancel()
@@ -117,7 +121,19 @@ class Tab:
         except browser_error():
             if self.page.is_closed() or self.watch.crashed:
                 raise
-        return PageText()
+        return PageText(secrets=None)
+
+    async def _with_frame_secrets(self, text: PageText) -> PageText:
+        """Return the text with what stands in the password fields of frames, whose elements the snapshot has too."""
+        secrets = set(text.secrets or ())
+        try:
+            async with asyncio.timeout(_FRAMES_S):
+                for frame in self.page.frames[1:]:
+                    found: object = await frame.evaluate(_FRAME_SECRETS)
+                    secrets.update(dense(str(one)) for one in cast("list[object]", found) if one)
+        except (TimeoutError, TypeError, browser_error()):
+            return replace(text, secrets=None)
+        return text if text.secrets is None else replace(text, secrets=frozenset(secrets))
 
     async def _elements(self, settings: WalkSettings) -> str | None:
         """Return Playwright's snapshot; None if there was none in time. Raises PageHung."""

@@ -9,7 +9,7 @@
   const PAINTED = new Set(["img", "video", "canvas", "svg", "picture", "iframe", "object", "embed"]);
   const INLINE = /^(inline|contents|ruby|none)/;
   const blocks = [], cells = [], painted = [], doubts = [], colors = new Map(),
-    covers = [], buried = [], unseen = [];
+    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map();
   let box = null;
   let runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
   const spans = document.querySelector("[rowspan],[colspan]") !== null;
@@ -169,6 +169,50 @@
         buried.push([runs, run, run[1].length - text.length, text.length, node.parentElement, box, state]);
     }
   };
+  // What widgets and list items show besides text: [role, words to recognise it by, what it shows].
+  const VALUED = /^(progressbar|meter|slider|spinbutton|scrollbar|separator)$/;
+  const NATIVE = { progress: "progressbar", meter: "meter", li: "listitem" };
+  const valueOf = (node, role) => {
+    const number = (one) => (one === null || one === "" || Number.isNaN(+one) ? null : +one);
+    const plain = !node.hasAttribute("role");
+    const native = plain && /^(progress|meter)$/.test(node.localName) || node.type === "range";
+    if (plain && node.localName === "progress" && !node.hasAttribute("value")) return "not known";
+    const now = native ? number(node.value) : number(node.getAttribute("aria-valuenow"));
+    const least = native ? number(node.min ?? 0) ?? 0 : number(node.getAttribute("aria-valuemin"));
+    const most = native ? number(node.max === "" ? 100 : node.max) : number(node.getAttribute("aria-valuemax"));
+    const words = (node.getAttribute("aria-valuetext") ?? "").trim().slice(0, MOST_VALUE_CHARS);
+    const amount = now === null ? "" : most === null ? `${now}` : least ? `${now}, from ${least} to ${most}` : `${now} of ${most}`;
+    return words && amount && words !== `${now}` ? `${words} (${amount})` : words || amount;
+  };
+  const roman = (n) => [[1000, "m"], [900, "cm"], [500, "d"], [400, "cd"], [100, "c"], [90, "xc"], [50, "l"], [40, "xl"],
+    [10, "x"], [9, "ix"], [5, "v"], [4, "iv"], [1, "i"]].reduce((made, [worth, sign]) => {
+    for (; n >= worth; n -= worth) made += sign;
+    return made;
+  }, "");
+  const letters = (n) => (n > 0 ? letters(Math.floor((n - 1) / 26)) + String.fromCharCode(97 + (n - 1) % 26) : "");
+  const numberOf = (node, style) => {
+    if (style.display !== "list-item") return "";
+    const list = node.parentElement, down = list?.localName === "ol" && list.reversed;
+    const items = () => [...list.children].filter((one) => getComputedStyle(one).display === "list-item").length;
+    const first = () => (list?.localName !== "ol" ? 1 : list.hasAttribute("start") ? list.start : down ? items() : 1);
+    const at = node.localName === "li" && node.hasAttribute("value") ? node.value : ordinals.get(list) ?? first();
+    ordinals.set(list, at + (down ? -1 : 1));
+    const type = style.listStyleType;
+    if (/^(none|disc|circle|square|disclosure-.*|".*")$/.test(type) || style.listStyleImage !== "none") return "";
+    const made = at < 1 || at > 3999 ? "" : /roman/.test(type) ? roman(at) : /latin|alpha/.test(type) ? letters(at) : "";
+    return (/^upper/.test(type) ? made.toUpperCase() : made) || `${at}`;
+  };
+  const readShown = (node, style, state) => {
+    const name = node.localName, given = (node.getAttribute("role") ?? "").trim().split(/\s+/)[0];
+    if (name === "input" && (node.type === "password" || !/^(none|)$/.test(style.webkitTextSecurity ?? "")) && node.value
+        && secrets.length < MOST_VALUES) secrets.push(node.value);
+    const role = given || NATIVE[name] || (name === "input" && node.type === "range" ? "slider" : "");
+    const number = role === "listitem" ? numberOf(node, style) : "";
+    if (style.visibility !== "visible" || shown.length >= MOST_CELLS) return;
+    const words = role === "listitem" ? node.textContent.slice(0, 300) : node.getAttribute("aria-label") ?? "";
+    if (role === "listitem") shown.push([role, words, state.hidden ? "" : number]);
+    else if (VALUED.test(role)) shown.push([role, words, state.hidden ? "" : valueOf(node, role)]);
+  };
   // What stands in fields is no text of the document. Only those that a person cannot see are returned.
   const readField = (node, style, state) => {
     const value = node.localName === "select" ? [...node.selectedOptions].map((one) => one.textContent).join(" ") : node.value;
@@ -209,6 +253,7 @@
     const own = getComputedStyle(node);
     if (own.display === "none") return;
     const to = inherit(node, own, state);
+    readShown(node, own, to);
     if (/^(input|textarea|select)$/.test(name)) readField(node, own, to);
     if (name === "textarea") return;
     const isBlock = !INLINE.test(own.display) || name === "option";
@@ -273,5 +318,5 @@
     run[1] = text.slice(0, begin);
     of.splice(of.indexOf(run) + 1, 0, [flags | 1, text.slice(begin, begin + length)], [flags, text.slice(begin + length)]);
   }
-  return { blocks, cells, cut, partial, unseen };
+  return { blocks, cells, cut, partial, unseen, shown, secrets };
 }

@@ -65,6 +65,18 @@ class SpanningCell:
     """Its text without spaces, at most 100 characters of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShownValue:
+    """What a person sees of an element that has no text for it."""
+
+    role: str
+    """`progressbar`, `meter`, `slider` or another role with a value; `listitem` for an item's number."""
+    about: str
+    """Its label, or the text of the item, without spaces, at most 100 characters of it."""
+    value: str
+    """Such as `150 of 200`, or the number of an item such as `5`; empty when it shows none."""
+
+
 @dataclass(frozen=True)
 class PageText:
     """All text of a page, in reading order."""
@@ -74,6 +86,10 @@ class PageText:
     """All table cells in reading order, if one of them covers several rows or columns."""
     unseen_values: frozenset[str] = frozenset()
     """Values and placeholders of fields that a person cannot see, without spaces."""
+    shown_values: tuple["ShownValue", ...] = ()
+    """What widgets and list items show besides text, in reading order."""
+    secrets: frozenset[str] | None = frozenset()
+    """What stands in the password fields, without spaces; None when the page could not be read."""
     cut: bool = False
     """Whether text beyond the limit was left out."""
     partial: bool = False
@@ -140,6 +156,11 @@ def parse_page_text(found: Mapping[str, Any]) -> PageText:
             for rows, columns, text in found["cells"]
         ),
         unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),
+        shown_values=tuple(
+            ShownValue(role, dense(_storable(about))[:_CELL_CHARS], _storable(value))
+            for role, about, value in found.get("shown", ())
+        ),
+        secrets=frozenset(dense(_storable(value)) for value in found.get("secrets", ())),
         cut=bool(found["cut"]),
         partial=bool(found["partial"]),
     )

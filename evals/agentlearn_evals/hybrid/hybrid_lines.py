@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import print_table
 from agentlearn.cli.words import clock_time, score_words
 from agentlearn.config.command_words import command_words
 from agentlearn.text import visible
@@ -15,7 +15,7 @@ _ID = 12
 
 
 def print_hybrid(report: HybridReport, settings: HybridSettings, out: Console) -> None:
-    """Print what was found, mostly in 100 columns."""
+    """Print what was found."""
     if any(one.learned is not None and one.learned.simulated for one in report.rounds) or of_lab(settings):
         out.print(
             "simulated or lab models took part: these numbers show how the stages work; they are no result about a real"
@@ -42,10 +42,7 @@ def _print_round(one: HybridRound, out: Console, *, several: bool) -> None:
 
 
 def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
-    header, *lines = aligned(rows, label=_ID)
-    out.print(f"  {header}", style="dim")
-    for line in lines:
-        out.print(f"  {line}")
+    print_table(out, rows, label=_ID, indent=2)
     out.print()
 
 

@@ -73,9 +73,9 @@ def test_what_cannot_be_imported_changes_nothing(
 
 def test_a_library_goes_out_as_a_skill_and_comes_back(capfd: pytest.CaptureFixture[str]) -> None:
     LibraryStore("st/libraries").publish("new", library_of([GOOD], tags=("grids",)))
-    words = said(capfd, "library", "export", "new", "--format", "skill", "--out", "skills/grid-lessons")
-    assert words == "wrote skills/grid-lessons\nthe format 'skill' does not keep: ids and versions, origins\n"
-    found = printed(capfd, "library", "import", "skills/grid-lessons", "--name", "other")
+    words = said(capfd, "library", "export", "new", "--format", "skill", "--out", "skills")
+    assert words == "wrote skills/new\nthe format 'skill' does not keep: ids and versions, origins\n"
+    found = printed(capfd, "library", "import", "skills/new", "--name", "other")
     assert [(one["experience"]["lesson"], one["experience"]["tags"]) for one in found["withheld"]] == [
         (GOOD, ["grids"])
     ]
@@ -92,7 +92,7 @@ def test_an_audit_fails_below_the_threshold(capfd: pytest.CaptureFixture[str]) -
     shown = capfd.readouterr()
     assert "platitude -60: 'Be careful' holds for any task" in shown.out
     assert "notes.md: score 46 of 100; 3 lessons, 2 with findings, 2 below 60" in shown.out
-    assert "2 lessons of 'notes.md' below 60: line 2, line 3; correct or remove them" in shown.err
+    assert "2 lessons of 'notes.md' below 60: line 2, line 3; correct them, give a lower --threshold, or remove" in shown.err
     assert printed(capfd, "library", "audit", "notes.md", "--threshold", "0")["failing"] == []
     assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 2", "line 3"]
 

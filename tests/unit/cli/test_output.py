@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import unicodedata
@@ -24,7 +25,7 @@ from agentlearn.cli.app import run
 from agentlearn.cli.command_entry import CommandEntry
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.cli.show.labelled import indented, labelled
-from agentlearn.cli.table import aligned
+from agentlearn.cli.table import aligned, print_table
 from agentlearn.plugins import OWN_PACKAGE, Announced, Plugin
 from agentlearn.printing import GuardedStream, guard_streams, print_line
 from agentlearn.text import Block, block, visible, visible_json, visible_line
@@ -105,9 +106,11 @@ def test_json_is_harmless_and_means_the_same(text: str) -> None:
 
 @given(st.one_of(texts, st.sampled_from([POISON, *CONTROLS])))
 def test_a_text_is_one_line(text: str) -> None:
-    shown = written(f"note  {text}")
-    assert shown.count("\n") == 1
-    assert_harmless(shown)
+    first, *others = written(f"note  {text}").removesuffix("\n").split("\n")
+    assert first.startswith("note  ")
+    assert all(line.startswith("      ") for line in others), "a terminal has no room for them on the first"
+    assert_harmless("\n".join((first, *others)))
+    assert written(f"note  {text}", width=100_000).count("\n") == 1
 
 
 @given(st.one_of(texts, st.sampled_from([POISON, *CONTROLS])))
@@ -134,8 +137,35 @@ def test_a_terminal_does_not_break_a_block_to_the_left() -> None:
 
 
 def test_long_lines_are_cut_and_say_so() -> None:
-    assert written("x" * 10_000) == f"{'x' * 4_000}… (6,000 characters more)\n"
+    assert written("x" * 10_000, width=5_000) == f"{'x' * 4_000}… (6,000 characters more)\n"
     assert written(Block("x" * 10_000)) == "x" * 10_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("  note  one two three four five six seven", ["  note  one two three four", "        five six seven"]),
+        ("better: 0.1 to 0.2   +0.10 [+0.05, +0.15]", ["better: 0.1 to 0.2", "  +0.10 [+0.05, +0.15]"]),
+        ("it went wrong; see agentlearn runs show 01m8", ["it went wrong; see agentlearn", "  runs show 01m8"]),
+        ("done: agentlearn runs show 01m8c78", ["done:", "  agentlearn runs show 01m8c78"]),
+        (
+            "done: agentlearn learn tasks.csv --model sim:novice --yes",
+            ["done: agentlearn learn \\", "  tasks.csv --model \\", "  sim:novice --yes"],
+        ),
+        ("wrote /a/very/long/path/that/has/no/space/in/it", ["wrote", "  /a/very/long/path/that/has/no/space/in/it"]),
+        ("note  日本語日本語日本語日本語日本語日本語", ["note  日本語日本語日本語日本語", "      日本語日本語"]),
+    ],
+)
+def test_a_terminal_breaks_lines_between_words(text: str, lines: list[str]) -> None:
+    assert written(text, width=30).removesuffix("\n").split("\n") == lines
+    assert written(text, width=200) == f"{text}\n"
+
+
+def test_a_table_that_is_too_wide_comes_in_parts() -> None:
+    out, screen = on_terminal(20)
+    print_table(out, [("arm", "score", "rollouts"), ("none", "0.5", "12")], label=6, indent=2)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in screen.getvalue().splitlines()]
+    assert lines == ["  arm     score", "  none      0.5", "  arm     rollouts", "  none          12"]
 
 
 @pytest.mark.parametrize("text", [*CONTROLS, *HOSTILE, POISON])

@@ -189,6 +189,12 @@ def test_a_common_answer_is_only_flagged():
     assert [one.flags for one in ended] == [("mentions_answer",), ()]
 
 
+def test_eight_words_in_a_row_that_a_user_said_are_a_copy():
+    context = CheckContext.of([Task.of("desk", "Where is it?", None)], said=["I want my money back for all of these now."])
+    copied = Add(lesson="When I want my money back for all of these, pay.")
+    assert codes(copied, Add(lesson="When a refund is wanted, ask why."), context=context) == ["copies_task", "applied"]
+
+
 def test_eight_words_in_a_row_from_a_problem_or_a_page_are_a_copy():
     problem = "How many ordered pairs of positive integers have a sum of forty?"
     context = CheckContext.of([Task.of("math", problem, "39")], pages=["Hours: we open at nine on each week day."])

@@ -14,6 +14,7 @@ from agentlearn.library.formats import FORMATS, Form, SourceFiles, format_of, li
 from agentlearn.library.formats.write_form import loss_sentence, write_form
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from tests.support.command import agentlearn_here
 
 IN_WORDS = ("training-free-grpo", "youtu", "ace", "markdown", "skill")
 TAGGED = ("markdown", "skill")
@@ -197,7 +198,8 @@ def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:
     folder = write_form(library_with(rows), tmp_path / "math-lessons", "skill")
     (skill,) = read_skills([folder])
     assert skill.name == "math-lessons"
-    assert "130 lessons about counting for math tasks." in skill.description
+    assert "Topics: counting." in skill.description
+    assert "When counting things of kind 1, check both ends." in skill.description
     assert "- When counting things of kind 99, check both ends." in skill.instructions
     assert list(skill.references) == ["lessons-2.md"]
     assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
@@ -227,3 +229,15 @@ def test_a_skill_of_others_is_not_replaced(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_name_a_skill_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"'My_Skill' cannot name a skill; .* such as 'my-skill'$"):
         write_form(library_of(["When adding, carry."]), tmp_path / "My_Skill", "skill")
+
+
+def test_a_skill_has_the_name_of_its_library_and_says_what_it_is_for(tmp_path: Path) -> None:
+    lesson = 'When a "sum" is asked for: add, then check.'
+    agentlearn_here("library", "add", "our_sums.v2", lesson, cwd=tmp_path)
+    agentlearn_here("library", "export", "our_sums.v2", "--out", "sk", "--format", "skill", cwd=tmp_path)
+    (skill,) = read_skills([tmp_path / "sk" / "our-sums-v2"])
+    assert (skill.name, lesson in skill.description) == ("our-sums-v2", True)
+    options = ("--name", "sums", "--description", "Adds. Load it for sums.", "--format", "skill")
+    agentlearn_here("library", "export", "our_sums.v2", "--out", "sums", *options, cwd=tmp_path)
+    (skill,) = read_skills([tmp_path / "sums"])
+    assert (skill.name, skill.description) == ("sums", "Adds. Load it for sums.")
