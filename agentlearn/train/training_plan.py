@@ -122,7 +122,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     Raises DataError or ConfigError when the tasks cannot be read, as the run would. All other reasons why the run would
     stop before it samples are `refusals`.
     """
-    domain = domain_of(settings)
+    domain = domain_of(settings, imports_reward=False)
     counts = task_counts(settings, domain)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
