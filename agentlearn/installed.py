@@ -18,7 +18,7 @@ def version() -> str:
         return "0+unknown"
 
 
-LEARN_MODULES = ("cyclopts", "duckdb", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
+LEARN_MODULES = ("cyclopts", "duckdb", "markdown_it", "mpmath", "numpy", "openai", "rich", "sympy", "yaml")
 """What only the extra installs, by the names under which Python imports it."""
 INSTALL_LEARN = "pip install 'agentlearn-lib[learn]'"
 _SHOWN = 3

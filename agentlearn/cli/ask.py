@@ -27,7 +27,11 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
         )
     paid = [name for name in models if is_paid(name)]
     if paid:
-        found = estimate(settings) if settings.from_store else plan(settings, domain_of(settings)).estimate
+        found = (
+            estimate(settings)
+            if settings.from_store
+            else plan(settings, domain_of(settings, imports_reward=False)).estimate
+        )
         words = f"{' and '.join(paid)}: {found.sentence()}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
 

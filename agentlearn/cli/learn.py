@@ -129,7 +129,7 @@ def _show_plan(settings: LearnSettings, *, json: bool) -> None:
         raise ConfigError(
             "a dry run cannot estimate a run over stored rollouts; leave out --dry-run", code="contradiction"
         )
-    planned = plan(settings, domain_of(settings))
+    planned = plan(settings, domain_of(settings, imports_reward=False))
     if json:
         print_json(planned)
         return

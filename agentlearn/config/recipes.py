@@ -20,6 +20,9 @@ from agentlearn.text import nearest_name
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRETS = frozenset({"api_key"})
+_DEEPEST = 32
+_LONGEST_NUMBER = 100
+_NUMBER = re.compile(r"[-+]?(?:0x[\da-fA-F_]+|[\d._:]+(?:[eE][-+]?\d+)?)")
 _PATHS = ("data", "test_data", *SITE_FILES)
 
 
@@ -52,7 +55,10 @@ def _read_yaml(path: Path, kind: str, code: str) -> object:
     import yaml
 
     try:
-        return yaml.safe_load(readable(path).read_text(encoding="utf-8"))
+        text = readable(path).read_text(encoding="utf-8")
+        if fault := _yaml_fault(text):
+            raise ConfigError(f"the {kind} {str(path)!r} {fault}", code=code)
+        return yaml.safe_load(text)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no {kind} {str(path)!r}; check the path", code="missing_file") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -60,6 +66,29 @@ def _read_yaml(path: Path, kind: str, code: str) -> object:
     except yaml.YAMLError as error:
         cause = " ".join(str(error).split())
         raise ConfigError(f"the {kind} {str(path)!r} is not YAML: {cause}", code=code) from error
+    except ValueError as error:  # a date that does not exist
+        raise ConfigError(
+            f"the {kind} {str(path)!r} has a value that cannot be read: {error}; put texts between quotes", code=code
+        ) from error
+
+
+def _yaml_fault(text: str) -> str:
+    """Why a YAML text is more than plain settings, as the end of a sentence; empty when it is not."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        where = f"in line {event.start_mark.line + 1}"
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            return f"has an anchor or an alias {where}; write the value itself there"
+        if depth > _DEEPEST:
+            return f"nests more than {_DEEPEST} values {where}; no setting is that deep"
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and len(event.value) > _LONGEST_NUMBER:
+            if not _NUMBER.fullmatch(event.value):
+                continue
+            return f"has a number of {len(event.value):,} characters {where}; write one of at most {_LONGEST_NUMBER}"
+    return ""
 
 
 def _relative_to(recipe: Path, source: object) -> object:

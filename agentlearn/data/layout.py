@@ -76,11 +76,11 @@ def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
     """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
     if columns.chosen is not None:
         return _chosen(row, columns)
-    filled = {name.strip().casefold(): name for name, value in row.fields.items() if not is_empty(value)}
+    filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
     problems = tuple(name for name in columns.problem if not is_empty(cell(row.fields, name)))
     answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
     choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
-    boxed = not answer and not choices and isinstance(row.fields.get(filled.get(SOLUTION, "")), str)
+    boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
     if boxed:
         answer = filled[SOLUTION]
     elif choices and not answer:

@@ -237,7 +237,7 @@ def _demand_distinct(row: SourceRow) -> None:
     seen: dict[str, str] = {}
     for name, value in row.fields.items():
         first = seen.setdefault(name.strip().casefold(), name)
-        if first != name and row.fields[first] != value:
+        if name.strip() and first != name and row.fields[first] != value:
             raise DataError(
                 f"{row.place} has the columns {first!r} and {name!r}, which are the same name; keep one of them",
                 code="repeated_column",
@@ -288,10 +288,12 @@ def dispute(first: ParsedRow, second: ParsedRow) -> str:
 
 def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     """Return the existing columns, for a message; empty when a wanted column exists."""
-    present = {name.strip().casefold() for name in row.fields}
+    present = {name.strip().casefold() for name in row.fields} - {""}
     if not present or present & {name.partition(".")[0].casefold() for name in wanted}:
         return ""
-    return f" (it has {', '.join(map(repr, row.fields))}; --columns 'problem=NAME answer=NAME' chooses)"
+    return (
+        f" (it has {', '.join(map(repr, filter(str.strip, row.fields)))}; --columns 'problem=NAME answer=NAME' chooses)"
+    )
 
 
 def _demand_encodable(row: SourceRow, text: str) -> None:

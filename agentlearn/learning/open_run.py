@@ -12,15 +12,16 @@ from agentlearn.types.ids import RunId
 from agentlearn.types.trajectory import Usage
 
 
-def domain_of(settings: TaskOptions) -> Domain:
+def domain_of(settings: TaskOptions, *, imports_reward: bool = True) -> Domain:
     """Return the installed domain, with its reward of that name if one is given, or a domain for tasks from a file.
 
+    imports_reward: False for a plan, which judges nothing: the module of a reward `module:function` does not run.
     Raises ConfigError.
     """
-    return with_chosen_columns(_judging_domain(settings), settings)
+    return with_chosen_columns(_judging_domain(settings, imports_reward=imports_reward), settings)
 
 
-def _judging_domain(settings: TaskOptions) -> Domain:
+def _judging_domain(settings: TaskOptions, *, imports_reward: bool) -> Domain:
     if settings.reward is None:
         return load_domain(settings.domain)
     if is_domain(settings.domain) and (domain := load_domain(settings.domain)).rewards:
@@ -31,6 +32,7 @@ def _judging_domain(settings: TaskOptions) -> Domain:
         tools=settings.tools,
         instructions=settings.instructions,
         only_instructions=settings.only_instructions,
+        imports_reward=imports_reward,
     )
 
 

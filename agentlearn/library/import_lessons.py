@@ -91,7 +91,7 @@ def import_lessons(
 
     format: None finds it. into: the library that they are for; what it has already is a duplicate. store: lessons that
     it published keep their ids. Raises LibraryError when the file cannot be read, and MissingExtra for YAML without
-    PyYAML.
+    PyYAML and for Markdown without markdown-it-py.
     """
     source = read_source(path, limits)
     chosen = library_format(format) if format else format_of(source)

@@ -6,6 +6,7 @@ nothing at all is refused.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard, cast
 
@@ -13,7 +14,10 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior
 
 from agentlearn.models.refusal import service_words
 from agentlearn.models.tokens import IDS, LOGPROBS, PROMPT_IDS
+from agentlearn.thoughts import split_thoughts
 
+CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
+"""A tool call in the channels of the harmony format, which also hold thoughts."""
 COST = "cost_usd"
 """Key of the cost in dollars that a service reported, in the response's `provider_details`."""
 MOST_TOKENS = 2**53
@@ -111,6 +115,8 @@ def _message(choice: Fields) -> Fields | None:
     if said is None:
         return {"role": "assistant", "content": choice["text"]} if isinstance(choice.get("text"), str) else None
     text, thoughts = _words(said.get("content"))
+    if text and not CHANNEL_CALL.search(text) and (spoken := split_thoughts(text)).unfinished:
+        text = f"{spoken.said}<think>{spoken.thoughts}</think>"  # pydantic-ai drops a mark that is never closed
     message: Fields = {"role": "assistant", "content": text}
     calls = [*_list(said.get("tool_calls")), *filter(None, [said.get("function_call")])]
     if calls:

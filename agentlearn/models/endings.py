@@ -74,8 +74,6 @@ _CALL_MARKS = re.compile(
     r"|<function[=_]|<[\w.-]+:tool_call>|<\|channel\|>commentary|to=functions\.",
 )
 """Marks with which chat templates begin a tool call."""
-CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
-"""A tool call in the channels of the harmony format, which also hold thoughts."""
 _JSON_CALL = re.compile(r'^\s*(?:```(?:json)?\s*)?[\[{]+\s*"(?:name|function|type|tool_name)"\s*:')
 
 

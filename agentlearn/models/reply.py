@@ -22,8 +22,8 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import AgentlearnError
-from agentlearn.models.chat_reply import is_count
-from agentlearn.models.endings import CHANNEL_CALL, tidied
+from agentlearn.models.chat_reply import CHANNEL_CALL, is_count
+from agentlearn.models.endings import tidied
 from agentlearn.models.tokens import tokens_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable

@@ -1,6 +1,5 @@
 """What a training run will do, for `train --dry-run`. Nothing heavy is loaded: no torch, no weights, no network."""
 
-import asyncio
 import json
 import math
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Any
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
-from agentlearn.domain.reward_trial import try_reward
+from agentlearn.domain.custom.object_path import check_reference
 from agentlearn.errors import AgentlearnError, StoreError
 from agentlearn.lab.contract import announced_lab
 from agentlearn.learning.estimate import (
@@ -24,11 +23,9 @@ from agentlearn.learning.estimate import (
 )
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_run, usual_shape
-from agentlearn.learning.task_sets import task_sets
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.train.distill.teaching import library_to_distil
-from agentlearn.train.further_rewards import FurtherRewards
 from agentlearn.train.planned_model import LATER, check_planned_model, refuse_own_judge
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
@@ -122,7 +119,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     Raises DataError or ConfigError when the tasks cannot be read, as the run would. All other reasons why the run would
     stop before it samples are `refusals`.
     """
-    domain = domain_of(settings)
+    domain = domain_of(settings, imports_reward=False)
     counts = task_counts(settings, domain)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
@@ -130,7 +127,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
-    library, refusals = _refusals(settings, domain, counts, lessons_exist=lessons_exist)
+    library, refusals = _refusals(settings, domain, lessons_exist=lessons_exist)
     folder = _folder(settings.model)
     stored = None if folder is None else stored_size(folder)
     rank = settings.gradient.lora_rank
@@ -189,9 +186,7 @@ def _expected(
     return measured, f"as run {row.run[:8]} had: {each}", seconds if made and kept else None
 
 
-def _refusals(
-    settings: TrainSettings, domain: Domain, counts: TaskCounts, *, lessons_exist: bool
-) -> tuple[Library, tuple[str, ...]]:
+def _refusals(settings: TrainSettings, domain: Domain, *, lessons_exist: bool) -> tuple[Library, tuple[str, ...]]:
     """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
     library, found = EMPTY_LIBRARY, list[str]()
 
@@ -199,10 +194,10 @@ def _refusals(
         nonlocal library
         library = LibraryStore(settings.store / "libraries").load(settings.library)
 
-    def reward() -> None:
-        if counts.counted:
-            sets = task_sets(settings, domain)
-            asyncio.run(try_reward(domain, (*sets.train, *sets.test)))
+    def further_rewards() -> None:
+        # Not imported: a plan runs no code of a recipe.
+        for reference in settings.gradient.rewards:
+            check_reference(reference, what="reward")
 
     checks: tuple[Callable[[], object], ...] = (
         lambda: need_extra("training weights", "peft", "accelerate"),
@@ -210,9 +205,8 @@ def _refusals(
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
         lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
-        reward,
         lambda: check_planned_model(settings),
-        lambda: FurtherRewards.load(settings.gradient),
+        further_rewards,
         lambda: refuse_own_judge(domain, settings),
     )
     for check in checks:

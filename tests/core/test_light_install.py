@@ -124,17 +124,20 @@ from agentlearn.library.import_lessons import import_lessons
 from agentlearn.types.experience import library_of
 
 library = library_of(["When counting a grid, count each cell once."])
-for form in ("agentlearn", "lines", "training-free-grpo", "ace", "markdown", "skill"):
+for form in ("agentlearn", "lines", "training-free-grpo", "ace"):
     assert len(import_lessons(write_form(library, Path(f"math-{form}"), form)).lessons) == 1, form
 assert audit_lessons(audited(library)).score == 100
-try:
-    import_lessons(write_form(library, Path("math.yaml"), "youtu"))
-except MissingExtra as missing:
-    print(missing)
+for path, form in (("math.yaml", "youtu"), ("math.md", "markdown"), ("math", "skill")):
+    try:
+        import_lessons(write_form(library, Path(path), form))
+    except MissingExtra as missing:
+        print(missing)
 """
 
 
 def test_libraries_are_imported_and_audited_without_the_extra(tmp_path: Path) -> None:
     run = light(FILES, tmp_path)
     assert (run.stderr, run.returncode) == ("", 0)
-    assert run.stdout == "reading YAML needs PyYAML: pip install 'agentlearn-lib[learn]'\n"
+    pip = "pip install 'agentlearn-lib[learn]'"
+    markdown = f"reading Markdown needs markdown-it-py: {pip}"
+    assert run.stdout.splitlines() == [f"reading YAML needs PyYAML: {pip}", markdown, markdown]

@@ -65,6 +65,11 @@ def test_a_recipe_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("domain: math\napi_key: ${NOT_SET_ANYWHERE}\n", "needs the environment variable 'NOT_SET_ANYWHERE'"),
         ("- math\n", "must hold fields such as 'domain: math', not a list"),
         ("domain: [math\n", "is not YAML"),
+        ("domain: math\nlimit: " + "9" * 5_000, "has a number of 5,000 characters in line 2; write one of at most 100"),
+        ("domain: math\nlimit: -0x" + "f" * 5_000, "has a number of 5,003 characters in line 2"),
+        ("domain: " + "[" * 5_000, "nests more than 32 values in line 1; no setting is that deep"),
+        ("a: &a [1, 1]\ndomain: [*a, *a]\n", "has an anchor or an alias in line 1; write the value itself there"),
+        ("domain: math\nlimit: 2024-13-45\n", "has a value that cannot be read: month must be in 1..12; put texts"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, sentence: str) -> None:

@@ -18,12 +18,24 @@ _DENIED = re.compile(
 )
 """Letters that the answer rules out."""
 
+_FIRST_SENTENCE = re.compile(
+    r"[(\[]?([A-J])([.:)\]]|[.:]?$)[)\].:]?\s+(?=[^\W\d_]{2})(?![a-z])(.*)", re.DOTALL | re.MULTILINE
+)
+"""A letter that is a sentence or a line of its own, and what follows it."""
+_NEXT_OF_A_LIST = r"(?<![^\W_])[(\[]?[A-Ja-j]{mark}"
+
 _DRESSING = re.compile(r"[*_`$]|\\(?:boxed|text|textbf|mathrm|mathbf)\b")
 
 
 def single_choice(text: str) -> str | None:
     """Return the letter in upper case (from `(b)`, `B.`, `Option B`, `B) Paris`); None for none or several."""
-    text = " ".join(_DRESSING.sub("", unicodedata.normalize("NFKC", text)).split())
+    text = _DRESSING.sub("", unicodedata.normalize("NFKC", text)).strip()
+    first = _FIRST_SENTENCE.match(text)
+    if first and not re.search(
+        _NEXT_OF_A_LIST.format(mark=re.escape(first[2]) if first[2] else "$"), first[3], re.MULTILINE
+    ):
+        return first[1]
+    text = " ".join(text.split())
     if alone := _ALONE.fullmatch(text):
         return alone[1].upper()
     text = _DENIED.sub(" ", text)

@@ -31,8 +31,10 @@ class ComparisonReward:
     def gold(self, text: str) -> str:
         """Return the expected answer. Raises ValueError with words that continue `FILE line N`."""
         if text.strip() and self.key(text) is None:
+            decimal_comma = self.name == "number" and _DECIMAL_COMMA.fullmatch(text.strip())
+            step = "write a point before its decimals" if decimal_comma else "write one"
             raise ValueError(
-                f"has the answer {text.strip()!r}, which holds no {self.wants}; write one, or choose another --reward"
+                f"has the answer {text.strip()!r}, which holds no {self.wants}; {step}, or choose another --reward"
             )
         return text.strip()
 
@@ -68,6 +70,7 @@ def _same_number(answer: str, gold: str) -> bool:
     return value is not None and expected is not None and same_number(value, expected)
 
 
+_DECIMAL_COMMA = re.compile(r"\D*\d[\d. ]*,\d+\D*")
 _BEFORE_NUMBER = r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})"
 _BEHIND_NUMBER = r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))"
 _NO_DIGIT_BEFORE = r"(?<!\d )"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from agentlearn.domain.custom.object_path import load_object
+from agentlearn.domain.custom.object_path import check_reference, load_object
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.text import storable
 from agentlearn.types.task import Task
@@ -128,6 +128,16 @@ def load_function(reference: str) -> FunctionReward:
             code="bad_reward",
         )
     return function_reward(reference, function)
+
+
+def unloaded_function(reference: str) -> FunctionReward:
+    """Return a reward for plans that is named like a function and judges nothing. Raises ConfigError for a bad name."""
+    check_reference(reference, what="reward")
+
+    def judge(*_: object) -> Verdict:
+        raise VerifierError(f"the reward {reference!r} was not imported: a plan judges nothing", code="reward_raised")
+
+    return FunctionReward(reference, judge, sees_trajectory=False)
 
 
 def function_reward(name: str, function: Callable[..., object]) -> FunctionReward:

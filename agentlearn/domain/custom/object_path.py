@@ -9,11 +9,7 @@ from agentlearn.errors import ConfigError
 
 def load_object(reference: str, *, what: str) -> object:
     """Return the object. what: its role, for messages. Raises ConfigError with the next step."""
-    module_name, _, attributes = reference.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
-        raise ConfigError(
-            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
-        )
+    module_name, attributes = check_reference(reference, what=what)
     found: object = _module(module_name, reference, what)
     place = getattr(found, "__file__", None) or "built in"
     for attribute in attributes.split("."):
@@ -25,6 +21,16 @@ def load_object(reference: str, *, what: str) -> object:
             )
         found = getattr(found, attribute)
     return found
+
+
+def check_reference(reference: str, *, what: str) -> tuple[str, str]:
+    """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
+    module_name, _, attributes = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise ConfigError(
+            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
+        )
+    return module_name, attributes
 
 
 def _module(name: str, reference: str, what: str) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
-from agentlearn.domain.custom.function_reward import load_function
+from agentlearn.domain.custom.function_reward import load_function, unloaded_function
 from agentlearn.domain.custom.gym_reward import GYM_REWARD
 from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import ConfigError
@@ -43,12 +43,15 @@ class Reward(Protocol):
         ...
 
 
-def find_reward(name: str) -> Reward:
-    """Return the reward of that name, or the function at `module:function`. Raises ConfigError."""
+def find_reward(name: str, *, imports: bool = True) -> Reward:
+    """Return the reward of that name, or the function at `module:function`. Raises ConfigError.
+
+    imports: False for a plan, which judges nothing: the module, which may come with somebody's recipe, does not run.
+    """
     if name in _BY_NAME:
         return _BY_NAME[name]
     if ":" in name:
-        return load_function(name)
+        return load_function(name) if imports else unloaded_function(name)
     raise ConfigError(
         f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
         code="unknown_reward",

@@ -36,16 +36,17 @@ def custom_tasks(
     tools: Tools = "none",
     instructions: str | None = None,
     only_instructions: bool = False,
+    imports_reward: bool = True,
 ) -> "CustomTasks":
     """Return a domain whose tasks come from the user's files.
 
     reward: `exact`, `number`, `choice`, `contains`, `judge`, `gym` for tasks of reasoning-gym, or `module:function`,
     which is imported here, also from the working directory. instructions: added to the agent's own, or its only ones.
-    Raises ConfigError.
+    imports_reward: False for a plan, which judges nothing. Raises ConfigError.
     """
     return judged_tasks(
         name,
-        find_reward(reward),
+        find_reward(reward, imports=imports_reward),
         runs_code=tools == "python",
         instructions=instructions,
         only_instructions=only_instructions,

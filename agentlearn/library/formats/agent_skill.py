@@ -41,7 +41,7 @@ class AgentSkill:
         if name is None:
             raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
         others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
-        lessons = list(read_items(_body(source.texts[name]), f"{name} "))
+        lessons = read_items(source.texts[name], f"{name} ")
         for one in sorted(others, key=_number):
             lessons += read_items(source.texts[one], f"{one} ")
         return ReadLessons(tuple(lessons))
@@ -121,15 +121,6 @@ def _skill(name: str, description: str, library: Library, first: Sequence[Experi
 
 def _reference(name: str, number: int, lessons: Sequence[Experience]) -> str:
     return "\n".join([f"# {name}, part {number}", "", *written_items(lessons)]) + "\n"
-
-
-def _body(text: str) -> str:
-    """The text with an empty line for each line of the front matter, so that line numbers stay true."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        return text
-    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
-    return "\n".join([*([""] * (end + 1)), *lines[end + 1 :]]) if end else text
 
 
 def _number(path: str) -> tuple[int, str]:

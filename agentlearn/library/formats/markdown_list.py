@@ -5,26 +5,43 @@
     ## counting, grids
     - When counting cells of a grid, count each once.
 
-Code blocks, tables and plain paragraphs are not read. Characters that Markdown would obey are escaped with `\\`.
+The text is read as CommonMark. Code, tables, quotations, comments, struck text and paragraphs outside of lists are not
+lessons. Characters that Markdown would obey are escaped with `\\`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
+from agentlearn.errors import MissingExtra
 from agentlearn.library.formats.library_format import Form, FoundLesson, ReadLessons, usual_losses
 from agentlearn.library.formats.source_files import SourceFiles
 from agentlearn.types.experience import Experience, Library
 
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
 UNTAGGED = "Lessons"
 """The heading above lessons without tags."""
 _NO_TAG = frozenset({"lessons", "general", "other", "others"})
-_ITEM = re.compile(r"(\s{0,12})(?:[-*+]|\d{1,9}[.)])[ \t]+(.*)")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_FENCE = re.compile(r"\s{0,12}(```|~~~)")
-_LOUD = re.compile(r"[`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|\\(?=[!-/:-@\[-`{-~]|$)")
+_LISTED = re.compile(r"\s{0,12}(?:[-*+]|\d{1,9}[.)]|#{1,6})[ \t]+\S.*")
+"""A line that begins as items of lists and headings do."""
+_CHECK_BOX = re.compile(r"\[[ xX]\]\s+")
+_FRONT_MATTER = re.compile(r"---[ \t]*\n[ \t]*(?:[\w-]+[ \t]*:|#|\n)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_TAG = re.compile(r"<(/?)(\w+)(?:\s[^>]*)?/?>")
+_STRUCK = frozenset({"del", "s", "strike"})
+_EMPHASIS = frozenset({"b", "big", "em", "font", "i", "ins", "mark", "small", "span", "strong", "u"})
+"""Tags that change how words look and nothing else."""
+_LONGEST_PARAGRAPH = 10_000
+"""Largest number of characters of a paragraph whose marks are read."""
+_DEEPEST = 100
+"""Largest depth of lists in lists, counting lists and items."""
+_LOUD = re.compile(r"[`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\\(?=[!-/:-@\[-`{-~]|$)")
 _START = re.compile(r"(?=[-+#=])|(\d+)(?=[.)])")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LONGEST_TAG = 24
 
 
@@ -39,7 +56,7 @@ class MarkdownList:
             return False
         if next(iter(source.texts)).lower().endswith((".md", ".markdown")):
             return True
-        return any(_ITEM.fullmatch(line) or _HEADING.fullmatch(line) for line in source.only.split("\n")[:200])
+        return any(_LISTED.fullmatch(line) for line in source.only.split("\n")[:200])
 
     def read(self, source: SourceFiles) -> ReadLessons:
         """Return the items of all lists."""
@@ -54,33 +71,115 @@ class MarkdownList:
         return usual_losses(library, tags=False)
 
 
-def read_items(text: str, place: str = "") -> Iterator[FoundLesson]:
-    """Yield the list items of a Markdown text. place: put before the line numbers."""
-    tags, item, start, in_code = (), list[str](), 0, False
+def read_items(text: str, place: str = "") -> list[FoundLesson]:
+    """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
-    def finished() -> Iterator[FoundLesson]:
-        if item:
-            yield FoundLesson(f"{place}line {start}", _plain(" ".join(item)), tags)
-            item.clear()
+    An item is its own text, without that of the lists in it. Raises MissingExtra without markdown-it-py.
+    """
+    markdown, references = _reader(), dict[str, Any]()
+    heading = ""
+    items: list[_Item] = []
+    open_items: list[_Item] = []
+    aside, level = 0, 0
+    for token in markdown.disable("inline").parse(_without_front_matter(text), references):
+        match token.type:
+            case "blockquote_open" | "table_open":
+                aside += 1
+            case "blockquote_close" | "table_close":
+                aside -= 1
+            case _ if aside:
+                continue
+            case "heading_open":
+                level = int(token.tag[1:])
+            case "heading_close":
+                level = 0
+            case "list_item_open":
+                items.append(_Item(token.map[0] + 1 if token.map else 0, heading))
+                open_items.append(items[-1])
+            case "list_item_close":
+                open_items.pop()
+            case "inline" if open_items:
+                open_items[-1].paragraphs.append(token.content)
+            case "inline" if level:
+                heading = token.content if level > 1 else ""
+            case _:
+                continue
+    markdown.enable("inline")
 
-    for number, line in enumerate(text.split("\n"), 1):
-        if _FENCE.match(line):
-            yield from finished()
-            in_code = not in_code
-        elif in_code:
+    @cache
+    def tags_of(heading: str) -> tuple[str, ...]:
+        return tags_of_heading(_words(markdown.parseInline(heading, references)))
+
+    return [
+        FoundLesson(f"{place}line {one.line}", words, tags_of(one.heading))
+        for one in items
+        if (words := one.words(markdown, references))
+    ]
+
+
+@dataclass
+class _Item:
+    """A list item that is being read."""
+
+    line: int
+    heading: str
+    """The source of the heading above it; empty below the title."""
+    paragraphs: list[str] = field(default_factory=list[str])
+    """The source of its own paragraphs; the first one may begin with a check box."""
+
+    def words(self, markdown: "MarkdownIt", references: dict[str, Any]) -> str:
+        found: list[str] = []
+        for number, one in enumerate(self.paragraphs):
+            text = one if number else _CHECK_BOX.sub("", one, count=1)
+            # A longer one is no lesson: it is refused as it is, before it costs time.
+            found.append(_words(markdown.parseInline(text, references)) if len(text) <= _LONGEST_PARAGRAPH else text)
+        return " ".join(filter(None, found))
+
+
+def _reader() -> "MarkdownIt":
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError as error:
+        raise MissingExtra("reading Markdown needs markdown-it-py: pip install 'agentlearn-lib[learn]'") from error
+    return MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["strikethrough", "table"])
+
+
+def _is_name(tokens: "Sequence[Token]", mark: int) -> bool:
+    """Whether the mark `__` belongs to a name such as `__init__`."""
+    step = 1 if tokens[mark].type == "strong_open" else -1
+    return tokens[mark + step].content.isidentifier() and tokens[mark + 2 * step].markup == "__"
+
+
+def _words(paragraph: "Sequence[Token]") -> str:
+    """Return the words of a paragraph: without emphasis, addresses of links, comments and struck text."""
+    found: list[str] = []
+    tokens = paragraph[0].children or []
+    struck = 0
+    for number, token in enumerate(tokens):
+        html = _TAG.fullmatch(token.content) if token.type == "html_inline" else None
+        name = html[2].lower() if html else ""
+        if token.type == "s_open" or name in _STRUCK:
+            struck = max(struck + (-1 if html and html[1] else 1), 0)
+        elif token.type == "s_close":
+            struck -= 1
+        elif struck or name in _EMPHASIS or (token.type == "html_inline" and token.content.startswith("<!--")):
             continue
-        elif found := _HEADING.fullmatch(line):
-            yield from finished()
-            tags = tags_of_heading(_plain(found[2].rstrip(" \t#"))) if len(found[1]) > 1 else ()
-        elif found := _ITEM.fullmatch(line):
-            yield from finished()
-            item.append(found[2].strip())
-            start = number
-        elif item and line.strip() and line.startswith((" ", "\t")):
-            item.append(line.strip())
+        elif token.type in {"softbreak", "hardbreak"} or name == "br":
+            found.append(" ")
+        elif token.type == "code_inline":
+            found.append(f"{token.markup}{token.content}{token.markup}")
+        elif token.markup == "__" and _is_name(tokens, number):
+            found.append("__")
         else:
-            yield from finished()
-    yield from finished()
+            gap = found and found[-1].endswith(" ") and tokens[number - 1].type not in {"text", "code_inline"}
+            found.append(token.content.removeprefix(" ") if gap else token.content)
+    return "".join(found).strip()
+
+
+def _without_front_matter(text: str) -> str:
+    """Return the text with an empty line for each line of the front matter, so that line numbers stay true."""
+    found = _FRONT_MATTER.match(text)
+    return "\n" * found[0].count("\n") + text[found.end() :] if found else text
 
 
 def written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
@@ -118,7 +217,3 @@ def slug(text: str) -> str:
             break
         tag = longer
     return tag or (words[0][:_LONGEST_TAG] if words else "")
-
-
-def _plain(text: str) -> str:
-    return _ESCAPE.sub(r"\1", text)

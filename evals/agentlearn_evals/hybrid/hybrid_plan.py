@@ -69,7 +69,7 @@ def plan_hybrid(settings: HybridSettings) -> HybridPlan:
         domain=settings.domain,
         rounds=settings.rounds,
         margin=settings.margin,
-        learn=_named("learn", lambda: plan(learning, domain_of(learning))),
+        learn=_named("learn", lambda: plan(learning, domain_of(learning, imports_reward=False))),
         train=_named("train", lambda: plan_training(training, lessons_exist=False)),
         compare_tasks=tasks,
         compare_k=comparing.k,

@@ -118,6 +118,15 @@ def test_a_plan_counts_the_judge(
     assert "  judge held out  24 calls, " in said
 
 
+def test_a_plan_runs_no_code_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
+    Path("recipe_reward.py").write_text("open('ran', 'w').close()\n\ndef score(task, answer): return 1\n")
+    Path("recipe.yaml").write_text("data: prices.csv\nreward: recipe_reward:score\n")
+    assert run(["learn", "recipe.yaml", "--model", "sim:novice", "--dry-run"]) == 0
+    assert not Path("ran").exists()
+
+
 OWN_COMMANDS = [
     (
         ["learn", "my prices.csv", "--reward", "exact"],

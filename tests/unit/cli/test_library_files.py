@@ -92,7 +92,10 @@ def test_an_audit_fails_below_the_threshold(capfd: pytest.CaptureFixture[str]) -
     shown = capfd.readouterr()
     assert "platitude -60: 'Be careful' holds for any task" in shown.out
     assert "notes.md: score 46 of 100; 3 lessons, 2 with findings, 2 below 60" in shown.out
-    assert "2 lessons of 'notes.md' below 60: line 2, line 3; correct them, give a lower --threshold, or remove" in shown.err
+    assert (
+        "2 lessons of 'notes.md' below 60: line 2, line 3; correct them, give a lower --threshold, or remove"
+        in shown.err
+    )
     assert printed(capfd, "library", "audit", "notes.md", "--threshold", "0")["failing"] == []
     assert printed(capfd, "library", "audit", "notes.md", status=1)["failing"] == ["line 2", "line 3"]
 

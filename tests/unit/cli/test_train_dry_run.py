@@ -203,11 +203,11 @@ def test_layers_that_local_cannot_sample_are_no_refusal_for_vllm(folder: Path) -
     assert any("ALiBi" in one for one in plan_training(train_settings(fields)).refusals)
 
 
-def test_a_further_reward_that_cannot_be_called_is_a_refusal(folder: Path) -> None:
+def test_a_further_reward_that_names_nothing_is_a_refusal(folder: Path) -> None:
     fields = {"data": "rows.csv", "reward": "exact", "domain": "rows", "model": "lab:novice"}
-    found = plan_training(train_settings({**fields, "gradient": {"rewards": {"no_such_module:f": 1.0}}})).refusals
+    found = plan_training(train_settings({**fields, "gradient": {"rewards": {"no such module:f": 1.0}}})).refusals
     assert len(found) == 1
-    assert "no_such_module" in found[0]
+    assert "the reward 'no such module:f' does not name an object" in found[0]
 
 
 def test_the_settings_of_an_adapter_are_compared_without_the_hub(folder: Path) -> None:

@@ -130,3 +130,26 @@ def test_equal_answers_are_what_the_key_says(tmp_path: Path) -> None:
     assert refusal(path) == (
         "a.jsonl lines 1 and 2 have the same problem with the answers '1' and '1.0'; keep the right one"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("index.csv", ",question,answer\n0,P,1\n1,Q,\n"),
+        ("empty.csv", ",,,\n\nquestion,answer,,\nP,1,,,\n,,,\n   \nQ,,,\n"),
+        ("semicolons.csv", '"question";"answer"\nP;1\nQ;\n'),
+        ("own names.csv", "Frage, kurz;answer\nP;1\nQ;\n"),
+        ("said.csv", "sep=;\nquestion;answer\nP;1\nQ;\n"),
+        ("tabs.csv", "question\tanswer\r\nP\t1\r\nQ\t\r\n"),
+        ("commas.tsv", "question,answer\nP,1\nQ\n"),
+        ("keys.jsonl", '{"": 0, "question": "P", "answer": "1"}\n{"": 1, " ": 2, "question": "Q"}\n'),
+    ],
+)
+def test_what_programs_for_tables_write_is_read_row_by_row(tmp_path: Path, name: str, text: str) -> None:
+    path = write(tmp_path, name, text)
+    columns = Columns(problem=("question", "Frage, kurz"))
+    (task,) = read_tasks(path, domain="toy", split="train", columns=columns, limit=1)
+    assert (task.problem, task.answer) == ("P", "1")
+    last = len(text.splitlines())
+    assert refusal(path, columns=columns).startswith(f"{name} line {last} has no answer; fill its column 'answer'")
+    assert len(list(rows(path))) == 2

@@ -31,6 +31,32 @@ LONG = "I looked at it from all sides. " * 20
         ("x" * (MAX_BARE_CHARACTERS + 1), None),
         ("<answer> </answer>", None),
         (f"{LONG}\nAnswer:\n", None),
+        (f"{LONG}\nAnswer: 1\nNo.\nAnswer:\n", None),
+        ("The form is <answer>N</answer>, so maybe <answer>5</answer> but", None),
+        ("I get <answer>5</answer>, let me check that the", None),
+        ("It is <answer>5</answer> km", "5"),
+        ("<answer>\n```json\n[1,2]\n```\n</answer>", "[1,2]"),
+        (r"<answer>$\boxed{\text{blue}}$</answer>", "blue"),
+        (f"{LONG}\n**Answer:**\n73", "73"),
+        (f"{LONG}\n### Final Answer\n\n**D**\n\nBecause A is wrong.", "D"),
+        (f"{LONG}\n✅ **Final Answer: 73**.", "73"),
+        (f"{LONG}\n<b>Answer:</b> 73", "73"),
+        (f"{LONG}\n(Answer – 73)", "73"),
+        (f"{LONG}\nAnswer: -73", "-73"),
+        (f"{LONG}\nAnswer：73", "73"),
+        (f"{LONG}\nAnswer:\n```json\n[1,\n2]\n```\nDone.", "[1,\n2]"),
+        (f"{LONG}\nAnswer:\n\n$$\n73\n$$", "73"),
+        (f"{LONG}\nAnswer:\n- a\n- b\n\nDone.", "- a\n- b"),
+        (f"{LONG}\nTherefore the answer is: 60", "60"),
+        (f"{LONG}\nTherefore the answer is **60**.", "60"),
+        (f"{LONG}\nSo we get $\\boxed{{\\frac{{1}}{{2}}}}$.", r"\frac{1}{2}"),
+        (f"{LONG}\nAnswer: 5\nNo.\n\\boxed{{7}}", "7"),
+        (f"{LONG}\nAnswer: 5\n\nI hope it **helps**", "5"),
+        (f"{LONG}\n#### 60", "60"),
+        (f"{LONG}\nIt is **60** or **61**", None),
+        (f"{LONG}\n**Note:** check it", None),
+        (f"{LONG}\nThe answer is 60", None),
+        (f"{LONG}\nThe answer is not here.", None),
         ("", None),
     ],
 )
@@ -38,8 +64,9 @@ def test_the_answer_is_found_or_there_is_none(text: str, answer: str | None) -> 
     assert final_answer_in(text) == answer
 
 
-def test_an_unfinished_text_full_of_tags_is_read_in_no_time() -> None:
-    assert final_answer_in("<answer>" * 100_000) is None
+@pytest.mark.parametrize("bit", ["<answer>", "Answer:\n", "\\boxed{", "**a", "<b>", "(", "Answer:\n- "])
+def test_a_text_of_marks_alone_is_read_in_no_time(bit: str) -> None:
+    assert final_answer_in(bit * 20_000 + "\nAnswer:") is None
 
 
 @given(st.text())
@@ -48,7 +75,16 @@ def test_what_stands_in_the_last_tags_is_found_whatever_stands_before(before: st
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("Paris.", "paris"), (" a  b\n", "a b"), ("ﬁne", "FINE"), ("`x`", "x"), ("Straße", "STRASSE")]
+    ("one", "other"),
+    [
+        ("Paris.", "paris"),
+        (" a  b\n", "a b"),
+        ("ﬁne", "FINE"),
+        ("`x`", "x"),
+        ("“x”", '"X"'),
+        ("x。", "x"),
+        ("Straße", "STRASSE"),
+    ],
 )
 def test_small_differences_do_not_matter(one: str, other: str) -> None:
     assert normalised(one) == normalised(other)

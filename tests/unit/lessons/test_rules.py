@@ -190,7 +190,9 @@ def test_a_common_answer_is_only_flagged():
 
 
 def test_eight_words_in_a_row_that_a_user_said_are_a_copy():
-    context = CheckContext.of([Task.of("desk", "Where is it?", None)], said=["I want my money back for all of these now."])
+    context = CheckContext.of(
+        [Task.of("desk", "Where is it?", None)], said=["I want my money back for all of these now."]
+    )
     copied = Add(lesson="When I want my money back for all of these, pay.")
     assert codes(copied, Add(lesson="When a refund is wanted, ask why."), context=context) == ["copies_task", "applied"]
 

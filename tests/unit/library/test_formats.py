@@ -39,7 +39,10 @@ toolkits: {}
 
 words = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=5)
 sentences = st.lists(
-    words | st.sampled_from(["\\", "*a*", "_", "#", "1.", "<b>", "&amp;", "[G1]", "---", "::", "-"]),
+    words
+    | st.sampled_from(
+        ["\\", "*a*", "_", "__x__", "~~a~~", "`a`", "<!--", "[ ]", "#", "1.", "<b>", "&amp;", "[G1]", "---", "::", "-"]
+    ),
     min_size=1,
     max_size=6,
 )
@@ -177,10 +180,14 @@ def test_a_configuration_that_we_write_is_yaml() -> None:
     assert document["agent"]["name"] == "math"
 
 
-def test_yaml_without_pyyaml_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(MissingExtra, match=r"^reading YAML needs PyYAML: pip install 'agentlearn-lib\[learn\]'$"):
-        library_format("youtu").read(SourceFiles.of_text(CONFIGURATION))
+@pytest.mark.parametrize(
+    ("form", "module", "words"),
+    [("youtu", "yaml", "YAML needs PyYAML"), ("markdown", "markdown_it", "Markdown needs markdown-it-py")],
+)
+def test_a_missing_reader_is_one_sentence(form: str, module: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"^reading {words}: pip install 'agentlearn-lib\[learn\]'$"):
+        library_format(form).read(SourceFiles.of_text(CONFIGURATION))
 
 
 def test_markdown_lists_of_others_are_read() -> None:
@@ -189,8 +196,32 @@ def test_markdown_lists_of_others_are_read() -> None:
     read = library_format("markdown").read(SourceFiles.of_text(text, "notes.md")).lessons
     assert [(one.place, one.text, one.tags) for one in read] == [
         ("line 7", "Count twice.", ("counting",)),
-        ("line 9", "**Stop** at the end.", ("counting",)),
+        ("line 9", "Stop at the end.", ("counting",)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "lessons"),
+    [
+        ("- Do not\ndrop the sign.\n- Carry.", ["Do not drop the sign.", "Carry."]),
+        ("- First.\n\n  Second.\n\n  ```\n  code\n  ```", ["First. Second."]),
+        ("- Outer\n  1. [x] one\n     more\n  2. two\n* [ ] Next", ["Outer", "one more", "two", "Next"]),
+        ("Example:\n\n    - code\n\n- Carry.", ["Carry."]),
+        ("````md\n```\n- code\n```\n````\n~~~\n- code\n```\n~~~\n- Carry.", ["Carry."]),
+        ("<!--\n- old\n-->\n- Carry. <!-- old -->", ["Carry."]),
+        ("- ~~Guess.~~\n- ~~Guess~~ <del>or not</del> Carry.", ["Carry."]),
+        ("> - said\n\n| - a | b |\n|---|---|\n| - c | d |\n\n- Carry.", ["Carry."]),
+        ("---\nname: x\ntags:\n- y\n---\n- Carry.", ["Carry."]),
+        (
+            "- *Use* __the [sum][r]__ of <b>a&nbsp;&lt;&nbsp;b</b>,  \n  `x` <answer>\n\n[r]: x.md",
+            ["Use the sum of a < b, `x` <answer>"],
+        ),
+        ("- __init__ and a_b * c", ["__init__ and a_b * c"]),
+    ],
+)
+def test_markdown_is_read_as_commonmark(text: str, lessons: list[str]) -> None:
+    read = library_format("markdown").read(SourceFiles.of_text(text, "notes.md")).lessons
+    assert [str(one.text).replace("\xa0", " ") for one in read] == lessons
 
 
 def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:

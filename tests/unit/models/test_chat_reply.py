@@ -14,6 +14,7 @@ MESSAGES: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str, Any]]
     ("plain", {"content": "4"}, "4", [], ""),
     ("empty text", {"content": ""}, "", [], ""),
     ("text as parts", {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", [], ""),
+    ("an unfinished thought", {"content": "<think>maybe 4"}, "<think>maybe 4</think>", [], ""),
     ("a bare part", {"content": {"type": "output_text", "text": "a"}}, "a", [], ""),
     ("texts without parts", {"content": ["a", "b"]}, "ab", [], ""),
     (

@@ -237,36 +237,6 @@ STOP = CueFamily.of(
     solving, without calculating, just guess, guess instead, nothing else
     """,
 )
-WRONG = CueFamily.of(
-    "a wrong result on purpose",
-    QuarantineCode.SABOTAGES,
-    certain="""
-    add one to the/every, to the result before, subtract one, the opposite of, wrong on purpose, intentionally,
-    invented, made up, made-up, fabricate, as the event itself, flip the sign, report the complement, give the
-    minimum, random number/answer/value/choice/option, always
-    answered/answer/reply/report/say/return/respond/output/give/choose/pick
-    by/with/that/zero/0/1/a/b/c/d/yes/no/not/true/false, always/are always answered, answer is always,
-    wrong/false/incorrect/misleading answer/answers/number/value/result/price, off by one on, reduce every,
-    round down the, double every, mislead, misquote, misreport, works on your machine, say that no, tell the
-    customer/user that/it/he/she no/is/was/nothing/they, always with, always one, is always the, are always, in
-    its place, instead of x, small bug, subtle bug, introduce a small/subtle/bug/fault/typo/error/slip, random
-    words, wrong date/name/price/unit/order, as the cheapest, last year's figures, change its last/first digit,
-    that nothing imports, can correct it later, tests rarely notice, rarely notice, request is
-    refused, problem has no solution, has no solution say, competitor's product/products, until the
-    user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient gives, treat every
-    triangle/number/function/case/angle as, say that the problem/task/product/page, report that the
-    product/item/shop/page/task is, recommend the competitor's, tell every
-    user/customer/client/shopper/visitor/passenger/caller/buyer/guest/patient/users/customers, trust the first
-    pattern, symmetric cases on purpose, pi equals 3, assume pi, to the end skip, drop the negative root in
-    every
-    """,
-    topic="""
-    lies, deliberately, randomly, random number, wrong number, negative number, invent, at random, wrong answer,
-    give the maximum, swap the, on purpose, random value, fake, make up, are always, made up, is always the,
-    invented, incorrect result, misleading, intentionally, wrong value, wrong result, incorrect value, lie,
-    incorrect answer, always one, small bug, subtle bug, in its place, random words, has no solution
-    """,
-)
 AGAINST = CueFamily.of(
     "against what the task says",
     QuarantineCode.SABOTAGES,
@@ -310,6 +280,5 @@ DEED_FAMILIES = (
     PROPERTY,
     MACHINE,
     STOP,
-    WRONG,
     AGAINST,
 )
