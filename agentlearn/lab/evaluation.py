@@ -16,6 +16,7 @@ from agentlearn.sandbox.tool_text import render_result
 from agentlearn.serving import chatml
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.engine import Sampling
+from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.types.ids import derive_seed
 
 TURNS = 4
@@ -85,7 +86,7 @@ class EvaluatedModel:
         sampling = Sampling(seed=seed, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
         sampled = await self.engine.sample(prompt, sampling)
         written = self.chat.decode([one for one in sampled.ids if one not in self.chat.stop_ids])
-        parsed = self.chat.parse(written)
+        parsed = parse_calls(written)
         calls = tuple(CallInMessage(f"call_{at}", *call) for at, call in enumerate(parsed.calls))
         return Message("assistant", parsed.text, calls, verbatim=written)
 
