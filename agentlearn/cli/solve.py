@@ -27,12 +27,13 @@ def solve(
     from agentlearn.cli.interrupt import run_async
     from agentlearn.cli.recordings import recording_words
     from agentlearn.cli.show.rollout_lines import step_lines
-    from agentlearn.models.endpoint import is_paid
+    from agentlearn.models.endpoint import check_endpoint, is_paid
     from agentlearn.rollout.solve import run_solving
 
     fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
     settings = given_settings(SolveSettings, fields)
     require_extras((settings.model,), sandbox=settings.sandbox, otel=settings.otel)
+    check_endpoint(settings.model, settings)
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     trajectory = run_async(lambda: run_solving(settings))

@@ -9,7 +9,8 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from agentlearn.config import CallOptions
 from agentlearn.config.endpoint_address import NO_CREDENTIALS, Credentials, credentials_of, endpoint_name
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.log import get_log
-from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
+from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
@@ -29,6 +30,7 @@ from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+    from pydantic_ai.profiles import ModelProfile
 
     from agentlearn.models.client import ModelClient
     from agentlearn.models.endpoint_state import EndpointState
@@ -109,7 +111,14 @@ class Endpoint:
         """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
         from agentlearn.models.client import ModelClient
 
-        return ModelClient(self.model, self.endpoint_state, unit, self.call_settings, history_tokens=history_tokens)
+        # pydantic-ai's clients warn of some settings that they leave out, each time
+        settings = replace(self.call_settings, left_out=self.call_settings.left_out | self.never_sent)
+        return ModelClient(self.model, self.endpoint_state, unit, settings, history_tokens=history_tokens)
+
+    @property
+    def never_sent(self) -> frozenset[str]:
+        """The settings, by pydantic-ai's names, that the client of this model leaves out of every request."""
+        return never_sent(self.model, self.call_settings.added)
 
 
 def is_simulated(name: str) -> bool:
@@ -318,7 +327,7 @@ async def _served(
         )
         provider = OpenAIProvider(openai_client=client)
         if tokens is None:
-            yield ChatModel(model_name, provider=provider)
+            yield ChatModel(model_name, provider=provider, profile=partial(_limit_named, base_url))
             return
         from agentlearn.models.token_model import TokenModel
 
@@ -416,6 +425,20 @@ async def _check_reachable(base_url: str, api_key: str | None, credentials: Cred
         raise ConfigError(
             f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
         ) from error
+
+
+def _limit_named(base_url: str, default: "ModelProfile") -> "ModelProfile":
+    """Return a profile with the name under which the service takes a limit on its output.
+
+    Every compatible service knows `max_tokens`, and some know only that. OpenAI's own, and its reasoning models behind
+    other addresses, take `max_completion_tokens`.
+    """
+    from pydantic_ai.profiles import merge_profile
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    host = urlsplit(base_url).hostname or ""
+    newer = host.endswith((".openai.com", ".openai.azure.com")) or bool(default.get("openai_supports_reasoning"))
+    return merge_profile(default, OpenAIModelProfile(openai_chat_supports_max_completion_tokens=newer))
 
 
 def _basic_auth(credentials: Credentials) -> tuple[str, str] | None:
