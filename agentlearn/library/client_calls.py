@@ -43,27 +43,22 @@ class _Package(NamedTuple):
     """A call of each kind, by the end of its path."""
 
 
+def _chat(client: Any) -> Any:
+    return client.chat.completions.create(model="m", messages=[_USER])
+
+
+def _response(client: Any) -> Any:
+    return client.responses.create(model="m", input="x", instructions="x")
+
+
+def _message(client: Any) -> Any:
+    return client.messages.create(model="m", max_tokens=1, messages=[_USER], system="x")
+
+
 _PACKAGES = (
-    _Package(
-        "openai",
-        ("OpenAI", "AsyncOpenAI"),
-        {
-            CHAT: lambda client: client.chat.completions.create(model="m", messages=[_USER]),
-            RESPONSES: lambda client: client.responses.create(model="m", input="x", instructions="x"),
-        },
-    ),
-    _Package(
-        "anthropic",
-        ("Anthropic", "AsyncAnthropic"),
-        {
-            MESSAGES: lambda client: client.messages.create(model="m", max_tokens=1, messages=[_USER], system="x"),
-        },
-    ),
-    _Package(
-        "groq",
-        ("Groq", "AsyncGroq"),
-        {CHAT: lambda client: client.chat.completions.create(model="m", messages=[_USER])},
-    ),
+    _Package("openai", ("OpenAI", "AsyncOpenAI"), {CHAT: _chat, RESPONSES: _response}),
+    _Package("anthropic", ("Anthropic", "AsyncAnthropic"), {MESSAGES: _message}),
+    _Package("groq", ("Groq", "AsyncGroq"), {CHAT: _chat}),
 )
 
 AddLessons = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]

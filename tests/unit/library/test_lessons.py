@@ -358,7 +358,7 @@ def test_calls_of_anthropic_get_the_lessons(
 
 def test_a_change_inside_anthropic_is_a_warning(monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI) -> None:
     client_calls.client_bases.cache_clear()
-    monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda *_: None))
+    monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda _client, _body: None))
     with pytest.warns(RuntimeWarning, match="cannot be added to calls of anthropic 9"), lessons(CARRY):
         CHAT["create"](client)
     client_calls.client_bases.cache_clear()
