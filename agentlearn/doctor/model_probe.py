@@ -8,7 +8,7 @@ whether tokens are reported, whether the price is known, and how long an answer 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -135,17 +135,14 @@ async def probe(
             call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
             unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
             most_s = limit_s or (_LIMIT_S if endpoint.service is None else _LIMIT_LOCAL_S)
-            results = list[CheckResult]()
             asking = _Asking(waiting)
             try:
                 async with asyncio.timeout(most_s):
-                    async for result in _results(_Probe(endpoint, unit), asking):
-                        results.append(result)
+                    return await _results(_Probe(endpoint, unit), asking)
             except TimeoutError:
-                results.append(_too_slow(asking.what, most_s, unit))
+                return (*asking.found, _too_slow(asking.what, most_s, unit))
             finally:
                 asking.stop()
-            return tuple(results)
     except ConfigError as error:
         return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
 
@@ -157,6 +154,8 @@ class _Asking:
     waiting: Callable[[str], None]
     """Called with its name when the answer takes long."""
     what: str = ""
+    found: tuple[CheckResult, ...] = ()
+    """The results before it."""
     timer: asyncio.TimerHandle | None = None
 
     def start(self, what: str) -> None:
@@ -171,23 +170,21 @@ class _Asking:
             self.timer.cancel()
 
 
-async def _results(one: _Probe, asking: _Asking) -> AsyncIterator[CheckResult]:
+async def _results(one: _Probe, asking: _Asking) -> tuple[CheckResult, ...]:
     asking.start("plain answer")
     try:
         found, response = await accepted(lambda parts: one.without(parts).asked(_WORDS))
     except RolloutError as error:
         mend = _FIXES.get(error.code, "check that the service runs and accepts chat completions")
-        yield CheckResult(what=f"model {one.endpoint.name}", state="broken", words=error.message, mend=mend)
-        return
+        name = f"model {one.endpoint.name}"
+        return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
     one = one.without(found.left_out)
-    yield _plain(response)
-    yield found.result(one.endpoint.name, one.endpoint.never_sent)
+    asking.found = (_plain(response), found.result(one.endpoint.name, one.endpoint.never_sent))
     asking.start("tool call")
-    yield await _tool(one)
+    asking.found += (await _tool(one),)
     asking.start("structured output")
-    yield await _structured(one)
-    for result in _measured(one):
-        yield result
+    asking.found += (await _structured(one),)
+    return (*asking.found, *_measured(one))
 
 
 def _too_slow(what: str, limit_s: float, unit: WorkUnit) -> CheckResult:
