@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -112,6 +112,8 @@ class Table:
         """Yield the lines of the table."""
         yield f"{'service':32} {'read':>9} {'same':>9} {'usage':>9} {'cost':>7}   not read by its own client"
         for label, one in sorted(self.counts.items(), key=lambda pair: -pair[1]["total"]):
+            if not one["total"]:
+                continue
             pairs = [f"{one[word]}/{one[of]}" for word, of in (("read", "total"), ("same", "total"))]
             pairs += [f"{one['usage']}/{one['with usage']}", f"{one['cost']}/{one['with cost']}"]
             yield f"{label:32} {pairs[0]:>9} {pairs[1]:>9} {pairs[2]:>9} {pairs[3]:>7}   {one['odd'] or ''}"
@@ -285,6 +287,22 @@ def read_all(root: Path, *, own: bool = False) -> Table:
     return asyncio.run(_read_all(root, own=own))
 
 
+def read_as_address(bodies: Iterable[dict[str, Any]], tools: Collection[str]) -> Iterator[Read | str]:
+    """Yield what is read of each chat completion, or why nothing is. tools: names of the tools that are given."""
+    with _serving() as (server, url):
+        for body in bodies:
+            server.body = json.dumps(body).encode()
+            yield asyncio.run(_as_address(f"{url}/v1#m", tools))
+
+
+async def _as_address(name: str, tools: Collection[str]) -> Read | str:
+    try:
+        async with open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1)) as endpoint:
+            return await _through(endpoint, tools)
+    except AgentlearnError as error:
+        return error.message
+
+
 async def _read_all(root: Path, *, own: bool) -> Table:
     table = Table()
     with _serving() as (server, url):
@@ -295,14 +313,14 @@ async def _read_all(root: Path, *, own: bool) -> Table:
             client = _made(one.service, one.form, url, one.model)
             plain = await _plainly(client, one) if client else recorded(one.body)
             if plain is None or (own and client is None):
-                table.count(one.label, "odd" if client else "no client")
+                table.count(one.label, "odd")
                 continue
             table.count(one.label, "total")
             name = f"{url}/v1#{one.model}"
             opened = open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1), model=client if own else None)
             try:
                 async with opened as endpoint:
-                    ours = await _through(endpoint, plain)
+                    ours = await _through(endpoint, {name for name, _ in plain.calls})
             except AgentlearnError as error:
                 table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
                 continue
@@ -328,11 +346,10 @@ async def _plainly(client: Model, one: Exchange) -> Read | None:
         return recorded(one.body) if one.form == CHAT else None
 
 
-async def _through(endpoint: Endpoint, plain: Read) -> Read:
-    """Return what our client reads."""
+async def _through(endpoint: Endpoint, tools: Collection[str]) -> Read:
+    """Return what our client reads. tools: names of the tools that are given."""
     unit = WorkUnit(CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions())), "solve", "one", 0)
-    tools = [ToolDefinition(name=name) for name in dict.fromkeys(name for name, _ in plain.calls)]
-    parameters = ModelRequestParameters(function_tools=tools)
+    parameters = ModelRequestParameters(function_tools=[ToolDefinition(name=name) for name in sorted(tools)])
     response = await endpoint.client(unit).request([_ASKED], _LIMITED, parameters)
     return _read(response)
 
