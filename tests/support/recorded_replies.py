@@ -66,8 +66,6 @@ _FORMS = {
 }
 """What follows the name of a service in the table, by how the path of a request ends."""
 _ASKED = ModelRequest.user_text_prompt("x")
-_LIMITED = ModelSettings(max_tokens=1_000)
-"""Without a limit, the client of Anthropic asks for a streamed reply."""
 
 
 class Exchange(NamedTuple):
@@ -79,6 +77,8 @@ class Exchange(NamedTuple):
     file: str
     model: str
     body: dict[str, Any]
+    limit: int
+    """Limit on the output tokens of the request."""
 
     @property
     def label(self) -> str:
@@ -146,7 +146,15 @@ def _exchange(one: dict[str, Any], file: str) -> Exchange | None:
         return None
     asked = _json(request) or {}
     model = asked.get("model") or url.path.rpartition("/model")[2].lstrip("s/").rpartition("/")[0] or "a-model"
-    return Exchange(service, form, file, str(model), body)
+    return Exchange(service, form, file, str(model), body, _limit_of(asked))
+
+
+def _limit_of(asked: dict[str, Any]) -> int:
+    """Return the limit on output tokens of a request. Without one, the client of Anthropic asks for a streamed reply."""
+    inner = (asked.get("generationConfig") or {}, asked.get("inferenceConfig") or {})
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
+    limits = (fields.get(name) for fields in (asked, *inner) for name in names)
+    return next((limit for limit in limits if isinstance(limit, int)), 4_000)
 
 
 def _json(message: dict[str, Any]) -> dict[str, Any] | None:
@@ -320,7 +328,7 @@ async def _read_all(root: Path, *, own: bool) -> Table:
             opened = open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1), model=client if own else None)
             try:
                 async with opened as endpoint:
-                    ours = await _through(endpoint, {name for name, _ in plain.calls})
+                    ours = await _through(endpoint, {name for name, _ in plain.calls}, one.limit)
             except AgentlearnError as error:
                 table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
                 continue
@@ -341,16 +349,16 @@ def _made(service: str, form: str, url: str, name: str) -> Model | None:
 async def _plainly(client: Model, one: Exchange) -> Read | None:
     """Return what the own client of a service reads; None when it reads nothing."""
     try:
-        return _read(await client.request([_ASKED], _LIMITED, ModelRequestParameters()))
+        return _read(await client.request([_ASKED], ModelSettings(max_tokens=one.limit), ModelRequestParameters()))
     except Exception:  # the own client is only compared with
         return recorded(one.body) if one.form == CHAT else None
 
 
-async def _through(endpoint: Endpoint, tools: Collection[str]) -> Read:
+async def _through(endpoint: Endpoint, tools: Collection[str], limit: int = 4_000) -> Read:
     """Return what our client reads. tools: names of the tools that are given."""
     unit = WorkUnit(CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions())), "solve", "one", 0)
     parameters = ModelRequestParameters(function_tools=[ToolDefinition(name=name) for name in sorted(tools)])
-    response = await endpoint.client(unit).request([_ASKED], _LIMITED, parameters)
+    response = await endpoint.client(unit).request([_ASKED], ModelSettings(max_tokens=limit), parameters)
     return _read(response)
 
 
