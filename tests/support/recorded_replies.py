@@ -150,7 +150,7 @@ def _exchange(one: dict[str, Any], file: str) -> Exchange | None:
 
 
 def _limit_of(asked: dict[str, Any]) -> int:
-    """Return the limit on output tokens of a request. Without one, the client of Anthropic asks for a streamed reply."""
+    """Return the limit on output tokens of a request; 4,000 without one, since some clients then ask for a stream."""
     inner = (asked.get("generationConfig") or {}, asked.get("inferenceConfig") or {})
     names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
     limits = (fields.get(name) for fields in (asked, *inner) for name in names)
