@@ -8,7 +8,7 @@ openai:gpt-5-mini             any model id of pydantic-ai
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
@@ -381,11 +381,15 @@ def _named_model(name: str) -> "Model":
     """Return a model of a service that pydantic-ai knows. Raises ConfigError or MissingExtra."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
+    from pydantic_ai.providers import infer_provider_class
 
     _refuse_unprintable(name)
-    check_variables(name)
     prefix = name.partition(":")[0]
     try:
+        if not known_service(prefix).refused:
+            with suppress(ValueError):  # an unknown service
+                infer_provider_class(prefix)  # it imports the package
+        check_variables(name)
         if prefix != "huggingface":
             return infer_model(name)
         from pydantic_ai.providers.huggingface import HuggingFaceProvider
@@ -395,6 +399,8 @@ def _named_model(name: str) -> "Model":
     except ImportError as error:
         line = pip_line(prefix)
         raise MissingExtra(f"the endpoint {name!r} needs a package that is not installed: {line}") from error
+    except ConfigError:
+        raise
     except Exception as error:  # from the constructor of a client, which reads variables and files of its own
         words = " ".join(str(error).split()) if isinstance(error, UserError | ValueError) else cause_words(error)
         hint = known_service(prefix).hint

@@ -95,6 +95,8 @@ class Read(NamedTuple):
     tokens: tuple[int, int]
     """Input and output tokens."""
     cost: float | None = None
+    unfinished: bool = False
+    """Whether the service says that a filter or an error ended the reply."""
 
 
 @dataclass
@@ -330,7 +332,10 @@ async def _read_all(root: Path, *, own: bool) -> Table:
                 async with opened as endpoint:
                     ours = await _through(endpoint, {name for name, _ in plain.calls}, one.limit)
             except AgentlearnError as error:
-                table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
+                if plain.unfinished:
+                    table.count(one.label, "read", "same")
+                else:
+                    table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
                 continue
             table.count(one.label, "read")
             _compare(table, one, plain, ours)
@@ -366,7 +371,8 @@ def _read(response: ModelResponse) -> Read:
     calls = [(part.tool_name, _plain(part.args)) for part in response.parts if isinstance(part, ToolCallPart)]
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     tokens = response.usage.input_tokens, response.usage.output_tokens
-    return Read(text.strip(), tuple(calls), tokens, cost_usd(response))
+    unfinished = response.finish_reason in {"content_filter", "error"}
+    return Read(_said(text), tuple(calls), tokens, cost_usd(response), unfinished)
 
 
 def recorded(body: dict[str, Any]) -> Read:
@@ -375,11 +381,15 @@ def recorded(body: dict[str, Any]) -> Read:
     content = message.get("content") or ""
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
-    content = re.sub(r"\A\s*<think>.*?</think>", "", content, flags=re.DOTALL)
     called = [one["function"] for one in message.get("tool_calls") or ()]
     calls = tuple((one["name"], _plain(one.get("arguments"))) for one in called)
     tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    return Read(content.strip(), calls, tokens)
+    return Read(_said(content), calls, tokens)
+
+
+def _said(text: str) -> str:
+    """Return a text without thoughts in tags, also one that does not end."""
+    return re.sub(r"<(think|thinking)>.*?(?:</\1>|\Z)", "", text, flags=re.DOTALL).strip()
 
 
 def _plain(arguments: Any) -> str:

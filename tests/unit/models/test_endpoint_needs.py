@@ -17,7 +17,7 @@ REFUSED = (
     ("openai:gpt-5-mini", {}, "missing_key", "needs the environment variable OPENAI_API_KEY; set it"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": ""}, "missing_key", "OPENAI_API_KEY is empty"),
     ("deepseek:deepseek-chat", {"DEEPSEEK_API_KEY": " "}, "missing_key", "DEEPSEEK_API_KEY is empty"),
-    ("google:gemini", {"GOOGLE_API_KEY": ""}, "missing_key", "GEMINI_API_KEY, but GOOGLE_API_KEY is empty"),
+    ("alibaba:qwen", {"ALIBABA_API_KEY": ""}, "missing_key", "DASHSCOPE_API_KEY, but ALIBABA_API_KEY is empty"),
     ("azure:mine", {"AZURE_OPENAI_ENDPOINT": "https://x.invalid"}, "missing_key", "AZURE_OPENAI_API_KEY"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": "sk-1\nsk-2"}, "bad_key", "OPENAI_API_KEY has a character"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": "schlüssel"}, "bad_key", "OPENAI_API_KEY has a character"),
