@@ -96,7 +96,7 @@ class Read(NamedTuple):
     """Input and output tokens."""
     cost: float | None = None
     unfinished: bool = False
-    """Whether the service says that a filter or an error ended the reply."""
+    """Whether the service says that a filter, an error or a limit ended the reply."""
 
 
 @dataclass
@@ -371,7 +371,7 @@ def _read(response: ModelResponse) -> Read:
     calls = [(part.tool_name, _plain(part.args)) for part in response.parts if isinstance(part, ToolCallPart)]
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     tokens = response.usage.input_tokens, response.usage.output_tokens
-    unfinished = response.finish_reason in {"content_filter", "error"}
+    unfinished = response.finish_reason in {"content_filter", "error", "length"}
     return Read(_said(text), tuple(calls), tokens, cost_usd(response), unfinished)
 
 
