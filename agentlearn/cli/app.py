@@ -1,6 +1,7 @@
 """The tree of commands. Each command is imported only when it is called, so that `--help` stays fast."""
 
 import os
+import warnings
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
@@ -195,6 +196,7 @@ def _add(app: App, name: str, command: CommandEntry) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status. With `--json`, an error is also one JSON object on stdout."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # pydantic-ai would print an advertisement between our lines
+    warnings.showwarning = _show_warning
     json = "--json" in arguments
     restart_output()
     remember_command(arguments)
@@ -212,6 +214,11 @@ def run(arguments: Sequence[str]) -> int:
         show_traceback_if_asked(error)
         return report_ending(ending, json=json)
     return 0
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of a package in one line, without its place in the code."""
+    console(to_stderr=True).print(f"warning: {' '.join(str(message).split())}")
 
 
 def _with_command(arguments: Sequence[str]) -> list[str]:

@@ -6,8 +6,8 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, StoreOption, YesOption
 from agentlearn.cli.output import console, print_json
-from agentlearn.config import DEFAULT_STORE
-from agentlearn.errors import AgentlearnError
+from agentlearn.config import DEFAULT_STORE, CallOptions
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.text import block, visible_line
 
 if TYPE_CHECKING:
@@ -52,8 +52,13 @@ def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_async
     from agentlearn.doctor.model_probe import probe, probe_words
-    from agentlearn.models.endpoint import is_paid
+    from agentlearn.domain.check_result import CheckResult
+    from agentlearn.models.endpoint import check_endpoint, is_paid
 
+    try:
+        check_endpoint(model, CallOptions())
+    except ConfigError as error:
+        return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
     if is_paid(model):
         ask(probe_words(model), yes=yes)
-    return run_async(lambda: probe(model))
+    return run_async(lambda: probe(model, waiting=_waits_for))

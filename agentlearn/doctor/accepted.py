@@ -1,6 +1,6 @@
 """Which parts of a usual request a model accepts. What it refuses is left out, and the request is made again."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from agentlearn.models.refusal import SYSTEM
 
 OPTIONS = {"temperature": "--temperature none", "seed": "--no-seed", SYSTEM: "--fold-system"}
 """Parts of a request that can be left out, and the option that does it."""
+_WORDS = {"temperature": "a temperature", "seed": "a seed", SYSTEM: "instructions"}
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_422"})
 
 T = TypeVar("T")
@@ -25,18 +26,26 @@ class Accepted:
     left_out: frozenset[str]
     """Parts that it refuses, by their names in `OPTIONS`."""
 
-    def result(self, model: str) -> CheckResult:
-        """Return the line of the report, with the options to use."""
-        if not self.left_out:
-            return CheckResult(what="parameters", state="ok", words="accepts a temperature, a seed and instructions")
-        refused = [name for name in OPTIONS if name in self.left_out]
+    def result(self, model: str, never_sent: Collection[str] = ()) -> CheckResult:
+        """Return the line of the report, with the options to use. never_sent: what the client leaves out."""
+        refused = [name for name in OPTIONS if name in self.left_out and name not in never_sent]
+        sent = [words for name, words in _WORDS.items() if name not in self.left_out and name not in never_sent]
+        unsent = [words for name, words in _WORDS.items() if name in never_sent]
+        parts = [
+            f"accepts {_listed(sent)}" if sent and not refused else "",
+            f"refuses the {_listed(refused, 'the ')}" if refused else "",
+            f"its client sends no {_listed([one.removeprefix('a ') for one in unsent])}" if unsent else "",
+        ]
+        words = "; ".join(filter(None, parts))
+        if not refused:
+            return CheckResult(what="parameters", state="ok", words=words)
         options = " ".join(OPTIONS[name] for name in refused)
-        return CheckResult(
-            what="parameters",
-            state="note",
-            words=f"refuses the {' and the '.join(refused)}",
-            mend=f"use --model '{model}' {options}",
-        )
+        return CheckResult(what="parameters", state="note", words=words, mend=f"use --model '{model}' {options}")
+
+
+def _listed(names: Sequence[str], article: str = "") -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {article}{last}" if first else last
 
 
 def settings_without(parts: Collection[str]) -> CallSettings:

@@ -7,7 +7,8 @@ The calls ask for plain words, a tool call, and a stage's structured reply throu
 whether tokens are reported, whether the price is known, and how long an answer takes.
 """
 
-from collections.abc import Collection, Iterator
+import asyncio
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -19,6 +20,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.doctor.accepted import accepted, settings_without
+from agentlearn.doctor.isolated import SLOW_S
 from agentlearn.domain.check_result import CheckResult
 from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.learning.estimate import known_price
@@ -38,6 +40,8 @@ CALLS, TOKENS_IN, TOKENS_OUT = 3, 1_500, 1_500
 """Calls and approximate tokens of one probe."""
 
 _CALLS, _RETRY = CallOptions(concurrency=1, call_deadline_s=60, max_outage_minutes=0), RetryPolicy(attempts=2)
+_LIMIT_S, _LIMIT_LOCAL_S = 60.0, 300.0
+"""Seconds for all calls of a probe together: to a running service, and to a model that is served for the probe."""
 _TEMPERATURE = 0.7
 _INSTRUCTIONS = "Answer the question."
 _WORDS = "Is 7 a prime number? Answer with one word."
@@ -114,18 +118,61 @@ def probe_words(model: str) -> str:
     return f"{model}: {CALLS} calls, about {TOKENS_IN:,} tokens in and {TOKENS_OUT:,} out, {cost}"
 
 
-async def probe(model: str, options: CallOptions = _CALLS, retry: RetryPolicy = _RETRY) -> tuple[CheckResult, ...]:
-    """Return the results in order. A model that cannot be reached gives one broken result."""
+async def probe(
+    model: str,
+    options: CallOptions = _CALLS,
+    retry: RetryPolicy = _RETRY,
+    *,
+    limit_s: float | None = None,
+    waiting: Callable[[str], None] = lambda _: None,
+) -> tuple[CheckResult, ...]:
+    """Return the results in order. A model that cannot be reached gives one broken result.
+
+    limit_s: seconds for all calls together; None: 60, or 300 for a model that is served from this machine. waiting:
+    called with the name of a check that takes more than three seconds.
+    """
     try:
         async with open_endpoint(model, options, retry=retry) as endpoint:
             call_context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
             unit = WorkUnit(call_context, "probe", "doctor", derive_seed("probe", model))
-            return await _results(_Probe(endpoint, unit))
+            most_s = limit_s or (_LIMIT_S if endpoint.service is None else _LIMIT_LOCAL_S)
+            asking = _Asking(waiting)
+            try:
+                async with asyncio.timeout(most_s):
+                    return await _results(_Probe(endpoint, unit), asking)
+            except TimeoutError:
+                return (*asking.found, _too_slow(asking.what, most_s, unit))
+            finally:
+                asking.stop()
     except ConfigError as error:
         return (CheckResult(what=f"model {model}", state="broken", words=error.message),)
 
 
-async def _results(one: _Probe) -> tuple[CheckResult, ...]:
+@dataclass(slots=True)
+class _Asking:
+    """The check whose answer is waited for."""
+
+    waiting: Callable[[str], None]
+    """Called with its name when the answer takes long."""
+    what: str = ""
+    found: tuple[CheckResult, ...] = ()
+    """The results before it."""
+    timer: asyncio.TimerHandle | None = None
+
+    def start(self, what: str) -> None:
+        """Begin with another check."""
+        self.stop()
+        self.what = what
+        self.timer = asyncio.get_running_loop().call_later(SLOW_S, self.waiting, what)
+
+    def stop(self) -> None:
+        """Wait for nothing."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+async def _results(one: _Probe, asking: _Asking) -> tuple[CheckResult, ...]:
+    asking.start("plain answer")
     try:
         found, response = await accepted(lambda parts: one.without(parts).asked(_WORDS))
     except RolloutError as error:
@@ -136,12 +183,22 @@ async def _results(one: _Probe) -> tuple[CheckResult, ...]:
         name = f"model {one.endpoint.name}"
         return (CheckResult(what=name, state="broken", words=error.message, mend=mend),)
     one = one.without(found.left_out)
-    return (
-        _plain(response),
-        found.result(one.endpoint.name),
-        await _tool(one),
-        await _structured(one),
-        *_measured(one),
+    asking.found = (_plain(response), found.result(one.endpoint.name, one.endpoint.never_sent))
+    asking.start("tool call")
+    asking.found += (await _tool(one),)
+    asking.start("structured output")
+    asking.found += (await _structured(one),)
+    return (*asking.found, *_measured(one))
+
+
+def _too_slow(what: str, limit_s: float, unit: WorkUnit) -> CheckResult:
+    """Return the result of a probe that ran out of time."""
+    answered = f"{len(unit.calls)} of {CALLS} calls were answered before"
+    return CheckResult(
+        what=what,
+        state="broken",
+        words=f"no answer within the {limit_s:g} s that all calls of this check may take together; {answered}",
+        mend="try again when the service has less to do, or serve a smaller model",
     )
 
 

@@ -1,10 +1,11 @@
 """`lessons`: the lessons of a library for programs without an agent of pydantic-ai.
 
 `lessons("math").text` is the block of advice for any framework. `with lessons("math"):` adds it to the calls that the
-package `openai` makes in the block.
+packages `openai`, `anthropic` and `groq` make in the block.
 """
 
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from types import TracebackType
 from typing import Any, cast
 
 from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.library.client_calls import CHAT, MESSAGES, ClientCalls, other_client
 from agentlearn.library.hiding import hidden_in_episode, share_of
 from agentlearn.library.last_prompt import text_of
 from agentlearn.library.library_source import GivenLibrary, LibrarySource, WhenMissing, open_source
-from agentlearn.library.openai_calls import CHAT, OpenAICalls
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown
 from agentlearn.types.experience import Library, counted_lessons
@@ -80,6 +81,8 @@ class _Block:
     advice: Advice
     outer: "_Block | None"
     is_open: bool = True
+    added_before: int = 0
+    """Calls of the process that had got lessons when the block was opened."""
 
     def advice_for(self, query: str) -> Advice:
         """The lessons for one call."""
@@ -104,6 +107,9 @@ def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     if path == CHAT:
         messages = body.get("messages") or ()
         return {**body, "messages": block.advice_for(_asked(messages)).messages(messages)}
+    if path == MESSAGES:
+        system = _with_system(body.get("system"), block.advice_for(_asked(body.get("messages"))))
+        return body if system is None else {**body, "system": system}
     given, sent = body.get("instructions"), body.get("input")
     if isinstance(sent, list | tuple) and _advised(cast("Sequence[Any]", sent)):
         return body
@@ -112,18 +118,30 @@ def _add(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body if instructions is None else {**body, "instructions": instructions}
 
 
-_calls = OpenAICalls(_add)
+def _with_system(system: Any, advice: Advice) -> Any:
+    """The instructions of a call of Anthropic, a text or a list of parts, with the block of advice at the end."""
+    if isinstance(system, list | tuple):
+        parts = cast("Sequence[Any]", system)
+        if not advice.text or any(_FENCE in text for text in _texts({"content": parts})):
+            return system
+        return [*parts, {"type": "text", "text": advice.text}]
+    return advice.instructions(system if isinstance(system, str) else None)
+
+
+_calls = ClientCalls(_add)
 
 
 @dataclass(eq=False)
 class Lessons:
-    """The lessons of a library as text, for chat messages, and as a `with` block for the package `openai`.
+    """The lessons of a library as text, for chat messages, and as a `with` block for three packages.
 
-    Inside the block, `chat.completions` and `responses` of every OpenAI client get the lessons in their system message
-    or instructions: `create`, `parse` and `stream`, sync and async. Tasks that are started in the block count as inside
-    until the block ends; other tasks and threads are outside. Of blocks inside each other the inner one counts. One
-    object may be used for several blocks, also at the same time; each block has the version of its start. Of a library
-    that is too large to show all, each call gets the lessons whose words fit its last user message.
+    Inside the block, `chat.completions` and `responses` of every client of `openai`, `messages` of `anthropic` and
+    `chat.completions` of `groq` get the lessons in their system message or instructions: `create`, `parse` and
+    `stream`, sync and async. A block warns when it has added lessons to no call and the program uses another client.
+    Tasks that are started in the block count as inside until the block ends; other tasks and threads are outside. Of
+    blocks inside each other the inner one counts. One object may be used for several blocks, also at the same time;
+    each block has the version of its start. Of a library that is too large to show all, each call gets the lessons
+    whose words fit its last user message.
     """
 
     source: LibrarySource
@@ -189,10 +207,11 @@ class Lessons:
         return self.advice.messages(messages)
 
     def __enter__(self) -> Advice:
-        """Open a block. Raises MissingExtra without `openai`, LibraryError when `openai` has changed inside."""
+        """Open a block. Raises MissingExtra without one of the packages, LibraryError when `openai` has changed."""
         library = self.library
         block = _Block(self, library, self._advice(library, self.retriever.all_of(library)), _current.get())
         _calls.open()
+        block.added_before = _calls.added
         with self._lock:
             self._blocks.append(block)
         _current.set(block)
@@ -208,6 +227,13 @@ class Lessons:
             block = block or self._blocks[-1]  # closed from another context, as some test fixtures do
             self._blocks.remove(block)
         block.is_open = False
+        if kind is None and block.advice.text and _calls.added == block.added_before and (other := other_client()):
+            warnings.warn(
+                f"no call in the block got the lessons: they are added to calls of openai, anthropic and groq, and not"
+                f" of {other}; put `lessons(...).text` into its messages",
+                UserWarning,
+                stacklevel=2,
+            )
         if _current.get() is block:
             _current.set(block.outer)
         _calls.close()

@@ -33,12 +33,15 @@ class Shown(Value):
 class _Result(Protocol):
     def new_messages(self) -> Sequence[Any]: ...
 
+    def all_messages(self) -> Sequence[Any]: ...
+
 
 def shown_in(messages: object) -> Shown | None:
     """Return the lessons that were shown last in these messages; None when no lessons were.
 
-    messages: the result of a run, of which only the messages of that run count, or a list of pydantic-ai's messages or
-    of their JSON objects. Of several libraries that were shown together, the first one listed is returned.
+    messages: the result of a run, of which the messages of that run and the one that it answers count, or a list of
+    pydantic-ai's messages or of their JSON objects. Of several libraries that were shown together, the first one listed
+    is returned.
     """
     return next(iter(all_shown_in(messages).values()), None)
 
@@ -63,9 +66,20 @@ def with_shown(metadata: Mapping[str, Any] | None, name: str, shown: Shown) -> d
     return {**kept, METADATA_KEY: {**entries, name: shown.model_dump(mode="json")}}
 
 
+def first_of_run(result: Any) -> int:
+    """Return the index, in all messages of a result, of the first that belongs to its run.
+
+    A run that goes on from a user's message in its history, as every run of AG-UI does, answers that message.
+    """
+    messages, new = result.all_messages(), len(result.new_messages())
+    first = len(messages) - new
+    answers = first > 0 and new > 0 and getattr(messages[first], "kind", "") == "response"
+    return first - 1 if answers else first
+
+
 def _listed(messages: object) -> list[Any]:
     if isinstance(messages, _Result):
-        return list(messages.new_messages())
+        return list(messages.all_messages())[first_of_run(messages) :]
     return list(cast("Iterable[Any]", messages)) if isinstance(messages, Iterable) else []
 
 

@@ -12,7 +12,7 @@ from agentlearn.config import RequestOptions
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
 
@@ -38,6 +38,25 @@ class CallSettings:
 
 
 DEFAULT_CALL_SETTINGS = CallSettings()
+
+
+def never_sent(model: "Model", given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the settings that the client of this model leaves out of every request.
+
+    given: the settings of all requests; how much a model is told to think decides whether it takes a temperature.
+    """
+    from pydantic_ai.profiles.anthropic import ANTHROPIC_SAMPLING_PARAMS
+    from pydantic_ai.profiles.openai import SAMPLING_PARAMS
+
+    profile: Mapping[str, Any] = model.profile
+    left_out = {*model.unsupported_settings, *profile.get("openai_unsupported_model_settings", ())}
+    if any(profile.get(f"{client}_disallows_sampling_settings") for client in ("anthropic", "bedrock")):
+        left_out.update(ANTHROPIC_SAMPLING_PARAMS)
+    if profile.get("openai_supports_reasoning"):
+        thinks = profile.get("thinking_enabled_by_default") or "thinking" in given
+        if thinks or not profile.get("openai_supports_reasoning_effort_none"):
+            left_out.update(SAMPLING_PARAMS)
+    return frozenset(left_out)
 
 
 def call_settings(options: RequestOptions, *, temperature: bool = True) -> CallSettings:

@@ -66,7 +66,9 @@ def facts_of(body: object, headers: Mapping[str, str]) -> Fields:
         content = (_fields(choice.get("logprobs")) or {}).get("content")
         if content is not None:
             facts[LOGPROBS] = [one["logprob"] for one in content]
-    reported = (_fields(reply.get("usage")) or {}).get("cost")
+    usage = _fields(reply.get("usage")) or {}
+    upstream = (_fields(usage.get("cost_details")) or {}).get("upstream_inference_cost")
+    reported = upstream if usage.get("is_byok") is True and not usage.get("cost") else usage.get("cost")
     for cost in (reported, *(headers.get(name) for name in _COST_HEADERS)):
         if (dollars := _dollars(cost)) is not None:
             facts[COST] = dollars
@@ -118,7 +120,8 @@ def _message(choice: Fields) -> Fields | None:
     if text and not CHANNEL_CALL.search(text) and (spoken := split_thoughts(text)).unfinished:
         text = f"{spoken.said}<think>{spoken.thoughts}</think>"  # pydantic-ai drops a mark that is never closed
     message: Fields = {"role": "assistant", "content": text}
-    calls = [*_list(said.get("tool_calls")), *filter(None, [said.get("function_call")])]
+    old = _fields(said.get("function_call")) or {}
+    calls = [*_list(said.get("tool_calls")), *([old] if old.get("name") else [])]
     if calls:
         message["tool_calls"] = [_call(one, index) for index, one in enumerate(calls)]
     if isinstance(refusal := said.get("refusal"), str) and refusal:

@@ -8,8 +8,9 @@ openai:gpt-5-mini             any model id of pydantic-ai
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from agentlearn.config import CallOptions
 from agentlearn.config.endpoint_address import NO_CREDENTIALS, Credentials, credentials_of, endpoint_name
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.log import get_log
-from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
+from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
@@ -29,6 +30,7 @@ from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+    from pydantic_ai.profiles import ModelProfile
 
     from agentlearn.models.client import ModelClient
     from agentlearn.models.endpoint_state import EndpointState
@@ -118,7 +120,14 @@ class Endpoint:
         """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
         from agentlearn.models.client import ModelClient
 
-        return ModelClient(self.model, self.endpoint_state, unit, self.call_settings, history_tokens=history_tokens)
+        # pydantic-ai's clients warn of some settings that they leave out, each time
+        settings = replace(self.call_settings, left_out=self.call_settings.left_out | self.never_sent)
+        return ModelClient(self.model, self.endpoint_state, unit, settings, history_tokens=history_tokens)
+
+    @property
+    def never_sent(self) -> frozenset[str]:
+        """The settings, by pydantic-ai's names, that the client of this model leaves out of every request."""
+        return never_sent(self.model, self.call_settings.added)
 
 
 def is_simulated(name: str) -> bool:
@@ -331,7 +340,7 @@ async def _served(
         )
         provider = OpenAIProvider(openai_client=client)
         wanted = None if tokens is None else token_settings(**tokens.model_dump())
-        yield ChatModel(model_name, provider=provider, settings=wanted)
+        yield ChatModel(model_name, provider=provider, settings=wanted, profile=partial(_limit_named, base_url))
 
 
 def _is_address(name: str) -> bool:
@@ -381,11 +390,15 @@ def _named_model(name: str) -> "Model":
     """Return a model of a service that pydantic-ai knows. Raises ConfigError or MissingExtra."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
+    from pydantic_ai.providers import infer_provider_class
 
     _refuse_unprintable(name)
-    check_variables(name)
     prefix = name.partition(":")[0]
     try:
+        if not known_service(prefix).refused:
+            with suppress(ValueError):  # an unknown service
+                infer_provider_class(prefix)  # it imports the package
+        check_variables(name)
         if prefix != "huggingface":
             return infer_model(name)
         from pydantic_ai.providers.huggingface import HuggingFaceProvider
@@ -395,6 +408,8 @@ def _named_model(name: str) -> "Model":
     except ImportError as error:
         line = pip_line(prefix)
         raise MissingExtra(f"the endpoint {name!r} needs a package that is not installed: {line}") from error
+    except ConfigError:
+        raise
     except Exception as error:  # from the constructor of a client, which reads variables and files of its own
         words = " ".join(str(error).split()) if isinstance(error, UserError | ValueError) else cause_words(error)
         hint = known_service(prefix).hint
@@ -425,6 +440,20 @@ async def _check_reachable(base_url: str, api_key: str | None, credentials: Cred
         raise ConfigError(
             f"the endpoint {base_url!r} is not an address: {error}; correct it", code="bad_endpoint"
         ) from error
+
+
+def _limit_named(base_url: str, default: "ModelProfile") -> "ModelProfile":
+    """Return a profile with the name under which the service takes a limit on its output.
+
+    Every compatible service knows `max_tokens`, and some know only that. OpenAI's own, and its reasoning models behind
+    other addresses, take `max_completion_tokens`.
+    """
+    from pydantic_ai.profiles import merge_profile
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    host = urlsplit(base_url).hostname or ""
+    newer = host.endswith((".openai.com", ".openai.azure.com")) or bool(default.get("openai_supports_reasoning"))
+    return merge_profile(default, OpenAIModelProfile(openai_chat_supports_max_completion_tokens=newer))
 
 
 def _basic_auth(credentials: Credentials) -> tuple[str, str] | None:

@@ -32,7 +32,7 @@ def _reported_usd(details: Mapping[str, Any]) -> float | None:
     """Return the cost that a service reported; None when it reported none.
 
     pydantic-ai's model of OpenRouter has it under `cost`. With a key of one's own at the provider, that is only the fee
-    of OpenRouter, and the cost at the provider stands beside it.
+    of OpenRouter, and the cost at the provider has a field of its own.
     """
     if (reported := _dollars(details.get("cost_usd"))) is not None:
         return reported

@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
+from agentlearn.library.shown import first_of_run
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
@@ -66,7 +67,7 @@ def given_of(result: object) -> Passed:
     whole: Any = result
     if callable(getattr(whole, "all_messages", None)) and callable(getattr(whole, "new_messages", None)):
         messages = tuple(whole.all_messages())
-        return Passed(messages, len(messages) - len(whole.new_messages()), getattr(whole, "output", None))
+        return Passed(messages, first_of_run(whole), getattr(whole, "output", None))
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
         return Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
     raise _unusable(f"it is a {type(result).__name__}")

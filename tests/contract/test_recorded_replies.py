@@ -4,13 +4,16 @@
 small replies of our own writing are read.
 """
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.support.recorded_replies import Table, read_all
+from tests.support.recorded_replies import Read, Table, read_all, read_as_address
 
+SHAPES = Path(__file__).with_name("reply_shapes.jsonl")
+"""Replies of our own writing, one for each shape that was found among the recorded ones."""
 CLONE = os.environ.get("AGENTLEARN_CASSETTES", "")
 
 needs_clone = pytest.mark.skipif(not CLONE, reason="AGENTLEARN_CASSETTES names no folder with recorded replies")
@@ -19,6 +22,14 @@ needs_clone = pytest.mark.skipif(not CLONE, reason="AGENTLEARN_CASSETTES names n
 def failures_of(table: Table) -> str:
     print("", *table.lines(), *table.failures, sep="\n")
     return "\n".join(table.failures)
+
+
+def test_every_shape_of_a_reply_is_read(subtests: pytest.Subtests) -> None:
+    rows = [json.loads(line) for line in SHAPES.read_text(encoding="utf-8").splitlines()]
+    for row, found in zip(rows, read_as_address((row["reply"] for row in rows), {"add", "now"}), strict=True):
+        with subtests.test(shape=row["shape"]):
+            calls = tuple((name, json.dumps(given, sort_keys=True)) for name, given in row["calls"])
+            assert found == Read(row["text"], calls, tuple(row["tokens"]), row["cost"])
 
 
 @needs_clone

@@ -129,7 +129,7 @@ def asked_of(stub: OpenAIStub) -> Counter[str]:
 
 def asked_twice(stub: OpenAIStub) -> int:
     """Requests that repeat an earlier one, unless the rest of a limit left it hardly room for an answer."""
-    short = (one for one in stub.requests if stage_of(one) in _SHORT and one.get("max_completion_tokens", 64) >= 64)
+    short = (one for one in stub.requests if stage_of(one) in _SHORT and one.get("max_tokens", 64) >= 64)
     return sum(count - 1 for count in Counter((repr(one["messages"]), one["seed"]) for one in short).values())
 
 

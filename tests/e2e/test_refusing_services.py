@@ -172,7 +172,7 @@ def test_short_answers_and_lessons_have_limits_of_their_own(
         reflector = ("--reflector", f"{stub.base_url}#other") if own else ()
         limit = () if lessons is None else ("--reflector-output-tokens", str(lessons))
         agentlearn("learn", tasks, *model, *reflector, *limit, cwd=tmp_path)
-        sent = {(stage_of(one) != "solve", one.get("max_completion_tokens")) for one in stub.requests}
+        sent = {(stage_of(one) != "solve", one.get("max_tokens")) for one in stub.requests}
     assert sent == {(False, 90), (True, lessons or (None if own else 90))}
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -66,8 +66,6 @@ _FORMS = {
 }
 """What follows the name of a service in the table, by how the path of a request ends."""
 _ASKED = ModelRequest.user_text_prompt("x")
-_LIMITED = ModelSettings(max_tokens=1_000)
-"""Without a limit, the client of Anthropic asks for a streamed reply."""
 
 
 class Exchange(NamedTuple):
@@ -79,6 +77,8 @@ class Exchange(NamedTuple):
     file: str
     model: str
     body: dict[str, Any]
+    limit: int
+    """Limit on the output tokens of the request."""
 
     @property
     def label(self) -> str:
@@ -95,6 +95,8 @@ class Read(NamedTuple):
     tokens: tuple[int, int]
     """Input and output tokens."""
     cost: float | None = None
+    unfinished: bool = False
+    """Whether the service says that a filter, an error or a limit ended the reply."""
 
 
 @dataclass
@@ -112,6 +114,8 @@ class Table:
         """Yield the lines of the table."""
         yield f"{'service':32} {'read':>9} {'same':>9} {'usage':>9} {'cost':>7}   not read by its own client"
         for label, one in sorted(self.counts.items(), key=lambda pair: -pair[1]["total"]):
+            if not one["total"]:
+                continue
             pairs = [f"{one[word]}/{one[of]}" for word, of in (("read", "total"), ("same", "total"))]
             pairs += [f"{one['usage']}/{one['with usage']}", f"{one['cost']}/{one['with cost']}"]
             yield f"{label:32} {pairs[0]:>9} {pairs[1]:>9} {pairs[2]:>9} {pairs[3]:>7}   {one['odd'] or ''}"
@@ -144,7 +148,15 @@ def _exchange(one: dict[str, Any], file: str) -> Exchange | None:
         return None
     asked = _json(request) or {}
     model = asked.get("model") or url.path.rpartition("/model")[2].lstrip("s/").rpartition("/")[0] or "a-model"
-    return Exchange(service, form, file, str(model), body)
+    return Exchange(service, form, file, str(model), body, _limit_of(asked))
+
+
+def _limit_of(asked: dict[str, Any]) -> int:
+    """Return the limit on output tokens of a request; 4,000 without one, since some clients then ask for a stream."""
+    inner = (asked.get("generationConfig") or {}, asked.get("inferenceConfig") or {})
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
+    limits = (fields.get(name) for fields in (asked, *inner) for name in names)
+    return next((limit for limit in limits if isinstance(limit, int)), 4_000)
 
 
 def _json(message: dict[str, Any]) -> dict[str, Any] | None:
@@ -285,6 +297,22 @@ def read_all(root: Path, *, own: bool = False) -> Table:
     return asyncio.run(_read_all(root, own=own))
 
 
+def read_as_address(bodies: Iterable[dict[str, Any]], tools: Collection[str]) -> Iterator[Read | str]:
+    """Yield what is read of each chat completion, or why nothing is. tools: names of the tools that are given."""
+    with _serving() as (server, url):
+        for body in bodies:
+            server.body = json.dumps(body).encode()
+            yield asyncio.run(_as_address(f"{url}/v1#m", tools))
+
+
+async def _as_address(name: str, tools: Collection[str]) -> Read | str:
+    try:
+        async with open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1)) as endpoint:
+            return await _through(endpoint, tools)
+    except AgentlearnError as error:
+        return error.message
+
+
 async def _read_all(root: Path, *, own: bool) -> Table:
     table = Table()
     with _serving() as (server, url):
@@ -295,16 +323,19 @@ async def _read_all(root: Path, *, own: bool) -> Table:
             client = _made(one.service, one.form, url, one.model)
             plain = await _plainly(client, one) if client else recorded(one.body)
             if plain is None or (own and client is None):
-                table.count(one.label, "odd" if client else "no client")
+                table.count(one.label, "odd")
                 continue
             table.count(one.label, "total")
             name = f"{url}/v1#{one.model}"
             opened = open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1), model=client if own else None)
             try:
                 async with opened as endpoint:
-                    ours = await _through(endpoint, plain)
+                    ours = await _through(endpoint, {name for name, _ in plain.calls}, one.limit)
             except AgentlearnError as error:
-                table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
+                if plain.unfinished:
+                    table.count(one.label, "read", "same")
+                else:
+                    table.failures.append(f"{one.label}: {one.file}: not read: {error.message}")
                 continue
             table.count(one.label, "read")
             _compare(table, one, plain, ours)
@@ -323,17 +354,16 @@ def _made(service: str, form: str, url: str, name: str) -> Model | None:
 async def _plainly(client: Model, one: Exchange) -> Read | None:
     """Return what the own client of a service reads; None when it reads nothing."""
     try:
-        return _read(await client.request([_ASKED], _LIMITED, ModelRequestParameters()))
+        return _read(await client.request([_ASKED], ModelSettings(max_tokens=one.limit), ModelRequestParameters()))
     except Exception:  # the own client is only compared with
         return recorded(one.body) if one.form == CHAT else None
 
 
-async def _through(endpoint: Endpoint, plain: Read) -> Read:
-    """Return what our client reads."""
+async def _through(endpoint: Endpoint, tools: Collection[str], limit: int = 4_000) -> Read:
+    """Return what our client reads. tools: names of the tools that are given."""
     unit = WorkUnit(CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions())), "solve", "one", 0)
-    tools = [ToolDefinition(name=name) for name in dict.fromkeys(name for name, _ in plain.calls)]
-    parameters = ModelRequestParameters(function_tools=tools)
-    response = await endpoint.client(unit).request([_ASKED], _LIMITED, parameters)
+    parameters = ModelRequestParameters(function_tools=[ToolDefinition(name=name) for name in sorted(tools)])
+    response = await endpoint.client(unit).request([_ASKED], ModelSettings(max_tokens=limit), parameters)
     return _read(response)
 
 
@@ -341,7 +371,8 @@ def _read(response: ModelResponse) -> Read:
     calls = [(part.tool_name, _plain(part.args)) for part in response.parts if isinstance(part, ToolCallPart)]
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     tokens = response.usage.input_tokens, response.usage.output_tokens
-    return Read(text.strip(), tuple(calls), tokens, cost_usd(response))
+    unfinished = response.finish_reason in {"content_filter", "error", "length"}
+    return Read(_said(text), tuple(calls), tokens, cost_usd(response), unfinished)
 
 
 def recorded(body: dict[str, Any]) -> Read:
@@ -350,11 +381,15 @@ def recorded(body: dict[str, Any]) -> Read:
     content = message.get("content") or ""
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
-    content = re.sub(r"\A\s*<think>.*?</think>", "", content, flags=re.DOTALL)
     called = [one["function"] for one in message.get("tool_calls") or ()]
     calls = tuple((one["name"], _plain(one.get("arguments"))) for one in called)
     tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    return Read(content.strip(), calls, tokens)
+    return Read(_said(content), calls, tokens)
+
+
+def _said(text: str) -> str:
+    """Return a text without thoughts in tags, also one that does not end."""
+    return re.sub(r"<(think|thinking)>.*?(?:</\1>|\Z)", "", text, flags=re.DOTALL).strip()
 
 
 def _plain(arguments: Any) -> str:

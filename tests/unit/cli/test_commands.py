@@ -195,6 +195,7 @@ def test_a_paid_run_asks_on_a_terminal(
     monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", answer.strip)
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     store = str(tmp_path / "s")
     for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"]):
         assert run([*command, "--model", "openai:gpt-5-mini", "--store", store, "--sandbox", "unsafe-local"]) == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -121,6 +122,35 @@ def test_what_a_model_lacks_is_named(script: Script, what: str, state: str, word
     assert not others
 
 
+def test_what_the_client_does_not_send_is_not_called_accepted() -> None:
+    """pydantic-ai's client leaves the temperature out for reasoning models of OpenAI, whoever serves them."""
+    with OpenAIStub(Solver()) as stub:
+        found = {one.what: one for one in asyncio.run(probe(f"{stub.base_url}#gpt-5-mini", *OPTIONS))}
+    assert all("temperature" not in request and "seed" in request for request in stub.requests)
+    assert found["parameters"].words == "accepts a seed and instructions; its client sends no temperature"
+
+
+def test_a_slow_service_ends_the_probe_and_what_it_waited_for_is_said() -> None:
+    slow = threading.Event()
+
+    def stopping(request: Request) -> Reply:
+        if request.get("tools"):
+            slow.wait(20)
+        return SOLVER(request)
+
+    waited = list[str]()
+    try:
+        with OpenAIStub(stopping) as stub:
+            results = asyncio.run(probe(f"{stub.base_url}#stub", *OPTIONS, limit_s=3.5, waiting=waited.append))
+            slow.set()
+    finally:
+        slow.set()
+    assert (results[-1].what, results[-1].state) == ("tool call", "broken")
+    assert "no answer within the 3.5 s" in results[-1].words
+    assert "1 of 3 calls were answered" in results[-1].words
+    assert waited == ["tool call"]
+
+
 def refusing_parts(*refused: str, named: bool) -> Script:
     """A service that refuses a temperature, a seed or a system message, and says so or not."""
 
@@ -171,7 +201,8 @@ def test_what_a_probe_may_cost_is_said() -> None:
     assert "an unknown price" in probe_words("http://example.org/v1#m")
 
 
-def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     assert run(["doctor", "--model", "openai:gpt-5-mini"]) == 2
     said = capsys.readouterr()
     assert said.out == ""

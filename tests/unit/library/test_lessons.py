@@ -6,7 +6,10 @@ import json
 import pickle
 import sys
 import threading
+import types
 from collections.abc import Awaitable, Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library import LibraryStore, openai_calls
+from agentlearn.library import LibraryStore, client_calls
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import Lessons, lessons
 from agentlearn.types.experience import Library
@@ -285,22 +288,99 @@ def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenA
 
 @pytest.mark.parametrize("method", ["post", "request"])
 def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    openai_calls.client_bases.cache_clear()
+    client_calls.client_bases.cache_clear()
     if method == "post":
         monkeypatch.setattr(SyncAPIClient, "post", object)
     else:
         monkeypatch.delattr(SyncAPIClient, "request")
     with pytest.raises(LibraryError) as caught, lessons(CARRY):
         pass
-    openai_calls.client_bases.cache_clear()
+    client_calls.client_bases.cache_clear()
     assert caught.value.code == "openai_changed"
     assert f"openai {openai.__version__}" in str(caught.value)
     assert str(caught.value).endswith("put `lessons(...).text` into your messages")
 
 
+def _stand_in(name: str, posts: Callable[[Any, dict[str, Any]], Any]) -> types.ModuleType:
+    """A package whose clients send their calls as those of `openai` do."""
+
+    class Messages:
+        def __init__(self, client: Any) -> None:
+            self.client = client
+
+        def create(self, **body: Any) -> Any:
+            return posts(self.client, body)
+
+    def client(base: type) -> type:
+        return type(f"{name}.{base.__name__}", (base,), {"messages": property(Messages)})
+
+    module = types.ModuleType(name)
+    vars(module).update(Anthropic=client(openai.OpenAI), AsyncAnthropic=client(openai.AsyncOpenAI), __version__="9")
+    return module
+
+
+def anthropic_package(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`anthropic`, or a stand-in where it is not installed."""
+    client_calls.client_bases.cache_clear()
+    if find_spec("anthropic") is None:
+        send = _stand_in("anthropic", lambda one, body: one.post("/v1/messages", cast_to=object, body=body))
+        monkeypatch.setitem(sys.modules, "anthropic", send)
+    return import_module("anthropic")
+
+
+SYSTEMS = (
+    # what a program sends, what is sent in a block
+    (None, BLOCK),
+    ("Solve it.", f"Solve it.\n\n{BLOCK}"),
+    ([{"type": "text", "text": "Solve it."}], [{"type": "text", "text": "Solve it."}, {"type": "text", "text": BLOCK}]),
+    (BLOCK, BLOCK),
+    ([{"type": "text", "text": BLOCK}], [{"type": "text", "text": BLOCK}]),
+)
+
+
+def test_calls_of_anthropic_get_the_lessons(
+    echo: OpenAIEcho, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    package = anthropic_package(monkeypatch)
+    with package.Anthropic(api_key="none", base_url=echo.base_url.removesuffix("/v1")) as client:
+        for given, sent in SYSTEMS:
+            with subtests.test(system=given), lessons(CARRY):
+                fields = {} if given is None else {"system": given}
+                client.messages.create(model="m", max_tokens=9, messages=[USER], **fields)
+                assert echo.last["system"] == sent
+        with lessons([]):
+            client.messages.create(model="m", max_tokens=9, messages=[USER])
+        assert "system" not in echo.last
+        client.messages.create(model="m", max_tokens=9, messages=[USER])
+        assert "system" not in echo.last
+    client_calls.client_bases.cache_clear()
+
+
+def test_a_change_inside_anthropic_is_a_warning(monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI) -> None:
+    client_calls.client_bases.cache_clear()
+    monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda _client, _body: None))
+    with pytest.warns(RuntimeWarning, match="cannot be added to calls of anthropic 9"), lessons(CARRY):
+        CHAT["create"](client)
+    client_calls.client_bases.cache_clear()
+
+
+def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
+    monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI
+) -> None:
+    with lessons(CARRY):
+        pass
+    monkeypatch.setitem(sys.modules, "mistralai", types.ModuleType("mistralai"))
+    with lessons(CARRY):
+        CHAT["create"](client)
+    words = r"not of mistralai; put `lessons\(\.\.\.\)\.text` into its messages"
+    with pytest.warns(UserWarning, match=words), lessons(CARRY):
+        pass
+
+
 def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    openai_calls.client_bases.cache_clear()
-    monkeypatch.setitem(sys.modules, "openai", None)
+    client_calls.client_bases.cache_clear()
+    for name in ("openai", "anthropic", "groq"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):
         pass
     assert lessons(CARRY).text == BLOCK

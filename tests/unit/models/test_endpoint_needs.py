@@ -1,6 +1,8 @@
 """What an endpoint needs is said in one sentence before anything is estimated: its name, key, package and address."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,7 @@ REFUSED = (
     ("openai:gpt-5-mini", {}, "missing_key", "needs the environment variable OPENAI_API_KEY; set it"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": ""}, "missing_key", "OPENAI_API_KEY is empty"),
     ("deepseek:deepseek-chat", {"DEEPSEEK_API_KEY": " "}, "missing_key", "DEEPSEEK_API_KEY is empty"),
-    ("google:gemini", {"GOOGLE_API_KEY": ""}, "missing_key", "GOOGLE_API_KEY or GEMINI_API_KEY; GOOGLE_API_KEY is"),
+    ("alibaba:qwen", {"ALIBABA_API_KEY": ""}, "missing_key", "DASHSCOPE_API_KEY, but ALIBABA_API_KEY is empty"),
     ("azure:mine", {"AZURE_OPENAI_ENDPOINT": "https://x.invalid"}, "missing_key", "AZURE_OPENAI_API_KEY"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": "sk-1\nsk-2"}, "bad_key", "OPENAI_API_KEY has a character"),
     ("openai:gpt-5-mini", {"OPENAI_API_KEY": "schlüssel"}, "bad_key", "OPENAI_API_KEY has a character"),
@@ -106,3 +108,17 @@ def test_keys_of_all_services_with_a_small_model_are_found(monkeypatch: pytest.M
         for group in service.needs:
             monkeypatch.setenv(group[0], " ")
     assert not [one for one in found_models() if one.paid]
+
+
+def test_the_page_about_services_has_each_with_its_variables_and_extra() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "providers.md").read_text(encoding="utf-8")
+    cells = [[one.strip(" `:") for one in line.split("|")[1:]] for line in page.splitlines() if line.startswith("|")]
+    rows = {one[0]: one for one in cells}
+    for prefix, service in KNOWN_SERVICES.items():
+        if service.refused:
+            assert f"`{prefix}:`" in page or prefix == "gateway"
+            continue
+        _, variables, extra, *_ = rows[prefix]
+        named = {one for group in service.needs for one in group}
+        assert named == set(re.findall(r"[A-Z_]{4,}", variables)), prefix
+        assert extra == ("" if service.extra == "openai" else service.extra), prefix

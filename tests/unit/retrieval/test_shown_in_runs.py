@@ -1,12 +1,15 @@
 """Agents, programs and rollouts get the lessons that were chosen for their task, and the record says which."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic_ai import Agent, AgentRunResult, Embedder
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
 
 from agentlearn.config import SolveSettings
 from agentlearn.library import LibraryStore
@@ -14,6 +17,7 @@ from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
 from agentlearn.library.shown import all_shown_in, shown_in
+from agentlearn.recorder.captured import captured, given_of
 from agentlearn.recorder.shown import shown_of
 from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
@@ -45,6 +49,46 @@ def test_each_run_of_an_agent_gets_the_lessons_for_its_prompt() -> None:
         assert shown.lessons == shown.offered == tuple(MANY.render().labels[one.strip("[]")] for one in labels)
         more = ask(agent, message_history=result.new_messages()[:1])
         assert labels[1] in more.output
+
+
+def test_a_run_that_answers_the_last_message_of_its_history_says_what_was_shown() -> None:
+    """Each run of AG-UI is one: the user's message comes in the history."""
+    experiences = Experiences(MANY, retrieval=TWO)
+    agent = Agent(FunctionModel(seen), capabilities=[experiences])
+    earlier = ask(agent, "a task on angles").all_messages()
+    result = ask(agent, message_history=[*earlier, ModelRequest.user_text_prompt("a task on primes")])
+    shown = shown_in(result)
+    assert shown is not None
+    assert shown.lessons == tuple(MANY.render().labels[one] for one in ("G3", "G8"))
+    assert captured(given_of(result)).asked == "a task on primes"
+    plain = ask(Agent(FunctionModel(seen)), message_history=[ModelRequest.user_text_prompt("a task on primes")])
+    assert shown_in(plain) is None
+
+
+def test_a_run_of_ag_ui_says_what_was_shown() -> None:
+    pytest.importorskip("ag_ui")
+    from pydantic_ai.ui.ag_ui import AGUIAdapter
+
+    agent = Agent(TestModel(call_tools=[]), capabilities=[Experiences(MANY)])
+    sent = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    sent["messages"] = [{"id": "1", "role": "user", "content": "a task on primes"}]
+    results = list[Any]()
+
+    async def run() -> None:
+        adapter = AGUIAdapter(
+            agent=agent, run_input=AGUIAdapter.build_run_input(json.dumps(sent).encode()), accept=None
+        )
+
+        async def done(result: Any) -> None:
+            results.append(result)
+
+        async for _ in adapter.run_stream(on_complete=done):
+            pass
+
+    asyncio.run(run())
+    shown = shown_in(results[0])
+    assert shown is not None
+    assert len(shown.lessons) == len(MANY)
 
 
 def test_a_run_without_retrieval_says_that_all_lessons_were_offered() -> None:
