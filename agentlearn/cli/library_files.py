@@ -64,7 +64,8 @@ def library_import(
         return library
 
     if library != into:
-        history.update(next_library, kind="import", note=f"{imported.path} (format {imported.form})")
+        note = f"{imported.path} (format {imported.form})"
+        history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
     if json:
         print_json(_import_json(imported, library, into, name))
         return

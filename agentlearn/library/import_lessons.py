@@ -4,8 +4,8 @@ Every lesson is checked: what can be used waits for a person, and what cannot is
 this store published before keeps its id and its origin.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
@@ -13,10 +13,12 @@ from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.near_index import NearIndex
+from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords
 from agentlearn.library.curate.tags import tags_of
 from agentlearn.library.formats import Form, FoundLesson, ReadLessons, format_of, library_format
 from agentlearn.library.formats.checked_json import shown_value
 from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
+from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
 from agentlearn.types.ids import ExperienceId
@@ -52,6 +54,10 @@ class ImportedLessons:
     refused: tuple[RefusedLesson, ...] = ()
     known: frozenset[ExperienceId] = frozenset()
     """Lessons that the store published before. They keep their ids and origins."""
+    copied: Mapping[ExperienceId, frozenset[ExperienceId]] = field(
+        default_factory=dict[ExperienceId, frozenset[ExperienceId]]
+    )
+    """By new lesson: the lessons of the store that it repeats, in nearly the same words or by what the file says."""
     waiting: frozenset[ExperienceId] = frozenset()
     """Lessons that the file itself withholds, so that `approve` does not take them."""
     published: Library | None = None
@@ -126,7 +132,28 @@ def checked_lessons(
     check = _Check(source, form, into, known, given)
     for lesson, own in zip(read.lessons, _own(read), strict=True):
         check.take(lesson, own)
-    return check.result()
+    found = check.result()
+    return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
+
+
+def _copied(found: ImportedLessons, exported: str, store: Ancestry) -> dict[ExperienceId, frozenset[ExperienceId]]:
+    """The lessons of the store that each new lesson repeats.
+
+    They have its words, or nearly its words; else they are all lessons of the version that the file says it was
+    exported from. exported: that version.
+    """
+    listed = list(store.experiences.values())
+    index = NearIndex((one.lesson for one in listed), SAME_LESSON)
+    for one in listed:
+        index.add(one.lesson)
+    claimed = next((library for version, library in store.libraries.items() if exported and version == exported), None)
+    copied: dict[ExperienceId, frozenset[ExperienceId]] = {}
+    for one in (held.experience for held in found.lessons if held.experience.id not in found.known):
+        near = [listed[at] for at in index.all_near(one.lesson)]
+        same = [other for other in near if LessonWords.of(other.lesson).normal == LessonWords.of(one.lesson).normal]
+        if sources := same or near or ([] if claimed is None else list(claimed.experiences)):
+            copied[one.id] = frozenset(other.id for other in sources)
+    return copied
 
 
 def _own(read: ReadLessons) -> Iterable[Experience | None]:

@@ -6,6 +6,7 @@ DIR/NAME/HEAD            one line per version that the name came to mean, `VERSI
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from agentlearn.errors import LibraryError
 from agentlearn.files import readable
 from agentlearn.library.formats import Form, parse_library
 from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import ChangeKind, History
+from agentlearn.library.history import Change, ChangeKind, History
+from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog
 from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
 from agentlearn.library.history.library_names import NO_LIBRARY, checked_library_name, is_library_name
@@ -162,6 +164,18 @@ class LibraryStore:
         histories = [(name, self.history(name)) for name in self.names()]
         named = ((name, history.load(version)) for name, history in histories for version in history.versions())
         return lessons_from(identities, named)
+
+    def ancestry(self) -> Ancestry:
+        """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
+        libraries, changes = list[Library](), list[Change]()
+        for name in self.names():
+            history = self.history(name)
+            with suppress(LibraryError):
+                changes += history.changes
+            for version in history.versions():
+                with suppress(LibraryError):
+                    libraries.append(history.load(version))
+        return Ancestry(libraries, changes)
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
         """Write a library to a file. Raises LibraryError."""

@@ -121,15 +121,8 @@ class Query(StrEnum):
         WHERE t.phase = $1
         ORDER BY t.started_at, t.id
     """
-    # The runs that made a library version or one of its ancestors.
-    RUNS_BEHIND = """
-        WITH RECURSIVE line AS (
-          SELECT version, parent, run FROM library_version WHERE version = $1
-          UNION
-          SELECT v.version, v.parent, v.run FROM library_version v JOIN line l ON v.version = l.parent
-        )
-        SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
-    """
+    VERSIONS_MADE = "SELECT version, parent, joined, run, experiences FROM library_version ORDER BY version"
+    LEARNED_LESSONS = "FROM experience WHERE origin IN ('add', 'modify', 'merge') ORDER BY id"
     RUN_INPUTS = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
     RUN_FAILURE = "SELECT body FROM blob WHERE kind = 'failure' AND name = $1 ORDER BY seq DESC LIMIT 1"
     METRICS = """

@@ -11,6 +11,8 @@ import structlog
 from agentlearn.domain.custom import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
+from agentlearn.library import LibraryStore
+from agentlearn.library.learned_from import LearnedFrom
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
@@ -106,7 +108,8 @@ class _Session:
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
-        flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store)]
+        known = LearnedFrom(self.store, LibraryStore(plan.settings.store / "libraries"))
+        flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store, known)]
         rules = self._rules(flags)
         observations, drafts = await self._collect(rules)
         drift = await check_drift(collector)

@@ -16,6 +16,7 @@ FORMAT = "agentlearn-skill/1"
 """The value of `metadata.agentlearn-format` in skills that we write."""
 REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
 """Names of the files that we write next to `SKILL.md`."""
+_VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
 _IN_SKILL, _IN_REFERENCE = 100, 200
@@ -41,7 +42,7 @@ class AgentSkill:
         lessons = list(read_items(_body(source.texts[name]), f"{name} "))
         for one in sorted(others, key=_number):
             lessons += read_items(source.texts[one], f"{one} ")
-        return ReadLessons(tuple(lessons))
+        return ReadLessons(tuple(lessons), exported=_exported(source.texts[name]))
 
     def write(self, library: Library, name: str) -> Mapping[str, str]:
         """Return the files of the skill. name: of the skill, which is also the name of its folder."""
@@ -117,6 +118,11 @@ def _number(path: str) -> tuple[int, str]:
 def made_by_us(skill: str) -> bool:
     """Whether the text of a `SKILL.md` says that this library wrote it."""
     return any(line.strip() == f'agentlearn-format: "{FORMAT}"' for line in _front(skill))
+
+
+def _exported(skill: str) -> str:
+    """The version that the front matter names; empty for none."""
+    return next((found[1] for line in _front(skill) if (found := _VERSION.fullmatch(line.strip()))), "")
 
 
 def _front(text: str) -> Iterator[str]:

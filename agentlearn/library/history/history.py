@@ -1,6 +1,6 @@
 """`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -295,11 +295,18 @@ class History:
         return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
 
     def update(
-        self, change: Callable[[Library], Library], *, kind: ChangeKind, branch: str = MAIN, **signed: Any
+        self,
+        change: Callable[[Library], Library],
+        *,
+        kind: ChangeKind,
+        copied: Callable[[], Mapping[ExperienceId, Collection[ExperienceId]]] = dict,
+        branch: str = MAIN,
+        **signed: Any,
     ) -> Change | None:
         """Make what a function returns the current version of a branch; None when it returns what it was given.
 
         change: gets the version that is current while nobody else can write; the empty library where there is none.
+        copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
         """
         with self._writing() as writer:
             state = state_after(writer.logged.changes)
@@ -309,7 +316,8 @@ class History:
             if after.version == before.version:
                 return None
             self._files.save(after)
-            return self._append(writer, kind, after.version, branch, **signed)
+            sources = {one: tuple(sorted(found)) for one, found in sorted(copied().items())}
+            return self._append(writer, kind, after.version, branch, copied=sources, **signed)
 
     def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
         """Make an older version the current one of a branch again. Nothing is removed."""
