@@ -84,11 +84,13 @@ def library_export(
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.show.versions import find_library
+    from agentlearn.library import LibraryStore
     from agentlearn.library.formats.write_form import loss_sentence, write_form
 
     library = find_library(store, reference).library
     name = "" if reference.endswith(".json") or "/" in reference else reference.partition("@")[0]
-    written, lost = write_form(library, out, form, name), loss_sentence(library, form)
+    known = LibraryStore(store / "libraries").exported(reference)
+    written, lost = write_form(library, out, form, name, known=known), loss_sentence(library, form)
     if json:
         document = {"version": library.version, "lessons": len(library), "format": form}
         print_json(document | {"path": str(written), "left_out": lost or None})

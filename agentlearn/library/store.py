@@ -5,7 +5,7 @@ DIR/NAME/history.jsonl   one line per change, only appended to (`library.history
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -178,8 +178,18 @@ class LibraryStore:
         return Ancestry(libraries, changes)
 
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
-        """Write a library to a file. Raises LibraryError."""
-        write_library(self.load(reference), out, format)
+        """Write a library to a file. Raises LibraryError, also where another file or a changed one is there."""
+        write_form(self.load(reference), out, format, known=self.exported(reference))
+
+    def exported(self, reference: str) -> Iterator[Library]:
+        """Yield the published versions of the library of a reference, the newest first; none for a file."""
+        name = reference.partition("@")[0]
+        if not is_library_name(name) or not self._known(name):
+            return
+        history = self.history(name)
+        for version in dict.fromkeys(one.version for one in reversed(history.changes)):
+            with suppress(LibraryError):  # a damaged version was exported by nobody
+                yield history.load(version)
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""

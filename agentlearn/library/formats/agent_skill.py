@@ -115,11 +115,6 @@ def _number(path: str) -> tuple[int, str]:
     return (int(found[1]) if found else 0, path)
 
 
-def made_by_us(skill: str) -> bool:
-    """Whether the text of a `SKILL.md` says that this library wrote it."""
-    return any(line.strip() == f'agentlearn-format: "{FORMAT}"' for line in _front(skill))
-
-
 def _exported(skill: str) -> str:
     """The version that the front matter names; empty for none."""
     return next((found[1] for line in _front(skill) if (found := _VERSION.fullmatch(line.strip()))), "")

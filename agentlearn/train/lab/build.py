@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.errors import MissingExtra
+from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.lab.checkpoint import CARD, SHIPPED, TOKENIZER, read_weights
 from agentlearn.lab.contract import Lab
 
@@ -54,8 +54,16 @@ def build_lab_model(lab: Lab, recipe: "Recipe", folder: Path, report: "Callable[
 
 
 def export_lab_model(lab: Lab, folder: Path) -> None:
-    """Write the shipped weights as a checkpoint in Hugging Face format."""
+    """Write the shipped weights as a checkpoint in Hugging Face format.
+
+    Raises ConfigError for a folder that holds anything but such a checkpoint.
+    """
     require_torch()
+    empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not empty and not (folder / CARD).is_file():
+        raise ConfigError(
+            f"{str(folder)!r} exists and holds no checkpoint of agentlearn; give a new folder", code="exists"
+        )
     from tokenizers import Tokenizer
 
     from agentlearn.train.lab.checkpoint_files import model_from, save_lab_model
