@@ -262,6 +262,10 @@ class Query(StrEnum):
           AND t.reward IS NOT NULL
         ORDER BY t.started_at DESC, t.id LIMIT $3
     """
+    COUNT_WITHOUT_REWARD = f"""
+        SELECT count(*) AS n FROM ({JUDGED}) t JOIN live l ON l.rollout = t.id
+        WHERE l.name = $1 AND ($2 IS NULL OR t.run = $2) AND t.reward IS NULL
+    """
     TASKS = "FROM task WHERE list_contains($1::VARCHAR[], id)"
     FEEDBACK = """
         SELECT f.* REPLACE (epoch_us(f.given_at) AS given_at) FROM feedback f

@@ -177,6 +177,10 @@ class StoreReader:
         """The rollouts of a recorder that have a verdict, and answers of persons to them: the latest `limit`."""
         return [LiveRow(**one) for one in self._query(Query.LIVE, name, run, limit)]
 
+    def live_without_reward(self, name: str, run: RunId | None = None) -> int:
+        """How many rollouts of a recorder nobody has given a reward."""
+        return int(self._query(Query.COUNT_WITHOUT_REWARD, name, run)[0]["n"])
+
     def is_live(self, name: str) -> bool:
         """Whether the store holds rollouts of a recorder of that name."""
         return self._query(Query.IS_LIVE, name)[0]["n"] > 0

@@ -198,11 +198,11 @@ def _against(choice: Choice, held_out: Delta | None) -> str:
     if held_out is not None and held_out.verdict == "worse":
         return f"held-out tasks got worse: {_numbers(held_out)}"
     if delta is not None and delta.ci is not None and delta.ci[1] < 0:
-        return f"it is below the library at the start on {_tasks(choice)}: {_numbers(delta)}"
+        return f"it is below the library at the start on {_tasks(choice, delta)}: {_numbers(delta)}"
     if delta is not None and validated is not None and delta.withheld:
         more = validated.more_undecided(choice.selected.version)
         if more > 0:
-            return f"{more} more of its rollouts than of the start's on {_tasks(choice)} could not be judged"
+            return f"{more} more of its rollouts than of the start's on {_tasks(choice, delta)} could not be judged"
     if choice.selected.version == choice.bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
         if len(choice.bare):
             return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
@@ -218,12 +218,13 @@ def _in_favour(choice: Choice) -> str:
     chosen = f"it {choice.why} of {choice.versions} versions"
     if choice.delta is None:
         return f"{chosen}: none was better on {_tasks(choice)}"
-    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice)}"
+    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice, choice.delta)}"
 
 
-def _tasks(choice: Choice) -> str:
-    """The validation tasks in words."""
+def _tasks(choice: Choice, delta: Delta | None = None) -> str:
+    """The validation tasks in words; with a difference, those that it is about: a version leaves after any round."""
     count = len(choice.validated.tasks) if choice.validated is not None else 0
+    count = count if delta is None or not delta.n else delta.n
     one = "task" if count == 1 else "tasks"
     return f"{count} {one} learned from" if choice.learned_from else f"{count} validation {one}"
 
