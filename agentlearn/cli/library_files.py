@@ -53,13 +53,16 @@ def library_import(
     libraries = LibraryStore(store / "libraries")
     history, limits = libraries.history(name), ImportLimits(max_bytes=round(max_mb * _MEGABYTE))
     into = history.load(MAIN) if history.exists else EMPTY_LIBRARY
-    imported = import_lessons(path, form, into=into, store=libraries, limits=limits)
+    imported = import_lessons(path, form, into=into, name=name, store=libraries, limits=limits)
     library = imported.added_to(into, approve=approve)
 
     def next_library(current: "Library") -> "Library":
         nonlocal into, imported, library
         if current.version != into.version:  # somebody else changed it meanwhile
-            into, imported = current, import_lessons(path, form, into=current, store=libraries, limits=limits)
+            into, imported = (
+                current,
+                import_lessons(path, form, into=current, name=name, store=libraries, limits=limits),
+            )
             library = imported.added_to(into, approve=approve)
         return library
 

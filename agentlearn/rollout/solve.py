@@ -105,7 +105,7 @@ def _own_task_note(store: Store, directory: Path, task: Task, solved: Trajectory
     shown = [one for one in library.experiences if solved.offered is None or one.id in solved.offered]
     if not shown:
         return ()
-    from agentlearn.library.learned_from import LearnedFrom  # the rules for lessons take a second to load
+    from agentlearn.rollout.learned_from import LearnedFrom  # the rules for lessons take a second to load
 
     learned = LearnedFrom(store, LibraryStore(directory / "libraries")).evidence(shown)
     same = [one for one, known in store.tasks(list(learned)).items() if known.problem == task.problem]

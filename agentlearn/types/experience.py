@@ -199,12 +199,13 @@ class Library(Value):
 EMPTY_LIBRARY = Library()
 
 
-def experience_id(parent: LibraryVersion, operation: object, ordinal: int) -> ExperienceId:
-    """Id of the experience that an operation makes.
+def experience_id(parent: LibraryVersion, operation: object, ordinal: int, *, library: str = "") -> ExperienceId:
+    """Id of the experience that an operation makes in a library; the same words in another library have another id.
 
     parent: the version it changes. operation: its JSON form. ordinal: its place among the applied operations.
+    library: name of the library; empty for lessons in a list or a file, which belong to none.
     """
-    return ExperienceId(content_hash("experience", parent, operation, ordinal))
+    return ExperienceId(content_hash("experience", library, parent, operation, ordinal))
 
 
 def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tuple[str, ...] = ()) -> Library:

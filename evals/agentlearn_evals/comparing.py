@@ -12,12 +12,12 @@ from agentlearn.domain.custom import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.learned_from import LearnedFrom
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.models.service_record import service_notes, service_records
+from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.ids import content_hash

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from agentlearn.library.curate.answer_search import AnswerSearch
 from agentlearn.library.curate.similarity import shingles, words_line
-from agentlearn.library.learned_from import LearnedFrom
+from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader
 from agentlearn.types.experience import Experience
 from agentlearn.types.task import Task

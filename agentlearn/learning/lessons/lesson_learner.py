@@ -182,6 +182,7 @@ class LessonLearner:
             reasons=(shown_reason(trajectory) for trajectory in decided),
             options=options,
             refused=self.refused,
+            library=self.settings.library_name,
         )
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:

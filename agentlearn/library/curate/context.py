@@ -62,6 +62,8 @@ class CheckContext:
     """Codes of rules that do not count, because a person set them aside. Only those of `codes.ACCEPTABLE` can be."""
     by_person: bool = False
     """Whether a person asks, and not a stage of a run."""
+    library: str = ""
+    """Name of the library that is changed, which the ids of new lessons belong to."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near_duplicate <= 1:
@@ -78,6 +80,7 @@ class CheckContext:
         reasons: Iterable[str] = (),
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
+        library: str = "",
     ) -> Self:
         """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts."""
         batch = tuple(tasks)
@@ -87,6 +90,7 @@ class CheckContext:
             shingles=frozenset[Shingle]().union(*(shingles(task.problem) for task in batch)),
             short_problems=frozenset(line for task in batch for line in _short_lines(task.problem)),
             refused=refused,
+            library=library,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
             reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),
         )

@@ -154,7 +154,7 @@ class History:
         """Add a lesson at the end. accept: codes of rules to set aside. options: limits on the library."""
         from agentlearn.library.history import hand_edits
 
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             return hand_edits.added(library, lesson, tuple(tags), context)
@@ -175,7 +175,7 @@ class History:
         """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place."""
         from agentlearn.library.history import hand_edits
 
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             target = find_lesson(library, lesson, where=self._named(branch))
@@ -423,7 +423,7 @@ class History:
         from agentlearn.library.history import hand_edits
 
         waits = "parked" if status == "parked" else "pending"
-        context = hand_edits.person_context(accept)
+        context = hand_edits.person_context(accept, library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             target = find_lesson(library, lesson, waits, where=self._named(branch))
