@@ -116,5 +116,5 @@ def test_the_counts_of_groups_add_up_and_say_what_is_missing(tmp_path: Path) -> 
     assert (found.single, found.set_aside, found.without_reward) == (0, 4, 3)
     assert "4 more repeat a task with its reward or found their group full; 3 have no reward yet" in found.summary
     nothing = asyncio.run(work([None, None]))
-    with pytest.raises(ConfigError, match="2 without a reward and 0 with one, .*; give feedback on more of them"):
+    with pytest.raises(ConfigError, match=r"2 without a reward and 0 with one, .*; give feedback on more of them"):
         asyncio.run(learn(nothing, model=TestModel(), library="desk"))
