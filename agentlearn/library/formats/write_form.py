@@ -74,7 +74,7 @@ def _is_skill(folder: Path, parts: Collection[str], export: Mapping[str, str]) -
     """Whether the folder is empty, or holds all files of an export, unchanged. Other files in it are left alone."""
     if not any(folder.iterdir()):
         return True
-    return set(parts) == export.keys() and all(_holds(folder / part, export[part]) for part in parts)
+    return set(parts) == set(export) and all(_holds(folder / part, export[part]) for part in parts)
 
 
 def _write(file: Path, text: str) -> None:
