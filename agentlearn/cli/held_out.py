@@ -35,7 +35,7 @@ def held_out_lines(report: "LearnReport | TrainReport") -> Iterator[str]:
         return
     if delta.withheld:
         yield delta.withheld
-    verdict = "no verdict" if delta.withheld else _VERDICTS[delta.verdict]
+    verdict = "no verdict" if delta.withheld else "not certain" if delta.uncertain else _VERDICTS[delta.verdict]
     yield f"{verdict}: {_change(before, after, delta)}   {_size(delta)} x {after.k}{_caution(delta)}"
     if delta.worst is not None and (before.undecided or after.undecided):
         low, high = delta.worst.low, delta.worst.high

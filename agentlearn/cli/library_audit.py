@@ -72,6 +72,7 @@ def library_card(
     """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
     from agentlearn.cli.show.card_facts import card_facts
     from agentlearn.cli.show.versions import find_library
+    from agentlearn.config.outputs import Outputs
     from agentlearn.files import write_whole
     from agentlearn.library.audit import audit_lessons, audited
     from agentlearn.library.audit.card_page import card_page
@@ -81,8 +82,11 @@ def library_card(
     if out is None:
         console().print(block(page.rstrip("\n")))
         return
+    outputs = Outputs(store)
+    outputs.refuse_others(out)
     try:
         write_whole(out, page.encode("utf-8", "backslashreplace"))
+        outputs.remember(out)
     except OSError as error:
         raise LibraryError(f"the card could not be written to {str(out)!r}: {error}") from error
     console().print(f"wrote {out}")

@@ -53,18 +53,22 @@ def library_import(
     libraries = LibraryStore(store / "libraries")
     history, limits = libraries.history(name), ImportLimits(max_bytes=round(max_mb * _MEGABYTE))
     into = history.load(MAIN) if history.exists else EMPTY_LIBRARY
-    imported = import_lessons(path, form, into=into, store=libraries, limits=limits)
+    imported = import_lessons(path, form, into=into, name=name, store=libraries, limits=limits)
     library = imported.added_to(into, approve=approve)
 
     def next_library(current: "Library") -> "Library":
         nonlocal into, imported, library
         if current.version != into.version:  # somebody else changed it meanwhile
-            into, imported = current, import_lessons(path, form, into=current, store=libraries, limits=limits)
+            into, imported = (
+                current,
+                import_lessons(path, form, into=current, name=name, store=libraries, limits=limits),
+            )
             library = imported.added_to(into, approve=approve)
         return library
 
     if library != into:
-        history.update(next_library, kind="import", note=f"{imported.path} (format {imported.form})")
+        note = f"{imported.path} (format {imported.form})"
+        history.update(next_library, kind="import", copied=lambda: imported.copied, note=note)
     if json:
         print_json(_import_json(imported, library, into, name))
         return
@@ -88,6 +92,7 @@ def library_export(
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.show.card_facts import learned_from
     from agentlearn.cli.show.versions import find_library
+    from agentlearn.library import LibraryStore
     from agentlearn.library.formats.agent_skill import skill_description, skill_name
     from agentlearn.library.formats.write_form import loss_sentence, write_form
 
@@ -96,10 +101,13 @@ def library_export(
     library = find_library(store, reference).library
     is_file = reference.endswith(".json") or "/" in reference
     called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
-    if form == "skill":
-        name = name or skill_name(called)
-        description = description or skill_description(library, name, learned_from(store, library))
-    written = write_form(library, out, form, name or called, description)
+    name = name or (skill_name(called) if form == "skill" else called)
+
+    def described(one: "Library") -> str:
+        return description or (skill_description(one, name, learned_from(store, one)) if form == "skill" else "")
+
+    known = LibraryStore(store / "libraries").exported(reference)
+    written = write_form(library, out, form, name, describe=described, known=known)
     lost = loss_sentence(library, form)
     if json:
         document = {"version": library.version, "lessons": len(library), "format": form}

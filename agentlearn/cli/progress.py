@@ -18,12 +18,14 @@ from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import estimate, mean_problem_tokens
 from agentlearn.learning.learner import RolledBack, Update
+from agentlearn.learning.lessons.start import start_words
 from agentlearn.learning.report import Allocated, EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.run_size import assumed_size, measured_size
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
 
 
@@ -99,6 +101,10 @@ class LearnProgress(ProgressLines, Callbacks):
         shape = f"{rollouts_words(self.settings)} each · {count_words(epochs, 'epoch')}"
         self.line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self.line("run", call_context.run)
+
+    def starts_from(self, start: Library) -> None:
+        if words := start_words(self.settings, start):
+            self.line("start", words)
 
     def default_limit(self, endpoint: Endpoint) -> str:
         """The default limit of answers that is in use; empty when the user or the service sets it."""

@@ -102,6 +102,7 @@ def store_export(
     json: JsonOption = False,
 ) -> None:
     """Write stored rollouts as Parquet, as OpenAI chat messages, or in a format for TRL."""
+    from agentlearn.config.outputs import Outputs
     from agentlearn.formats import export_lines
     from agentlearn.store import Selection, read_store
 
@@ -111,7 +112,10 @@ def store_export(
         if form == "parquet":
             count = next(one.rows for one in reader.export_tables(chosen, out) if one.table == "trajectory")
         else:
+            outputs = Outputs(store)
+            outputs.refuse_others(out)
             count = export_lines(reader, chosen, out, form)
+            outputs.remember(out)
     if json:
         print_json({"path": str(out), "format": form, "rollouts": count})
         return

@@ -51,8 +51,6 @@ class RunSettings(
 ):
     """Settings that `learn` and `train` share."""
 
-    library: str = "none"
-    """Library to start from: none, NAME, NAME@VERSION, or a file."""
     name: str | None = None
     """Name of the result. Default: the domain's name."""
     private_addresses: tuple[str, ...] = ()
@@ -102,6 +100,9 @@ class LearnSettings(
 ):
     """Settings of `learn`."""
 
+    library: str | None = None
+    """Library to start from: none, NAME, NAME@VERSION, or a file. Default: the one of the result's name, if there is
+    one. Lessons that a person wrote stay in any case."""
     batch_size: int = Field(default=5, ge=1, le=10_000)
     """Tasks per update. Small batches correct a wrong lesson sooner; the published recipe takes all tasks at once."""
     reflector: ModelName | None = None

@@ -9,6 +9,7 @@ from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.printing import is_seen_on_stderr
+from agentlearn.types.experience import Library
 from agentlearn.types.group import GroupKind
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -29,6 +30,9 @@ class Callbacks:
 
         reflector: the endpoint that writes the lessons; the same object as `endpoint` when one model does both.
         """
+
+    def starts_from(self, start: Library) -> None:
+        """Called once after `opened`. start: the library that the run starts from."""
 
     def continued(self, updates: int) -> None:
         """Called once when a resumed run goes on learning. updates: updates that were made before."""

@@ -53,7 +53,15 @@ def live_groups(
         if known is None or (group.mixed, len(group.rollouts)) >= (known.mixed, len(known.rollouts)):
             best[group.task.id] = group
     groups = tuple(best[task] for task in sorted(best))
-    return Groups(name=name, store=reader.directory, groups=groups, single=single)
+    grouped = sum(len(group.rollouts) for group in groups)
+    return Groups(
+        name=name,
+        store=reader.directory,
+        groups=groups,
+        single=single,
+        set_aside=len(rows) - grouped - single,
+        without_reward=reader.live_without_reward(name, run),
+    )
 
 
 def _teaches(members: Sequence[LiveRow], min_size: int) -> bool:

@@ -32,7 +32,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
 from agentlearn.store import Store
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, TaskId
 from agentlearn.types.run_event import RunInputs, RunKind
@@ -189,7 +189,7 @@ class RunLoop(ABC, Generic[S]):
                 code="other_ground",
             )
         await self.store.save_tasks([*sets.train, *sets.test])
-        await self.store.save_version(start if len(start) else EMPTY_LIBRARY, run=run)
+        await self.store.save_version(start, run=run)
         if distilled is not None:
             await self.store.save_version(distilled, run=run)
         await self.store.save_run_inputs(run, run_inputs)

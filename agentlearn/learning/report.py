@@ -74,6 +74,11 @@ class Delta(Value):
     compared: bool = True
     """Whether two measurements were compared. False when learning changed nothing, so that there is only one."""
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether the interval leaves out 0 and the tests together do not suffice for a verdict."""
+        return self.verdict == "cannot_tell" and self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
+
 
 class HeldOut(Value):
     """Before against after on one set of held-out tasks."""

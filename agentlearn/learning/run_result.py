@@ -143,10 +143,12 @@ def verdict_notes(delta: Delta | None, *, worse: str, unclear: str) -> tuple[str
         return (f"held-out tasks got worse; {worse}",)
     if delta.verdict == "cannot_tell":
         low, high = delta.ci
+        shown = "show a change that is not certain" if delta.uncertain else "show no detectable change"
+        why = ", but not both tests of it are below 0.05" if delta.uncertain else ""
         return (
             (
-                f"held-out tasks show no detectable change: the interval of the difference is"
-                f" [{low:+.2f}, {high:+.2f}] over {delta.n} tasks; {unclear}"
+                f"held-out tasks {shown}: the interval of the difference is"
+                f" [{low:+.2f}, {high:+.2f}] over {delta.n} tasks{why}; {unclear}"
             ),
         )
     return ()

@@ -14,6 +14,7 @@ from agentlearn.domain.base import RolloutShape, is_domain, load_domain
 from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import StoreError
 from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.lessons.start import starts_with_lessons
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.store import RunRow, StoreReader, read_store
 from agentlearn.types.run_event import RunKind
@@ -122,7 +123,7 @@ def most_validation_rollouts(settings: LearnSettings, tasks: int, batches: int) 
     """
     if settings.select == "last" or settings.pilot is not None or not tasks:
         return 0
-    versions = min(settings.finalists, batches) + (2 if settings.library != "none" else 1)
+    versions = min(settings.finalists, batches) + (2 if starts_with_lessons(settings) else 1)
     return versions * settings.validation_rollouts * _validation_tasks(settings, tasks)
 
 

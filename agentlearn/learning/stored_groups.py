@@ -54,6 +54,8 @@ class StoredGroups:
             if len(members) >= settings.min_rollouts and found[:2] >= best.get(task, (0, RunId("")))[:2]:
                 best[task] = found
         live = _live_groups(reader, settings, run)
+        if not best and not len(live) and (live.single or live.set_aside or live.without_reward):
+            raise _no_group(live)
         if not best and not len(live):
             raise ConfigError(
                 f"the store {str(settings.store)!r} holds no task of domain {settings.domain!r} with"
@@ -72,7 +74,9 @@ class StoredGroups:
 
     @classmethod
     def given(cls, groups: Groups) -> "StoredGroups":
-        """Return the groups that a recorder made."""
+        """Return the groups that a recorder made. Raises ConfigError when there is none."""
+        if not len(groups):
+            raise _no_group(groups)
         return cls(
             {group.task.id: group.rollouts for group in groups.groups},
             0,
@@ -103,6 +107,18 @@ class StoredGroups:
             return f"learned from live traffic: {self.live}{left}"
         runs = ("1 run" if self.runs == 1 else f"{self.runs} runs") + (" and by live traffic" if self.live else "")
         return f"learned from stored rollouts: {rollouts} rollouts of {len(self.rollouts)} tasks, made by {runs}{left}"
+
+
+def _no_group(groups: Groups) -> ConfigError:
+    """Why the recorded rollouts of a recorder form no group, and what to do."""
+    judged = groups.single + groups.set_aside
+    counts = f"{groups.without_reward} without a reward and {judged} with one"
+    next_step = "give feedback on more of them" if groups.without_reward else "record more rollouts with feedback"
+    return ConfigError(
+        f"the recorded rollouts of {groups.name!r} form no group to learn from: there are {counts}, and a group needs"
+        f" two or more with equal or similar tasks; {next_step}",
+        code="no_groups",
+    )
 
 
 def _live_groups(reader: StoreReader, settings: LearnSettings, run: RunId | None) -> Groups:
@@ -153,7 +169,8 @@ def stored_task_sets(
     kept = stored.without(_held_out(stored, train, test, domain))
     if not kept.rollouts:
         raise ConfigError(
-            "every task of the stored rollouts is held out now; add --no-eval, or give other tasks with --test-data",
+            "every task of the stored rollouts is held out now; learn without measuring (--no-eval, in Python"
+            " evaluate=False), or measure on other tasks (--test-data, in Python test=...)",
             code="no_logs",
         )
     return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test), notes=notes)

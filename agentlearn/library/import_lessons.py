@@ -1,11 +1,11 @@
 """Importing lessons that another program, another person or another store wrote.
 
 Every lesson is checked: what can be used waits for a person, and what cannot is named with the reason. A lesson that
-this store published before keeps its id and its origin.
+the library published before keeps its id and its origin; every other one gets an id of the library.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
@@ -13,10 +13,12 @@ from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.near_index import NearIndex
+from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords
 from agentlearn.library.curate.tags import tags_of
 from agentlearn.library.formats import Form, FoundLesson, ReadLessons, format_of, library_format
 from agentlearn.library.formats.checked_json import shown_value
 from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
+from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
 from agentlearn.types.ids import ExperienceId
@@ -52,6 +54,10 @@ class ImportedLessons:
     refused: tuple[RefusedLesson, ...] = ()
     known: frozenset[ExperienceId] = frozenset()
     """Lessons that the store published before. They keep their ids and origins."""
+    copied: Mapping[ExperienceId, frozenset[ExperienceId]] = field(
+        default_factory=dict[ExperienceId, frozenset[ExperienceId]]
+    )
+    """By new lesson: the lessons of the store that it repeats, in nearly the same words or by what the file says."""
     waiting: frozenset[ExperienceId] = frozenset()
     """Lessons that the file itself withholds, so that `approve` does not take them."""
     published: Library | None = None
@@ -84,18 +90,20 @@ def import_lessons(
     format: Form | None = None,  # noqa: A002  the name of the option
     *,
     into: Library = EMPTY_LIBRARY,
+    name: str = "",
     store: LibraryStore | None = None,
     limits: ImportLimits = _LIMITS,
 ) -> ImportedLessons:
     """Return the lessons of a file or folder, each with a verdict. Nothing is stored.
 
-    format: None finds it. into: the library that they are for; what it has already is a duplicate. store: lessons that
-    it published keep their ids. Raises LibraryError when the file cannot be read, and MissingExtra for YAML without
-    PyYAML and for Markdown without markdown-it-py.
+    format: None finds it. into: the library that they are for; what it has already is a duplicate. name: its name,
+    which the ids of new lessons belong to. store: lessons that it published under that name keep their ids; without a
+    name, those that it published under any. Raises LibraryError when the file cannot be read, and MissingExtra for
+    YAML without PyYAML and for Markdown without markdown-it-py.
     """
     source = read_source(path, limits)
     chosen = library_format(format) if format else format_of(source)
-    return checked_lessons(source, chosen.read(source), chosen.name, into=into, store=store, limits=limits)
+    return checked_lessons(source, chosen.read(source), chosen.name, into=into, name=name, store=store, limits=limits)
 
 
 def checked_lessons(
@@ -104,6 +112,7 @@ def checked_lessons(
     form: Form,
     *,
     into: Library = EMPTY_LIBRARY,
+    name: str = "",
     store: LibraryStore | None = None,
     limits: ImportLimits = _LIMITS,
 ) -> ImportedLessons:
@@ -119,14 +128,35 @@ def checked_lessons(
             f"{source.path!r} holds {len(read.lessons):,} lessons; at most {limits.max_lessons:,} are read at once",
             code="too_many_lessons",
         )
-    known = _Known.of(read.library, store)
+    known = _Known.of(read.library, store, name)
     if known.published is not None and into == EMPTY_LIBRARY:
         return ImportedLessons(source.path, form, known=frozenset(known.lessons), published=known.published)
     given = (one.text for one in read.lessons if isinstance(one.text, str))
-    check = _Check(source, form, into, known, given)
+    check = _Check(source, form, into, known, given, name)
     for lesson, own in zip(read.lessons, _own(read), strict=True):
         check.take(lesson, own)
-    return check.result()
+    found = check.result()
+    return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
+
+
+def _copied(found: ImportedLessons, exported: str, store: Ancestry) -> dict[ExperienceId, frozenset[ExperienceId]]:
+    """The lessons of the store that each new lesson repeats.
+
+    They have its words, or nearly its words; else they are all lessons of the version that the file says it was
+    exported from. exported: that version.
+    """
+    listed = list(store.experiences.values())
+    index = NearIndex((one.lesson for one in listed), SAME_LESSON)
+    for one in listed:
+        index.add(one.lesson)
+    claimed = next((library for version, library in store.libraries.items() if exported and version == exported), None)
+    copied: dict[ExperienceId, frozenset[ExperienceId]] = {}
+    for one in (held.experience for held in found.lessons if held.experience.id not in found.known):
+        near = [listed[at] for at in index.all_near(one.lesson)]
+        same = [other for other in near if LessonWords.of(other.lesson).normal == LessonWords.of(one.lesson).normal]
+        if sources := same or near or ([] if claimed is None else list(claimed.experiences)):
+            copied[one.id] = frozenset(other.id for other in sources)
+    return copied
 
 
 def _own(read: ReadLessons) -> Iterable[Experience | None]:
@@ -145,7 +175,7 @@ class _Known:
     parked: dict[ExperienceId, Withheld] | None = None
 
     @classmethod
-    def of(cls, library: Library | None, store: LibraryStore | None) -> "_Known":
+    def of(cls, library: Library | None, store: LibraryStore | None, name: str) -> "_Known":
         """Look up an unchanged library of ours. The store's own copies count: a file may change tags and origins."""
         if library is None or store is None:
             return cls({})
@@ -153,15 +183,18 @@ class _Known:
         asked = {*library.by_id, *(one.experience.id for one in library.withheld)}
         found: dict[ExperienceId, Experience] = {}
         same: Library | None = None
-        for one in _published(store):
+        for one in _published(store, name):
             held = (*one.experiences, *(waiting.experience for waiting in one.withheld))
             found.update((experience.id, experience) for experience in held if experience.id in asked)
             same = one if one.version == library.version else same
         return cls(found, same, {key: one for key, one in parked.items() if key in found})
 
 
-def _published(store: LibraryStore) -> Iterator[Library]:
+def _published(store: LibraryStore, only: str) -> Iterator[Library]:
+    """The published versions of a library; those of all libraries without a name."""
     for name in store.names():
+        if only not in {"", name}:
+            continue
         for version in store.versions(name):
             try:
                 yield store.load(f"{name}@{version}")
@@ -172,8 +205,10 @@ def _published(store: LibraryStore) -> Iterator[Library]:
 class _Check:
     """Takes lessons one after the other; each is compared with those before it."""
 
-    def __init__(self, source: SourceFiles, form: Form, into: Library, known: _Known, given: Iterable[str]) -> None:
-        self._source, self._into, self._known = source, into, known
+    def __init__(
+        self, source: SourceFiles, form: Form, into: Library, known: _Known, given: Iterable[str], name: str
+    ) -> None:
+        self._source, self._into, self._known, self._name = source, into, known, name
         self._form: Form = form
         self._from = f"imported from {Path(source.path).name!r} (format {form})"
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
@@ -242,5 +277,5 @@ class _Check:
 
     def _new(self, text: str, tags: tuple[str, ...]) -> Experience:
         operation = ["import", text, list(tags)]
-        made = experience_id(self._into.version, operation, len(self._taken))
+        made = experience_id(self._into.version, operation, len(self._taken), library=self._name)
         return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import"))

@@ -5,7 +5,8 @@ DIR/NAME/history.jsonl   one line per change, only appended to (`library.history
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from agentlearn.errors import LibraryError
 from agentlearn.files import readable
 from agentlearn.library.formats import Form, parse_library
 from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import ChangeKind, History
+from agentlearn.library.history import Change, ChangeKind, History
+from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog
 from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
 from agentlearn.library.history.library_names import NO_LIBRARY, checked_library_name, is_library_name
@@ -164,9 +166,31 @@ class LibraryStore:
         named = ((name, history.load(version)) for name, history in histories for version in history.versions())
         return lessons_from(identities, named)
 
+    def ancestry(self) -> Ancestry:
+        """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
+        libraries, changes = list[Library](), list[Change]()
+        for name in self.names():
+            history = self.history(name)
+            with suppress(LibraryError):
+                changes += history.changes
+            for version in history.versions():
+                with suppress(LibraryError):
+                    libraries.append(history.load(version))
+        return Ancestry(libraries, changes)
+
     def export(self, reference: str, out: Path, format: Form = "agentlearn") -> None:  # noqa: A002 - the name of the option
-        """Write a library to a file. Raises LibraryError."""
-        write_library(self.load(reference), out, format)
+        """Write a library to a file. Raises LibraryError, also where another file or a changed one is there."""
+        write_form(self.load(reference), out, format, known=self.exported(reference))
+
+    def exported(self, reference: str) -> Iterator[Library]:
+        """Yield the published versions of the library of a reference, the newest first; none for a file."""
+        name = reference.partition("@")[0]
+        if not is_library_name(name) or not self._known(name):
+            return
+        history = self.history(name)
+        for version in dict.fromkeys(one.version for one in reversed(history.changes)):
+            with suppress(LibraryError):  # a damaged version was exported by nobody
+                yield history.load(version)
 
     def list(self) -> list[StoredLibrary]:
         """Return the current version of every library, sorted by name."""

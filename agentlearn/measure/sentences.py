@@ -32,6 +32,8 @@ def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
         size = _size(contrast, table)
         return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
     start = f"No detectable change from {baseline} to {arm}"
+    if contrast.low is not None and contrast.high is not None and (contrast.low > 0 or contrast.high < 0):
+        start = f"Not certain whether {arm} is {'better' if contrast.low > 0 else 'worse'} than {baseline}"
     if contrast.low is None:
         start = f"Cannot tell whether {arm} is better or worse than {baseline}"
     return f"{start}: {_numbers(contrast, table)}.{_what_would_be_needed(contrast)}"

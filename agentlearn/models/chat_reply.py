@@ -68,7 +68,9 @@ def facts_of(body: object, headers: Mapping[str, str]) -> Fields:
             facts[LOGPROBS] = [one["logprob"] for one in content]
     usage = _fields(reply.get("usage")) or {}
     upstream = (_fields(usage.get("cost_details")) or {}).get("upstream_inference_cost")
-    reported = upstream if usage.get("is_byok") is True and not usage.get("cost") else usage.get("cost")
+    reported = _dollars(usage.get("cost"))
+    if usage.get("is_byok") is True and (paid := _dollars(upstream)) is not None:
+        reported = (reported or 0.0) + paid  # with a key of one's own, `cost` is only the fee
     for cost in (reported, *(headers.get(name) for name in _COST_HEADERS)):
         if (dollars := _dollars(cost)) is not None:
             facts[COST] = dollars

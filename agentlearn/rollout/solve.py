@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import Field
@@ -9,6 +10,7 @@ from pydantic import Field
 from agentlearn.config import BudgetOptions, SolveSettings
 from agentlearn.domain.base import Domain, load_domain
 from agentlearn.domain.objects import Out
+from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
 from agentlearn.models.answer_limit import local_answer_limit
@@ -94,16 +96,20 @@ async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN
         call_context = CallContext(new_run_id(), store, Budget(BudgetOptions()), tracing=tracing)
         rollouts = await stack.enter_async_context(open_rollouts(domain, endpoint, settings, call_context=call_context))
         finished = await _recorded(settings, store, rollouts, task, experiences)
-        own = _own_task_note(store, task, finished.trajectory, experiences.library)
+        own = _own_task_note(store, settings.store, task, finished.trajectory, experiences.library)
         services = service_records([endpoint.endpoint_state])
     fields = {name: getattr(finished.trajectory, name) for name in Trajectory.model_fields}
     return Solved(**fields, output=finished.output, services=services, notes=(*own, *service_notes(services)))
 
 
-def _own_task_note(store: Store, task: Task, solved: Trajectory, library: Library) -> tuple[str, ...]:
+def _own_task_note(store: Store, directory: Path, task: Task, solved: Trajectory, library: Library) -> tuple[str, ...]:
     """A note where lessons were shown that the store says were learned from this very problem."""
-    shown = [one for one in library.by_id if solved.offered is None or one in solved.offered]
-    learned = store.learned_on(shown)
+    shown = [one for one in library.experiences if solved.offered is None or one.id in solved.offered]
+    if not shown:
+        return ()
+    from agentlearn.rollout.learned_from import LearnedFrom  # the rules for lessons take a second to load
+
+    learned = LearnedFrom(store, LibraryStore(directory / "libraries")).evidence(shown)
     same = [one for one, known in store.tasks(list(learned)).items() if known.problem == task.problem]
     lessons = frozenset[str]().union(*(learned[one] for one in same))
     if not lessons:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+from agentlearn.config.outputs import Outputs
 from agentlearn.errors import DataError, StoreError
 from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
@@ -129,15 +130,24 @@ def draft_tables(database: Database, selection: Selection | RolloutTexts | None)
 
 
 def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableFile, ...]:
-    """Move the drafts to the folder `out`, replacing older files. Raises StoreError."""
-    folder = directory / STAGING / drafts.folder
+    """Move the drafts to the folder `out`, replacing tables that this store wrote there before.
+
+    Raises ConfigError where another file of such a name is there; StoreError.
+    """
+    folder, own, outputs = directory / STAGING / drafts.folder, out.parent == directory, Outputs(directory)
     try:
+        if not own:
+            outputs.refuse_others(*(out / f"{draft.table}.parquet" for draft in drafts.tables))
         out.mkdir(parents=True, exist_ok=True)
-        if out.parent == directory:
+        if own:
             restrict(out, 0o700)
-        return tuple(_move(folder, draft, out) for draft in drafts.tables)
+        moved = tuple(_move(folder, draft, out) for draft in drafts.tables)
+        if not own:
+            outputs.remember(*(one.path for one in moved))
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
+    else:
+        return moved
     finally:
         remove_drafts(directory, drafts)
 

@@ -122,15 +122,8 @@ class Query(StrEnum):
         WHERE t.phase = $1
         ORDER BY t.started_at, t.id
     """
-    # The runs that made a library version or one of its ancestors.
-    RUNS_BEHIND = """
-        WITH RECURSIVE line AS (
-          SELECT version, parent, run FROM library_version WHERE version = $1
-          UNION
-          SELECT v.version, v.parent, v.run FROM library_version v JOIN line l ON v.version = l.parent
-        )
-        SELECT DISTINCT run FROM line WHERE run IS NOT NULL ORDER BY run
-    """
+    VERSIONS_MADE = "SELECT version, parent, joined, run, experiences FROM library_version ORDER BY version"
+    LEARNED_LESSONS = "FROM experience WHERE origin IN ('add', 'modify', 'merge') ORDER BY id"
     RUN_INPUTS = "SELECT body FROM blob WHERE kind = 'ground' AND name = $1"
     RUN_FAILURE = "SELECT body FROM blob WHERE kind = 'failure' AND name = $1 ORDER BY seq DESC LIMIT 1"
     METRICS = """
@@ -269,6 +262,10 @@ class Query(StrEnum):
         WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
           AND t.reward IS NOT NULL
         ORDER BY t.started_at DESC, t.id LIMIT $3
+    """
+    COUNT_WITHOUT_REWARD = f"""
+        SELECT count(*) AS n FROM ({JUDGED}) t JOIN live l ON l.rollout = t.id
+        WHERE l.name = $1 AND ($2 IS NULL OR t.run = $2) AND t.reward IS NULL
     """
     TASKS = "FROM task WHERE list_contains($1::VARCHAR[], id)"
     FEEDBACK = """

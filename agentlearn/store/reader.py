@@ -44,6 +44,7 @@ from agentlearn.store.views import (
     Selection,
     StageTotals,
     TrajectoryRow,
+    VersionMade,
     VersionRow,
     WholeRollout,
 )
@@ -131,9 +132,13 @@ class StoreReader:
         """The rollouts of a phase in all runs, in order of start."""
         return [EvaluatedRow(**one) for one in self._query(Query.EVALUATED, phase)]
 
-    def runs_behind(self, version: LibraryVersion) -> list[RunId]:
-        """The runs that made a library version or its ancestors; empty for a version that is not in the store."""
-        return [one["run"] for one in self._query(Query.RUNS_BEHIND, version)]
+    def versions_made(self) -> list[VersionMade]:
+        """Every library version that the store knows, with the versions that it was made from and its run."""
+        return [VersionMade(**one) for one in self._query(Query.VERSIONS_MADE)]
+
+    def learned_lessons(self) -> list[Experience]:
+        """The lessons that runs made, by id."""
+        return [experience_from_row(one) for one in self._query(Query.LEARNED_LESSONS)]
 
     def run_inputs(self, run: RunId) -> RunInputs | None:
         """The run's inputs; None when the run ended before they were saved."""
@@ -171,6 +176,10 @@ class StoreReader:
     def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
         """The rollouts of a recorder that have a verdict, and answers of persons to them: the latest `limit`."""
         return [LiveRow(**one) for one in self._query(Query.LIVE, name, run, limit)]
+
+    def live_without_reward(self, name: str, run: RunId | None = None) -> int:
+        """How many rollouts of a recorder nobody has given a reward."""
+        return int(self._query(Query.COUNT_WITHOUT_REWARD, name, run)[0]["n"])
 
     def is_live(self, name: str) -> bool:
         """Whether the store holds rollouts of a recorder of that name."""

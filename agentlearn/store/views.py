@@ -188,6 +188,20 @@ class VersionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionMade:
+    """A library version and what it was made from."""
+
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    joined: LibraryVersion | None
+    """The other version that it was made from, for a join."""
+    run: RunId | None
+    """The run that stored it first: it made the version or started from it."""
+    experiences: list[ExperienceId]
+    """Ids of its lessons."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exposure:
     """A rollout that had an experience in its context, and its reward (None when failed or undecided)."""
 

@@ -48,6 +48,8 @@ class TrainSettings(VllmOptions, RunSettings):
     address of a vLLM server that runs on this machine, such as http://127.0.0.1:8000/v1."""
     gradient: SerializeAsAny[Arguments] = Field(default_factory=GRPOArguments)
     """Settings of the update; set with --set NAME=VALUE or in a recipe."""
+    library: str = NO_LIBRARY
+    """Library to start from: none, NAME, NAME@VERSION, or a file."""
     distill: str = NO_LIBRARY
     """Library whose lessons are distilled into the weights: none, NAME, NAME@VERSION, or a file. The model samples
     without them, and learns to answer as it would with them."""

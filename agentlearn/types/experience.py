@@ -66,6 +66,11 @@ class Experience(Value):
     tags: tuple[str, ...] = ()
     origin: Origin
 
+    @property
+    def by_person(self) -> bool:
+        """Whether a person wrote it. A run never changes, drops or hides such a lesson on its own."""
+        return self.origin.kind == "person"
+
 
 WithheldStatus = Literal["parked", "pending"]
 """Why a lesson is withheld: parked because of evidence or by a person, or pending until a person approves it."""
@@ -114,6 +119,22 @@ class Library(Value):
             return LibraryVersion(content_hash("library", self.parent, lessons))
         withheld = [[one.experience.id, one.experience.lesson, one.status] for one in self.withheld]
         return LibraryVersion(content_hash("library", self.parent, lessons, self.joined, withheld))
+
+    @property
+    def written(self) -> tuple[Experience, ...]:
+        """The lessons that a person wrote, in order, without those that are withheld."""
+        return tuple(one for one in self.experiences if one.by_person)
+
+    def only_written(self) -> "Library":
+        """The version without the lessons that no person wrote. Withheld lessons stay withheld.
+
+        It is the library itself where nothing is left out, and the empty library where nothing is left.
+        """
+        if len(self.written) == len(self):
+            return self
+        if not self.written and not self.withheld:
+            return EMPTY_LIBRARY
+        return Library(parent=self.version, experiences=self.written, withheld=self.withheld)
 
     @cached_property
     def tokens(self) -> int:
@@ -178,12 +199,13 @@ class Library(Value):
 EMPTY_LIBRARY = Library()
 
 
-def experience_id(parent: LibraryVersion, operation: object, ordinal: int) -> ExperienceId:
-    """Id of the experience that an operation makes.
+def experience_id(parent: LibraryVersion, operation: object, ordinal: int, *, library: str = "") -> ExperienceId:
+    """Id of the experience that an operation makes in a library; the same words in another library have another id.
 
     parent: the version it changes. operation: its JSON form. ordinal: its place among the applied operations.
+    library: name of the library; empty for lessons in a list or a file, which belong to none.
     """
-    return ExperienceId(content_hash("experience", parent, operation, ordinal))
+    return ExperienceId(content_hash("experience", library, parent, operation, ordinal))
 
 
 def library_of(lessons: Iterable[str], *, kind: OriginKind = "person", tags: tuple[str, ...] = ()) -> Library:

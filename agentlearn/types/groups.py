@@ -34,7 +34,11 @@ class Groups(Value):
     store: Path
     groups: tuple[LiveGroup, ...] = ()
     single: int = 0
-    """Rollouts that were left over: no other rollout has the same task or one that is near it."""
+    """Rollouts with a reward that were left over: no other rollout has the same task or one that is near it."""
+    set_aside: int = 0
+    """Rollouts with a reward that no group needs: another one has the same task and reward, or the group is full."""
+    without_reward: int = 0
+    """Recorded rollouts without a reward: nobody has given feedback with one."""
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -51,10 +55,19 @@ class Groups(Value):
         rollouts = sum(len(group.rollouts) for group in self.groups)
         mixed = sum(group.mixed for group in self.groups)
         noun = "group" if len(self.groups) == 1 else "groups"
+        rest = [
+            f"{counted} {words}"
+            for counted, words in (
+                (self.single, "rollouts stand alone"),
+                (self.set_aside, "more repeat a task with its reward or found their group full"),
+                (self.without_reward, "have no reward yet"),
+            )
+            if counted or words == "rollouts stand alone"
+        ]
         return (
             f"{len(self.groups)} {noun} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
             f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ;"
-            f" {self.single} rollouts stand alone"
+            f" {'; '.join(rest)}"
         )
 
     def __str__(self) -> str:

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from itertools import count
 
 from agentlearn.errors import ConfigError
+from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.models.endpoint import check_endpoint
+from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader
-from agentlearn_evals.flags import find_flags, learned_from
+from agentlearn_evals.flags import find_flags
 from agentlearn_evals.plan import ComparePlan
 from agentlearn_evals.sequential import SequentialDesign
 
@@ -45,18 +47,19 @@ def check_verdicts(plan: ComparePlan, reader: StoreReader | None) -> tuple[str, 
 def _untrusted(plan: ComparePlan, reader: StoreReader) -> dict[str, str]:
     """Return, by arm, why its score will get no verdict and what to do."""
     tasks = [task for task_set in plan.task_sets for task in task_set.tasks]
-    flags = {arm.name: find_flags(arm, tasks, reader) for arm in plan.arms}
+    known = LearnedFrom(reader, LibraryStore(plan.settings.store / "libraries"))
+    flags = {arm.name: find_flags(arm, tasks, reader, known) for arm in plan.arms}
     steps = {
-        "learned_from": _held_out_step(plan, reader),
+        "learned_from": _held_out_step(plan, reader, known),
         "leaks_answer": "leave those lessons out (,without=ID+ID), or measure it on other tasks",
         "copies_problem": "leave those lessons out (,without=ID+ID), or measure it on other tasks",
     }
     return {name: f"{found[-1].words}; {steps[found[-1].code]}" for name, found in flags.items() if found}
 
 
-def _held_out_step(plan: ComparePlan, reader: StoreReader) -> str:
+def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -> str:
     """Return what to do about tasks that were learned from: the held-out tasks of the latest run that has some."""
-    learned = set().union(*(learned_from(arm, reader) for arm in plan.arms))
+    learned = frozenset[str]().union(*(known.tasks(arm.library, arm.without) for arm in plan.arms))
     runs = [run for arm in plan.arms for run in reader.runs_behind(arm.library.version)]
     for run in sorted(runs, key=lambda run: reader.run(run).started_at, reverse=True):
         inputs = reader.run_inputs(run)

@@ -76,8 +76,8 @@ def compare(
     from agentlearn_evals.write_results import refuse_unknown
 
     show_logs(log)
-    refuse_unknown(out or ())
     settings = given_settings(CompareSettings, {**given.over(), "arms": arms or ("none",)})
+    refuse_unknown(out or (), settings.store)
     if logs:
         _refuse_with_logs(given.options, dry_run=dry_run)
         from agentlearn_evals.log_comparison import compare_logs

@@ -11,11 +11,13 @@ import structlog
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
+from agentlearn.library import LibraryStore
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
+from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import Store, open_store
 from agentlearn.types.ids import content_hash
@@ -118,7 +120,8 @@ class _Session:
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
-        flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store)]
+        known = LearnedFrom(self.store, LibraryStore(plan.settings.store / "libraries"))
+        flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store, known)]
         rules = self._rules(flags)
         observations, drafts = await self._collect(rules)
         drift = await check_drift(collector)

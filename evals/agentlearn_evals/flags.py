@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from agentlearn.library.curate.answer_search import AnswerSearch
-from agentlearn.library.curate.similarity import shingles
+from agentlearn.library.curate.similarity import shingles, words_line
+from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader
 from agentlearn.types.experience import Experience
 from agentlearn.types.task import Task
@@ -11,13 +12,15 @@ from agentlearn_evals.arms import Arm
 from agentlearn_evals.comparison import ArmFlag
 
 
-def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader) -> tuple[ArmFlag, ...]:
-    """Return all reasons not to trust the arm's score on these tasks."""
+def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader, known: LearnedFrom) -> tuple[ArmFlag, ...]:
+    """Return all reasons not to trust the arm's score on these tasks. known: what lessons of the store rest on."""
     found = lesson_flags(arm, tasks)
-    learned = learned_from(arm, reader) & {task.id for task in tasks} if len(arm.library) else set[str]()
-    if not learned:
+    learned = known.tasks(arm.library, arm.without)
+    problems = {words_line(one.problem) for one in reader.tasks(sorted(learned)).values()}
+    count = sum(task.id in learned or words_line(task.problem) in problems for task in tasks)
+    if not count:
         return found
-    words = f"its library was learned from {len(learned)} of the {len(tasks)} tasks that it is measured on"
+    words = f"its library was learned from {count} of the {len(tasks)} tasks that it is measured on"
     return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
 
 
@@ -54,12 +57,3 @@ def _flag(arm: str, code: str, what: str, lessons: Sequence[Experience]) -> list
         return []
     named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
     return [ArmFlag(arm=arm, code=code, words=f"{len(lessons)} of its lessons ({named}) {what}")]
-
-
-def learned_from(arm: Arm, reader: StoreReader) -> set[str]:
-    """Return the tasks that the arm's lessons were learned from, and all tasks of the runs that made its library."""
-    learned: set[str] = set(reader.learned_on(list(arm.library.by_id)))
-    for run in reader.runs_behind(arm.library.version):
-        run_inputs = reader.run_inputs(run)
-        learned |= set(run_inputs.train) if run_inputs is not None else set()
-    return learned

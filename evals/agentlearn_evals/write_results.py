@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.config.command_words import command_words
+from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.types.ids import content_hash
 
@@ -21,8 +23,11 @@ _MOST_CHARACTERS = 20_000
 """Largest size of a transcript on the page, in characters."""
 
 
-def refuse_unknown(out: Sequence[Path]) -> None:
-    """Raise ConfigError for an --out file that could not be written, before anything is spent."""
+def refuse_unknown(out: Sequence[Path], store: Path) -> None:
+    """Raise ConfigError for an --out file that could not be written, before anything is spent.
+
+    A file that is there is replaced only if a command of this store wrote it and nobody changed it since.
+    """
     for path in out:
         if path.suffix not in _SUFFIXES:
             kinds = ", ".join((*_SUFFIXES, PYDANTIC_EVALS))
@@ -33,6 +38,9 @@ def refuse_unknown(out: Sequence[Path]) -> None:
             raise ConfigError(
                 f"--out {str(path)!r}: the directory {str(path.parent)!r} does not exist; create it", code="bad_out"
             )
+        stem = path.name.removesuffix(PYDANTIC_EVALS)
+        named = [path] if stem == path.name else sorted(path.parent.glob(f"{glob_escape(stem)}.*{PYDANTIC_EVALS}"))
+        Outputs(store).refuse_others(*named)
 
 
 def write_all(
@@ -64,8 +72,9 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "Stor
             html = comparison_page(found, trace_of=_traces(reader))
     else:
         html = comparison_page(found)
+    outputs = Outputs(store)
     for path in out:
-        _write_one(done, path, html)
+        outputs.remember(*_write_one(done, path, html))
     page = store / "reports" / f"{_logs_name(found) if of_logs else found.run}.html"
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -82,16 +91,17 @@ def _logs_name(found: "Comparison") -> str:
     return f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}"
 
 
-def _write_one(done: "Compared", path: Path, html: str) -> None:
+def _write_one(done: "Compared", path: Path, html: str) -> list[Path]:
+    """Write one --out file, and return the files that came of it."""
     from agentlearn_evals.formats import to_pydantic_evals, write_observations
 
     found = done.comparison
     if path.name.endswith(PYDANTIC_EVALS):
         stem = path.name.removesuffix(PYDANTIC_EVALS)
-        for arm, name in zip(found.names, _file_names(found.names), strict=True):
-            report = json.dumps(to_pydantic_evals(found, done.observations, arm), indent=1)
-            _write(path.with_name(f"{stem}.{name}{PYDANTIC_EVALS}"), report)
-        return
+        files = [path.with_name(f"{stem}.{name}{PYDANTIC_EVALS}") for name in _file_names(found.names)]
+        for arm, file in zip(found.names, files, strict=True):
+            _write(file, json.dumps(to_pydantic_evals(found, done.observations, arm), indent=1))
+        return files
     match path.suffix:
         case ".html":
             _write(path, html)
@@ -99,6 +109,7 @@ def _write_one(done: "Compared", path: Path, html: str) -> None:
             _write(path, found.model_dump_json(indent=1))
         case _:
             write_observations(done.observations, path)
+    return [path]
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,16 +9,19 @@ from agentlearn.cli.learn import OPTION_NAMES, learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.errors import AgentlearnError
+from agentlearn.library import NO_LIBRARY
 from agentlearn.store import RunRow
+from agentlearn.types.experience import EMPTY_LIBRARY
 
 _ALWAYS = ("model", "seed")
 """Settings that the command names even where they are the default, because a default can change."""
 _NO_OPTIONS = ("domain", "api_key", "private_addresses", "given")
 
 
-def run_command(row: RunRow) -> str:
+def run_command(row: RunRow, start: str | None) -> str:
     """The command with every option that it needs to get the same settings; empty when there is none.
 
+    start: the version that the run started from, which the command names: the library of its name has changed since.
     There is none for a run that a program gave objects to, and for settings that no command gives on this machine.
     """
     try:
@@ -31,6 +34,9 @@ def run_command(row: RunRow) -> str:
         return ""
     if again != settings:
         return ""
+    if settings.library is None and start is not None:
+        none = start == EMPTY_LIBRARY.version
+        options["library"] = NO_LIBRARY if none else f"{settings.library_name}@{start[:12]}"
     return shlex.join(["agentlearn", "learn", what, *_arguments(options)])
 
 

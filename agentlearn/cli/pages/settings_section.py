@@ -14,7 +14,7 @@ _VALUE = 300
 
 def settings_section(record: LearnRecord) -> Section:
     """The command, the seed, versions and hashes, and the settings."""
-    command = run_command(record.row)
+    command = run_command(record.row, record.start)
     given = record.settings.get("given")
     parts: list[PagePart] = []
     if command:

@@ -33,9 +33,11 @@ def versions_section(record: LearnRecord) -> Section:
     if (choice := report.selection) is not None:
         words = f"{_BASES[choice.basis]} {choice.reason[:1].upper()}{choice.reason[1:]}"
         if choice.tasks:
-            words += f" Validation: {count_words(choice.tasks, 'task')}, {count_words(choice.rollouts, 'rollout')}."
-        if choice.delta is not None and choice.delta.sentence:
-            words += f" {choice.delta.sentence}"
+            number = f"{count_words(choice.rollouts, 'rollout')} on {count_words(choice.tasks, 'task')}"
+            words += f". All versions together had {number}"
+            if choice.delta is not None and choice.delta.n < choice.tasks:
+                words += f"; the selected version and the start share {choice.delta.n} of these tasks"
+            words += "."
         parts.append(Note(title="Selection", text=words))
     if report.versions:
         parts += [_estimates(report.versions), *_validation(report.versions), _table(report.versions)]

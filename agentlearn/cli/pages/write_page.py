@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.config.command_words import command_words
+from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import write_whole
 from agentlearn.types.ids import RunId
@@ -20,7 +21,7 @@ def write_learn_page(store: "Path | str | StoreReader", run: str, out: Path | No
     """Write the page of a learn run, and return its path.
 
     store: the directory of the store, or an open one. run: the id of the run, or its start. out: the file to write;
-    None: `reports/RUN.html` in the store. A page that is there is replaced.
+    None: `reports/RUN.html` in the store. A page that is there is replaced, and any other file is left alone.
 
     Raises ConfigError for a run that is unknown, is no learn run or has no report; StoreError, OSError.
     """
@@ -30,9 +31,13 @@ def write_learn_page(store: "Path | str | StoreReader", run: str, out: Path | No
     with opened as reader:
         row = reader.run(run)
         html = _html(reader, row)
-        page = out or reader.directory / REPORTS / f"{row.run}.html"
+        page, outputs = out or reader.directory / REPORTS / f"{row.run}.html", Outputs(reader.directory)
+    if out is not None:
+        outputs.refuse_others(out)
     page.parent.mkdir(parents=True, exist_ok=True)
     write_whole(page, html.encode())
+    if out is not None:
+        outputs.remember(out)
     return page
 
 

@@ -77,10 +77,11 @@ def _runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
         unchanged = report.selection is not None and report.selection.status == "unchanged"
         made_this = selected == library.version and bool(row.report) and not unchanged
         if made_this or row.run in made:
-            yield _run(row, report, made_this=made_this)
+            inputs = reader.run_inputs(row.run)
+            yield _run(row, report, None if inputs is None else inputs.library, made_this=made_this)
 
 
-def _run(row: RunRow, report: LearnReport, *, made_this: bool) -> CardRun:
+def _run(row: RunRow, report: LearnReport, start: str | None, *, made_this: bool) -> CardRun:
     return CardRun(
         run=row.run,
         domain=report.domain,
@@ -92,7 +93,7 @@ def _run(row: RunRow, report: LearnReport, *, made_this: bool) -> CardRun:
         at=row.at,
         made_this=made_this,
         gain=_gain(report),
-        command=run_command(row),
+        command=run_command(row, start),
     )
 
 

@@ -78,7 +78,7 @@ def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterato
         members = [one for one in groups if one.phase == phase]
         yield ""
         if measures(phase) and run.kind != "eval" and not full:
-            yield f"{phase}: {len(members)} held-out tasks (--full lists them)"
+            yield f"{phase}: {_measured(reader, run, phase)} (--full lists them)"
             continue
         left_out = f", {skipped[phase]} skipped (all right when last seen)" if skipped.get(phase) else ""
         yield f"{phase}: {len(members)} tasks{left_out}"
@@ -89,6 +89,27 @@ def group_list_lines(reader: StoreReader, run: RunRow, *, full: bool) -> Iterato
     shown = next((one for one in groups if one.ends), groups[0])
     yield ""
     yield labelled_command("show one", command_words("trace", shown.address, store=reader.directory))
+
+
+def _measured(reader: StoreReader, run: RunRow, phase: str) -> str:
+    """The tasks of a phase that only measures, by what they were to the run."""
+    inputs = reader.run_inputs(run.run)
+    train, test = (
+        (frozenset(inputs.train), frozenset(inputs.test)) if inputs is not None else (frozenset(), frozenset())
+    )
+    tasks = {one.task for one in groups_of(reader, run) if one.phase == phase}
+    parts = [
+        (len(tasks & test), "held-out"),
+        (len(tasks & train), "learned from"),
+        (len(tasks - test - train), phase.partition(":")[0]),
+    ]
+    words = {"held-out": "held-out {}", "learned from": "{} learned from"}
+    said = [
+        f"{count} {words.get(kind, kind + ' {}').format('task' if count == 1 else 'tasks')}"
+        for count, kind in parts
+        if count
+    ]
+    return " and ".join(said)
 
 
 def _line(group: GroupLine) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, TaskId
 
 _NOISE, _NOISE_WEIGHT = 0.18, 10
@@ -61,11 +61,14 @@ class Candidates:
     """The versions of one run, in the order in which they were made."""
 
     start: Library
+    bare: Library = field(init=False)
+    """The start without the lessons that no person wrote; the empty library where a person wrote none."""
     libraries: dict[LibraryVersion, Library] = field(init=False)
     _observations: dict[tuple[str, LibraryVersion, TaskId, int], _Judged] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.libraries = {one.version: one for one in (EMPTY_LIBRARY, self.start)}
+        self.bare = self.start.only_written()
+        self.libraries = {one.version: one for one in (self.bare, self.start)}
         self._observations = {}
 
     def add(self, library: Library) -> None:
@@ -102,10 +105,10 @@ class Candidates:
     def finalists(self, most: int) -> tuple[Library, ...]:
         """Return the version with the highest estimate, then those that it would be most costly to overlook.
 
-        The start and the empty library are left out.
+        The start and what is left of it without learned lessons are not among them.
         """
         fit = self._fit()
-        fixed = {EMPTY_LIBRARY.version, self.start.version}
+        fixed = {self.bare.version, self.start.version}
         latest_first = [one for one in reversed(self.libraries.values()) if one.version not in fixed]
         if not latest_first:
             return ()

@@ -10,7 +10,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.learning.lessons.candidates import Candidates, Standing
 from agentlearn.learning.lessons.validation import Validated
 from agentlearn.learning.report import Delta, SelectedVersion, VersionLine
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion
 
 _Z = 1.959964
@@ -27,7 +27,7 @@ class Choice:
     """The last version that the updates made."""
     basis: Basis
     versions: int
-    """Versions that it was chosen from, with the start and the empty library."""
+    """Versions that it was chosen from, with the start and the start without learned lessons."""
     why: str
     """Why it was chosen, to complete the sentence `it …`."""
     standings: tuple[Standing, ...] = ()
@@ -51,14 +51,19 @@ class Choice:
         broken = self.validated is not None and not self.validated.judged
         return broken and _unseen(self.standings, self.start)
 
+    @property
+    def bare(self) -> Library:
+        """The start without the lessons that no person wrote."""
+        return self.start.only_written()
+
 
 def arms_of(candidates: Candidates, finalists: int) -> tuple[Library, ...]:
-    """Return the versions to compare on validation tasks: the start, the empty library, and the finalists.
+    """Return the versions to compare on validation tasks: the start, the start without learned lessons, the finalists.
 
     Of versions with the same lessons only the first is compared.
     """
     arms: dict[tuple[str, ...], Library] = {}
-    for one in (candidates.start, EMPTY_LIBRARY):
+    for one in (candidates.start, candidates.bare):
         arms.setdefault(_lessons(one), one)
     fixed = len(arms)
     for one in candidates.finalists(len(candidates.libraries)):
@@ -155,7 +160,7 @@ def _role(choice: Choice, library: Library) -> Literal["start", "empty", "candid
         return "selected"
     if library.version == choice.start.version:
         return "start"
-    if library.version == EMPTY_LIBRARY.version:
+    if library.version == choice.bare.version:
         return "empty"
     return "finalist" if library.version in {one.version for one in arms} else "candidate"
 
@@ -167,7 +172,7 @@ def _selected(
     standings: Sequence[Standing],
     validated: Validated | None,
 ) -> tuple[Library, Basis, str]:
-    if len(standings) == len({EMPTY_LIBRARY.version, candidates.start.version}):
+    if len(standings) == len({candidates.bare.version, candidates.start.version}):
         return candidates.start, "last", "is the only version: learning changed nothing"
     if settings.select == "last":
         return last, "last", "is the last version, as select 'last' asks for"
@@ -181,7 +186,7 @@ def _selected(
 
 def _unseen(standings: Sequence[Standing], start: Library) -> bool:
     """Whether no version that the run made was shown to a judged rollout."""
-    fixed = {start.version, EMPTY_LIBRARY.version}
+    fixed = {start.version, start.only_written().version}
     return not any(one.rollouts for one in standings if one.library.version not in fixed)
 
 
@@ -193,12 +198,14 @@ def _against(choice: Choice, held_out: Delta | None) -> str:
     if held_out is not None and held_out.verdict == "worse":
         return f"held-out tasks got worse: {_numbers(held_out)}"
     if delta is not None and delta.ci is not None and delta.ci[1] < 0:
-        return f"it is below the library at the start on {_tasks(choice)}: {_numbers(delta)}"
+        return f"it is below the library at the start on {_tasks(choice, delta)}: {_numbers(delta)}"
     if delta is not None and validated is not None and delta.withheld:
         more = validated.more_undecided(choice.selected.version)
         if more > 0:
-            return f"{more} more of its rollouts than of the start's on {_tasks(choice)} could not be judged"
-    if not len(choice.selected) and len(choice.start) and (delta is None or delta.ci is None or delta.ci[0] <= 0):
+            return f"{more} more of its rollouts than of the start's on {_tasks(choice, delta)} could not be judged"
+    if choice.selected.version == choice.bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
+        if len(choice.bare):
+            return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
         return "it has no lessons, and it is not shown that the lessons at the start do harm"
     if choice.blind:
         return "nothing is known of it: no rollout on validation tasks could be judged"
@@ -211,12 +218,13 @@ def _in_favour(choice: Choice) -> str:
     chosen = f"it {choice.why} of {choice.versions} versions"
     if choice.delta is None:
         return f"{chosen}: none was better on {_tasks(choice)}"
-    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice)}"
+    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice, choice.delta)}"
 
 
-def _tasks(choice: Choice) -> str:
-    """The validation tasks in words."""
+def _tasks(choice: Choice, delta: Delta | None = None) -> str:
+    """The validation tasks in words; with a difference, those that it is about: a version leaves after any round."""
     count = len(choice.validated.tasks) if choice.validated is not None else 0
+    count = count if delta is None or not delta.n else delta.n
     one = "task" if count == 1 else "tasks"
     return f"{count} {one} learned from" if choice.learned_from else f"{count} validation {one}"
 

@@ -22,12 +22,11 @@ from agentlearn.learning.resume import resumed_run
 from agentlearn.learning.subject import Subject, named_model, subject_of
 from agentlearn.learning.task_sets import GivenTasks
 from agentlearn.learning.without_loop import in_python_words, without_loop
-from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library import LibraryStore
 from agentlearn.library.given_library import library_from
 from agentlearn.library.library_source import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.text import meant_or_known
-from agentlearn.types.experience import Library
 from agentlearn.types.groups import Groups
 
 if TYPE_CHECKING:
@@ -110,9 +109,10 @@ async def learn(
     reflector: the model that writes the lessons. None: `model`.
     deps: what the agent's tools get: a value, or a function from a `Task` to a value or a context manager.
     answer_of: returns the answer in an output as text. None: the output as text or JSON.
-    library: name under which the lessons are published. None: the agent's or the function's name. If there is such a
-        library, learning goes on from it; not so for a name, which starts from nothing, as on the command line.
-    start: the lessons to start from, in place of those; `"none"` starts from nothing.
+    library: name under which the lessons are published. None: the name of the agent, the function or the domain. If
+        there is such a library, learning goes on from it.
+    start: the lessons to start from, in place of those; `"none"` starts without them. Lessons that a person wrote into
+        the library of that name stay in any case.
     test: held-out tasks. None: a share of `tasks` (`test_share`, 0.3).
     store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
     callbacks: methods that are called as the run goes on.
@@ -152,7 +152,9 @@ async def learn(
         model=None if isinstance(chosen[0], str) else chosen[0],
         reflector=None if isinstance(chosen[1], str) else chosen[1],
         store=store if isinstance(store, Store) else None,
-        start=_start("none" if by_name and start is None else start, settings, LibraryStore(directory / "libraries")),
+        start=None
+        if start is None or isinstance(start, str)
+        else library_from(start, LibraryStore(directory / "libraries")),
     )
     objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
     named = tuple(name for name, used in objects.items() if used)
@@ -220,11 +222,3 @@ def _settings(
     if isinstance(start, str):
         fields["library"] = start
     return learn_settings(fields)
-
-
-def _start(start: GivenLibrary | None, settings: LearnSettings, libraries: LibraryStore) -> Library | None:
-    """Return the library to start from; None when the settings name it."""
-    if start is None:
-        name = settings.library_name
-        return libraries.load(name) if name in libraries.names() else libraries.load(NO_LIBRARY)
-    return None if isinstance(start, str) else library_from(start, libraries)

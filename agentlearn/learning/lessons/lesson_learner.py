@@ -189,6 +189,7 @@ class LessonLearner:
             ),
             options=options,
             refused=self.refused,
+            library=self.settings.library_name,
         )
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:

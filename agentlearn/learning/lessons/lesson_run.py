@@ -21,7 +21,7 @@ from agentlearn.learning.warnings import unprotected
 from agentlearn.learning.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
 
@@ -71,6 +71,7 @@ class LessonRun(RunLoop[LearnSettings]):
         await self.save_run_inputs(sets, start)
         self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
         self.notice_chat_template()
+        self.callbacks.starts_from(start)
         endpoint, learner = self.rollouts.endpoint, self._new_learner(start)
         self._learner = learner
         await learner.save_prompts()
@@ -90,7 +91,7 @@ class LessonRun(RunLoop[LearnSettings]):
         before = scores.get("before")
         after = scores.get("after") if choice.changed else before
         result = self.result(sets, before, after, time.perf_counter() - started)
-        selection = self._published(choice, result.held_out, library_store)
+        selection, library = await self._published(choice, result.held_out, library_store)
         lessons = LessonResult(
             settings=self.settings,
             whole=whole,
@@ -137,29 +138,44 @@ class LessonRun(RunLoop[LearnSettings]):
             learned_from=sets.validates_on_train,
         )
 
-    def _published(
+    async def _published(
         self, choice: Choice, held_out: HeldOut | None, library_store: LibraryStore
-    ) -> SelectedVersion | None:
-        """Publish the selected version unless something speaks against it; return the decision, None in a pilot.
+    ) -> tuple[SelectedVersion | None, Library]:
+        """Publish the selected version unless something speaks against it.
 
-        Lessons that the run only started from are published under a new name.
+        Returns the decision, None in a pilot, and the version that came of it: the selected one, with what persons
+        changed while the run went on. Lessons that the run only started from are published under a new name.
         """
         if self.settings.pilot is not None:
-            return None
+            return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
         selection = decided(choice, held_out.delta if held_out is not None else None, name=name, store=store)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
-        if selection.status == "published" or (selection.status == "unchanged" and renamed):
-            run = self.call_context.run
-            library_store.publish(name, choice.selected, kind="learn", base=choice.start.version, run=run)
-        return selection
+        if selection.status != "published" and not (selection.status == "unchanged" and renamed):
+            return selection, choice.selected
+        run = self.call_context.run
+        published = library_store.history(name).publish_learned(
+            choice.selected,
+            start=choice.start,
+            since=self.store.run(run).started_at,
+            versions=self._learner.candidates.libraries.values(),
+            run=run,
+            who="",
+        )
+        if published.version != choice.selected.version:
+            await self.store.save_version(published, run=run)
+            self.stats.notes.append(
+                f"a person changed the library {name} while the run went on; version {published.version[:8]} joins"
+                f" these changes with the selected version {choice.selected.version[:8]}, and was not measured itself"
+            )
+        return selection, published
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         run, made = self.call_context.run, self._learner.last
         self._updates += 1
         await self.store.save_proposals(run, batch.phase, batch.number, update.evidence.ended)
         await self.store.save_version(made, run=run)
-        if made.version not in {EMPTY_LIBRARY.version, self._learner.candidates.start.version}:
+        if made.version not in {self._learner.candidates.bare.version, self._learner.candidates.start.version}:
             self._made_at.setdefault(made.version, self._updates)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:

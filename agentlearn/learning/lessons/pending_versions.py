@@ -110,10 +110,23 @@ def find_version(reader: StoreReader, published: LibraryStore, reference: str) -
 async def approve_version(
     store: Store, published: LibraryStore, one: PendingVersion, *, who: str, note: str, at: datetime
 ) -> ApprovedVersion:
-    """Publish a pending version under the name that its run had for it."""
-    library = store.library(one.version)
+    """Publish a pending version under the name that its run had for it.
+
+    What persons changed in the library since the run started is joined into it, so that none of their lessons is lost.
+    """
+    selected, run_inputs = store.library(one.version), store.run_inputs(one.run)
     replaced = {found.name: found.version for found in published.list()}.get(one.library)
-    published.publish(one.library, library, kind="approve", run=one.run, who=who, note=note)
+    library = published.history(one.library).publish_learned(
+        selected,
+        start=selected if run_inputs is None else store.library(run_inputs.library),
+        since=store.run(one.run).started_at,
+        kind="approve",
+        run=one.run,
+        who=who,
+        note=note,
+    )
+    if library.version != selected.version:
+        await store.save_version(library, run=one.run)
     decision = _decision(one, "approved", who=who, note=note, at=at)
     await store.save_decision(decision)
     return ApprovedVersion(decision, library, replaced)

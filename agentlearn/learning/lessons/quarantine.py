@@ -92,7 +92,7 @@ async def approve(
     one = _find(store, prefix)
     library = _current(library_store, one.library)
     options = one.options.model_copy(update={"change_written": True})  # a person decides
-    context = CheckContext(options=options, waived=frozenset({one.end.code}))
+    context = CheckContext(options=options, waived=frozenset({one.end.code}), library=one.library)
     made = _same_lesson(library, one)
     after = library
     if made is None:

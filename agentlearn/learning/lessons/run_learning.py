@@ -15,6 +15,7 @@ from agentlearn.learning.estimate import refuse_unpriced_budget
 from agentlearn.learning.given import NOTHING_GIVEN, Given
 from agentlearn.learning.lessons.lesson_run import LessonRun
 from agentlearn.learning.lessons.library_caution import library_caution
+from agentlearn.learning.lessons.start import start_library
 from agentlearn.learning.live_tasks import is_recorded, stored_domain
 from agentlearn.learning.open_run import answer_limit_of, budget_of, domain_of, reflector_limit_of, service_settings
 from agentlearn.learning.pilot import pilot_sets
@@ -73,18 +74,18 @@ async def run_learning(
         )
     notes = await try_reward(domain, (*sets.train, *sets.test))
     library_store = LibraryStore(settings.store / "libraries")
-    start = (given.start or library_store.load(settings.library)) if resume is None else None
+    start = start_library(settings, library_store, given.start) if resume is None else None
     async with AsyncExitStack() as stack:
         store = given.store or await stack.enter_async_context(open_store(settings.store))
         session = await stack.enter_async_context(
             _open(settings, domain, store, callbacks or Callbacks(), resume, logs, given)
         )
         session.stats.notes.extend(notes)
-        if start is not None and (caution := library_caution(settings.library, start)):
+        if start is not None and (caution := library_caution(settings.library or "", start)):
             session.stats.notes.append(caution)
-        return await session.learn(
-            sets, whole, start or _start_of(store, settings, library_store, resume), library_store
-        )
+        if start is None:
+            start = _start_of(store, settings, library_store, resume)
+        return await session.learn(sets, whole, start, library_store)
 
 
 run_learning_sync = without_loop(run_learning)
@@ -101,7 +102,7 @@ def _named_models(settings: LearnSettings, given: Given) -> tuple[str, ...]:
 def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
     """The library that the interrupted run started from, even if another version was published since."""
     run_inputs = store.run_inputs(resume) if resume is not None else None
-    return library_store.load(settings.library) if run_inputs is None else store.library(run_inputs.library)
+    return start_library(settings, library_store) if run_inputs is None else store.library(run_inputs.library)
 
 
 @asynccontextmanager

@@ -62,6 +62,8 @@ class CheckContext:
     """Codes of rules that do not count, because a person set them aside. Only those of `codes.ACCEPTABLE` can be."""
     by_person: bool = False
     """Whether a person asks, and not a stage of a run."""
+    library: str = ""
+    """Name of the library that is changed, which the ids of new lessons belong to."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near_duplicate <= 1:
@@ -79,6 +81,7 @@ class CheckContext:
         said: Iterable[str] = (),
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
+        library: str = "",
     ) -> Self:
         """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
 
@@ -92,6 +95,7 @@ class CheckContext:
             shingles=frozenset[Shingle]().union(*map(shingles, asked)),
             short_problems=frozenset(line for text in asked for line in _short_lines(text)),
             refused=refused,
+            library=library,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
             reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),
         )

@@ -27,6 +27,8 @@ class LibraryDraft:
     """Lessons of the library that are parked."""
     by_person: bool = False
     """Whether a person makes the changes."""
+    name: str = ""
+    """Name of the library."""
     added: list[LessonWords] = field(default_factory=list[LessonWords])
     """Lessons of the accepted operations."""
     deletes: int = 0
@@ -35,7 +37,7 @@ class LibraryDraft:
     """Operations accepted, of any kind."""
 
     @classmethod
-    def of(cls, library: Library, *, by_person: bool = False) -> Self:
+    def of(cls, library: Library, *, by_person: bool = False, name: str = "") -> Self:
         """A draft without changes."""
         return cls(
             library=library,
@@ -44,6 +46,7 @@ class LibraryDraft:
             tokens=library.tokens,
             parked=tuple(LessonWords.of(one.experience.lesson) for one in library.withheld if one.status == "parked"),
             by_person=by_person,
+            name=name,
         )
 
     def growth(self, operation: Operation) -> tuple[int, int]:
@@ -78,8 +81,9 @@ class LibraryDraft:
     def _made(self, operation: Add | Modify | Merge, parents: tuple[ExperienceId, ...]) -> Experience:
         inherited = dict.fromkeys(tag for parent in parents for tag in self.library.by_id[parent].tags)
         asked, kind = operation.model_dump(mode="json"), operation.op
+        made = ["person", asked] if self.by_person else asked
         return Experience(
-            id=experience_id(self.library.version, ["person", asked] if self.by_person else asked, self.accepted),
+            id=experience_id(self.library.version, made, self.accepted, library=self.name),
             lesson=operation.lesson,
             tags=operation.tags or tuple(inherited)[:MAX_TAGS],
             origin=Origin(kind="person" if self.by_person else kind, parents=parents, library=self.library.version),

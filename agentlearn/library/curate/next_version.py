@@ -32,7 +32,7 @@ def next_version(proposals: Sequence[Proposal], library: Library, context: Check
 
     Operations may have any content, also content that their types refuse. Raises nothing.
     """
-    draft = LibraryDraft.of(library, by_person=context.by_person)
+    draft = LibraryDraft.of(library, by_person=context.by_person, name=context.library)
     ended = tuple(_end(proposal, draft, context) for proposal in proposals)
     return NextVersion(draft.finished(), ended)
 

@@ -51,15 +51,11 @@ def _targets(operation: Operation, draft: LibraryDraft, context: CheckContext) -
 
 
 def _protect(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
-    """Refuse that a stage changes what a person wrote into the library.
-
-    Lessons of a list or a file that a person gave as a start may be changed: such an origin names no library.
-    """
+    """Refuse that a stage changes what a person wrote, in the library, a file or a program."""
     if context.by_person or context.options.change_written:
         return None
     for target in targets_of(operation):
-        origin = draft.library.by_id[target].origin
-        if origin.kind == "person" and origin.library is not None:
+        if draft.library.by_id[target].by_person:
             return reject(
                 RejectionCode.WRITTEN_BY_PERSON,
                 f"a person wrote the lesson {target[:64]!r}; leave it as it is, or add another lesson",

@@ -8,6 +8,7 @@ from agentlearn.types.ranking.text_words import lower_case_words, normalised
 __all__ = [
     "COPIED_WORDS",
     "FEWEST_COPIED_WORDS",
+    "SAME_LESSON",
     "LessonWords",
     "Shingle",
     "lower_case_words",
@@ -22,6 +23,9 @@ COPIED_WORDS = 8
 """A run of this many equal words is a copy."""
 FEWEST_COPIED_WORDS = 5
 """A lesson of fewer words is not a copy of a reason: so short a hint has hardly another wording."""
+
+SAME_LESSON = 0.6
+"""Jaccard similarity of two lessons' words, 0..1, from which one of unknown origin counts as a copy of the other."""
 
 Shingle = tuple[str, ...]
 """A run of `COPIED_WORDS` words."""

@@ -18,6 +18,7 @@ FORMAT = "agentlearn-skill/1"
 """The value of `metadata.agentlearn-format` in skills that we write."""
 REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
 """Names of the files that we write next to `SKILL.md`."""
+_VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
 _IN_SKILL, _IN_REFERENCE = 100, 200
@@ -44,7 +45,7 @@ class AgentSkill:
         lessons = read_items(source.texts[name], f"{name} ")
         for one in sorted(others, key=_number):
             lessons += read_items(source.texts[one], f"{one} ")
-        return ReadLessons(tuple(lessons))
+        return ReadLessons(tuple(lessons), exported=_exported(source.texts[name]))
 
     def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
         """Return the files of the skill.
@@ -128,9 +129,9 @@ def _number(path: str) -> tuple[int, str]:
     return (int(found[1]) if found else 0, path)
 
 
-def made_by_us(skill: str) -> bool:
-    """Whether the text of a `SKILL.md` says that this library wrote it."""
-    return any(line.strip() == f'agentlearn-format: "{FORMAT}"' for line in _front(skill))
+def _exported(skill: str) -> str:
+    """The version that the front matter names; empty for none."""
+    return next((found[1] for line in _front(skill) if (found := _VERSION.fullmatch(line.strip()))), "")
 
 
 def _front(text: str) -> Iterator[str]:

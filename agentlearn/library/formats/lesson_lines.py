@@ -42,7 +42,8 @@ class LessonLines:
             FoundLesson(f"line {line}", row.get("lesson"), row.get("tags", ()), withheld="status" in row)
             for line, row in rows
         )
-        return ReadLessons(lessons, unchanged(_document(header, [row for _, row in rows]), source.path))
+        library = unchanged(_document(header, [row for _, row in rows]), source.path)
+        return ReadLessons(lessons, library, str(header.get("version") or ""))
 
     def library(self, source: SourceFiles) -> Library:
         """Return the library. Raises LibraryError when its lessons and its version differ."""

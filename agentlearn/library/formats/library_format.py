@@ -34,6 +34,8 @@ class ReadLessons:
     lessons: tuple[FoundLesson, ...]
     library: Library | None = None
     """The whole library with its ids and versions, from a format of ours that was not changed."""
+    exported: str = ""
+    """The version that the file says it was exported from; empty for none. It can only add caution."""
 
 
 class LibraryFormat(Protocol):

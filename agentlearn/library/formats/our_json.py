@@ -55,7 +55,8 @@ class AgentlearnJson:
         entries = _entries(found, source.path)
         whole = unchanged(found, source.path)
         kept = [FoundLesson(f"#{n}", one.get("lesson"), one.get("tags", ())) for n, one in enumerate(entries, 1)]
-        return ReadLessons((*kept, *_withheld(found)), whole)
+        exported = found.get("parent" if found.get("version") == HAND_WRITTEN else "version")
+        return ReadLessons((*kept, *_withheld(found)), whole, str(exported or ""))
 
     def write(self, library: Library, name: str) -> Mapping[str, str]:
         """Return the library as text. It does not hold a name."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from agentlearn.library.history.change import Change
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
-from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 
 
 class Ancestry:
@@ -14,6 +14,8 @@ class Ancestry:
         self.libraries: dict[LibraryVersion, Library] = {EMPTY_LIBRARY.version: EMPTY_LIBRARY}
         self._parents: dict[LibraryVersion, set[LibraryVersion]] = {}
         self._experiences: dict[ExperienceId, Experience] = {}
+        self._copied: dict[ExperienceId, set[ExperienceId]] = {}
+        self._runs: dict[LibraryVersion, set[RunId]] = {}
         for library in libraries:
             self.libraries.setdefault(library.version, library)
             made_from = self._parents.setdefault(library.version, set())
@@ -23,11 +25,27 @@ class Ancestry:
         for change in changes:
             if change.base is not None and change.base != change.version:
                 self._parents.setdefault(change.version, set()).add(change.base)
+            for one, sources in change.copied.items():
+                self._copied.setdefault(one, set()).update(sources)
+            if change.run and change.moves:
+                self._runs.setdefault(change.version, set()).add(RunId(change.run))
 
     @property
     def experiences(self) -> Mapping[ExperienceId, Experience]:
         """Every lesson of these versions by id."""
         return self._experiences
+
+    def parents(self, version: LibraryVersion) -> frozenset[LibraryVersion]:
+        """The versions that a version was made from, as far as they are known."""
+        return frozenset(self._parents.get(version, ()))
+
+    def runs(self, version: LibraryVersion) -> frozenset[RunId]:
+        """The runs that published a version."""
+        return frozenset(self._runs.get(version, ()))
+
+    def copied_from(self, identity: ExperienceId) -> frozenset[ExperienceId]:
+        """The lessons of other libraries that a lesson is a copy of."""
+        return frozenset(self._copied.get(identity, ()))
 
     def distances(self, version: LibraryVersion) -> dict[LibraryVersion, int]:
         """The version and all that it was made from, with the number of steps to each."""

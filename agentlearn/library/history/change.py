@@ -97,6 +97,10 @@ class Change(Value):
     """The name of a tag."""
     operations: tuple[HistoryOperation, ...] = ()
     """What was done to single lessons; empty where whole versions were published, joined or made current."""
+    copied: dict[ExperienceId, tuple[ExperienceId, ...]] = Field(
+        default_factory=dict[ExperienceId, tuple[ExperienceId, ...]], exclude_if=lambda copied: not copied
+    )
+    """By lesson that came from elsewhere: the lessons of this store that it was copied from, as far as is known."""
     accepted: tuple[str, ...] = ()
     """Codes of rules that the person set aside."""
     who: str = ""

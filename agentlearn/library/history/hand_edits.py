@@ -36,13 +36,26 @@ class HandEdit(NamedTuple):
 
 
 def person_context(
-    accept: Collection[str] = (), *, options: LessonOptions | None = None, refused: frozenset[str] = frozenset()
+    accept: Collection[str] = (),
+    *,
+    options: LessonOptions | None = None,
+    refused: frozenset[str] = frozenset(),
+    library: str = "",
 ) -> CheckContext:
-    """Return what a person's change is checked against. accept: codes of rules to set aside. Raises LibraryError."""
+    """Return what a person's change is checked against. Raises LibraryError.
+
+    accept: codes of rules to set aside. library: name of the library that is changed.
+    """
     if unknown := sorted(set(accept) - ACCEPTABLE):
         known = ", ".join(map(repr, sorted(ACCEPTABLE)))
         raise LibraryError(f"{unknown[0]!r} is not a rule that can be set aside; use one of {known}", code="bad_accept")
-    return CheckContext(options=options or LessonOptions(), waived=frozenset(accept), refused=refused, by_person=True)
+    return CheckContext(
+        options=options or LessonOptions(),
+        waived=frozenset(accept),
+        refused=refused,
+        by_person=True,
+        library=library,
+    )
 
 
 def added(library: Library, lesson: str, tags: tuple[str, ...], context: CheckContext) -> HandEdit:
@@ -66,7 +79,7 @@ def edited(
     _hold(others, lesson, tags, context, wrong)
     operation = Modify(target=target, lesson=lesson, tags=tags)
     made = Experience(
-        id=experience_id(library.version, ["person", operation.model_dump(mode="json")], 0),
+        id=experience_id(library.version, ["person", operation.model_dump(mode="json")], 0, library=context.library),
         lesson=lesson,
         tags=tags or held.experience.tags,
         origin=Origin(kind="person", parents=(target,), library=library.version),

@@ -1,6 +1,6 @@
 """`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,11 +21,14 @@ from agentlearn.library.history.three_way import JoinSide, LibraryJoin, join_lib
 from agentlearn.library.history.version_files import VersionFiles, matching_versions
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld
-from agentlearn.types.ids import LibraryVersion
+from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 if TYPE_CHECKING:
     from agentlearn.config.options import LessonOptions
     from agentlearn.library.history.hand_edits import HandEdit
+
+_OF_RUNS = frozenset({"add", "modify", "merge"})
+"""How runs make lessons."""
 
 # The rules for lessons take a second to load, so the methods that need them import them.
 
@@ -151,7 +154,7 @@ class History:
         """Add a lesson at the end. accept: codes of rules to set aside. options: limits on the library."""
         from agentlearn.library.history import hand_edits
 
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             return hand_edits.added(library, lesson, tuple(tags), context)
@@ -172,7 +175,7 @@ class History:
         """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place."""
         from agentlearn.library.history import hand_edits
 
-        context = hand_edits.person_context(accept, options=options, refused=self.refused_words())
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             target = find_lesson(library, lesson, where=self._named(branch))
@@ -241,12 +244,69 @@ class History:
                 writer, kind, library.version, branch, base=base, operations=tuple(operations), run=run, **signed
             )
 
+    def publish_learned(
+        self,
+        selected: Library,
+        *,
+        start: Library,
+        since: datetime,
+        versions: Iterable[Library] = (),
+        kind: ChangeKind = "learn",
+        **signed: Any,
+    ) -> Library:
+        """Make the version that a run selected the current one of `main`, and return the version that is current then.
+
+        What persons changed on `main` after the run had started is joined into it: lessons that they wrote, edited,
+        imported, parked or removed. Such a version is made from both. start: the version that the run started from.
+        since: when it started. versions: those that it made, which have no file.
+        """
+        with self._writing() as writer:
+            changes = writer.logged.changes
+            head = state_after(changes).branches.get(MAIN)
+            library = selected
+            if head is not None:
+                began = state_after(one for one in changes if one.at < since).branches.get(MAIN)
+                library = self._with_changes_of_persons(selected, start, head, began, versions)
+            self._files.save(library)
+            if head != library.version:
+                self._files.save(selected)
+                self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
+            return library
+
+    def _with_changes_of_persons(
+        self,
+        selected: Library,
+        start: Library,
+        head: LibraryVersion,
+        began: LibraryVersion | None,
+        versions: Iterable[Library],
+    ) -> Library:
+        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started."""
+        ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
+        unseen = [one.id for one in base.written if one.id not in held_lessons(start)]
+        if head == began and not unseen:
+            return selected
+        learned = {one.id for one in ours.experiences if one.origin.kind in _OF_RUNS and one.id not in base.by_id}
+        ours, base = _without(ours, learned), _without(base, unseen)
+        ancestry = self._ancestry(*versions, selected, start, ours)
+        joined = join_libraries(ours, selected, ancestry, base=base).library
+        if held_lessons(joined) == held_lessons(selected):
+            return selected
+        return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
+
     def update(
-        self, change: Callable[[Library], Library], *, kind: ChangeKind, branch: str = MAIN, **signed: Any
+        self,
+        change: Callable[[Library], Library],
+        *,
+        kind: ChangeKind,
+        copied: Callable[[], Mapping[ExperienceId, Collection[ExperienceId]]] = dict,
+        branch: str = MAIN,
+        **signed: Any,
     ) -> Change | None:
         """Make what a function returns the current version of a branch; None when it returns what it was given.
 
         change: gets the version that is current while nobody else can write; the empty library where there is none.
+        copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
         """
         with self._writing() as writer:
             state = state_after(writer.logged.changes)
@@ -256,7 +316,8 @@ class History:
             if after.version == before.version:
                 return None
             self._files.save(after)
-            return self._append(writer, kind, after.version, branch, **signed)
+            sources = {one: tuple(sorted(found)) for one, found in sorted(copied().items())}
+            return self._append(writer, kind, after.version, branch, copied=sources, **signed)
 
     def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
         """Make an older version the current one of a branch again. Nothing is removed."""
@@ -362,7 +423,7 @@ class History:
         from agentlearn.library.history import hand_edits
 
         waits = "parked" if status == "parked" else "pending"
-        context = hand_edits.person_context(accept)
+        context = hand_edits.person_context(accept, library=self.name)
 
         def edit(library: Library) -> "HandEdit":
             target = find_lesson(library, lesson, waits, where=self._named(branch))
@@ -480,6 +541,14 @@ class History:
 
     def _named(self, reference: str | None) -> str:
         return self.name if reference in {None, MAIN} else f"{self.name}@{reference}"
+
+
+def _without(library: Library, left_out: Collection[ExperienceId]) -> Library:
+    """The library without some lessons that it shows."""
+    if not left_out:
+        return library
+    kept = tuple(one for one in library.experiences if one.id not in left_out)
+    return Library(parent=library.parent, joined=library.joined, experiences=kept, withheld=library.withheld)
 
 
 def _held_back(join: LibraryJoin) -> LibraryJoin:

@@ -54,9 +54,14 @@ class _Choice(NamedTuple):
     conflict: JoinConflict | None = None
 
 
-def join_libraries(ours: Library, theirs: Library, ancestry: Ancestry, prefer: JoinSide = "ours") -> LibraryJoin:
-    """Return both libraries as one. prefer: the side to take in a conflict. Raises LibraryError for a reused id."""
-    base = ancestry.nearest(ours.version, theirs.version)
+def join_libraries(
+    ours: Library, theirs: Library, ancestry: Ancestry, prefer: JoinSide = "ours", *, base: Library | None = None
+) -> LibraryJoin:
+    """Return both libraries as one. Raises LibraryError for a reused id.
+
+    prefer: the side to take in a conflict. base: the version that both were made from; None finds it.
+    """
+    base = base or ancestry.nearest(ours.version, theirs.version)
     before, mine, others = held_lessons(base or EMPTY_LIBRARY), held_lessons(ours), held_lessons(theirs)
     _refuse_reused(before, mine, others)
     conflicts, sides = list[JoinConflict](), dict[ExperienceId, JoinSide]()

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.errors import MissingExtra
+from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.lab.checkpoint import CARD, SHIPPED, TOKENIZER, read_weights
 from agentlearn.lab.contract import Lab
 
@@ -36,8 +36,12 @@ def is_built(lab: Lab, recipe: "Recipe", folder: Path) -> bool:
 
 
 def build_lab_model(lab: Lab, recipe: "Recipe", folder: Path, report: "Callable[[TrainingProgress], None]") -> None:
-    """Train the lab model and write its checkpoint, with the files to ship in the folder `shipped`."""
+    """Train the lab model and write its checkpoint, with the files to ship in the folder `shipped`.
+
+    Raises ConfigError for a folder that holds anything but such a checkpoint.
+    """
     require_torch()
+    _refuse_other(folder)
     from agentlearn.train.lab.checkpoint_files import save_lab_model
     from agentlearn.train.lab.training import train_lab_model
 
@@ -53,9 +57,22 @@ def build_lab_model(lab: Lab, recipe: "Recipe", folder: Path, report: "Callable[
     save_lab_model(trained.model, trained.tokenizer, folder, card)
 
 
+def _refuse_other(folder: Path) -> None:
+    """Raise ConfigError for a folder with files of others: a checkpoint would replace files of the same names."""
+    empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not empty and not (folder / CARD).is_file():
+        raise ConfigError(
+            f"{str(folder)!r} exists and holds no checkpoint of agentlearn; give a new folder", code="exists"
+        )
+
+
 def export_lab_model(lab: Lab, folder: Path) -> None:
-    """Write the shipped weights as a checkpoint in Hugging Face format."""
+    """Write the shipped weights as a checkpoint in Hugging Face format.
+
+    Raises ConfigError for a folder that holds anything but such a checkpoint.
+    """
     require_torch()
+    _refuse_other(folder)
     from tokenizers import Tokenizer
 
     from agentlearn.train.lab.checkpoint_files import model_from, save_lab_model

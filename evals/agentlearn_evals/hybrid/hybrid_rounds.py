@@ -254,11 +254,12 @@ class HybridRun:
     ) -> None:
         """Begin the next round with the trained weights, and with the library without the proposed lessons.
 
-        They are parked only when removing all of them at once is shown to be not worse.
+        They are parked only when removing all of them at once is shown to be not worse. Those that a person wrote stay.
         """
         library, start = self.libraries.load(learned.reference), learned.reference
-        if pruning.proposed and pruning.together_shown:
-            reasons = {one.lesson: f"distilled into {Path(trained.weights).name}" for one in pruning.proposed}
+        learned_only = [one for one in pruning.proposed if not library.by_id[one.lesson].by_person]
+        if learned_only and pruning.together_shown:
+            reasons = {one.lesson: f"distilled into {Path(trained.weights).name}" for one in learned_only}
             version = park(self.libraries, learned, library, reasons)
             start = f"{self.settings.result_name}@{version[:_SHORT]}"
             self._keep(now.model_copy(update={"pruning": pruning.model_copy(update={"parked": True})}))

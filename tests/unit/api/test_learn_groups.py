@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from agentlearn import Experiences, Groups, LearnReport, Recorder, Task, learn, open_store
+from agentlearn import Experiences, Groups, LearnReport, LibraryStore, Recorder, Task, learn, open_store
 from agentlearn.errors import ConfigError
 
 LESSON = "When somebody asks about an invoice, send the question to the billing team."
@@ -84,3 +84,37 @@ def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path
     assert report.before is not None
     assert report.after is not None
     assert (report.before.mean, report.after.mean) == (0.0, 1.0)
+
+
+def test_learning_again_from_live_traffic_serves_what_a_person_wrote_in_between(tmp_path: Path) -> None:
+    written = "When a customer is angry, answer calmly."
+
+    async def work() -> LearnReport:
+        asked = list[str]()
+        model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
+        followed = Experiences("desk", store=tmp_path, follow=True, missing="empty")
+        LibraryStore(tmp_path / "libraries").history("desk").add(written)
+        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False)
+        assert [one.lesson for one in followed.library.experiences] == [written, LESSON]
+        return report
+
+    assert asyncio.run(work()).selection is not None
+
+
+def test_the_counts_of_groups_add_up_and_say_what_is_missing(tmp_path: Path) -> None:
+    async def work(rewards: list[float | None]) -> Groups:
+        async with Recorder("desk", tmp_path / str(len(rewards))) as recorder:
+            for number, reward in enumerate(rewards):
+                messages = [{"role": "user", "content": "My invoice is wrong"}, {"role": "assistant", "content": "it"}]
+                rollout = await recorder.record(messages, episode=str(number))
+                if reward is not None:
+                    await recorder.feedback(rollout, reward=reward)
+            return recorder.groups()
+
+    found = asyncio.run(work([0.0] * 6 + [1.0] * 6 + [None] * 3))
+    assert (len(found), len(found.groups[0].rollouts)) == (1, 8)
+    assert (found.single, found.set_aside, found.without_reward) == (0, 4, 3)
+    assert "4 more repeat a task with its reward or found their group full; 3 have no reward yet" in found.summary
+    nothing = asyncio.run(work([None, None]))
+    with pytest.raises(ConfigError, match=r"2 without a reward and 0 with one, .*; give feedback on more of them"):
+        asyncio.run(learn(nothing, model=TestModel(), library="desk"))

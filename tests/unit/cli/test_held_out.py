@@ -33,7 +33,7 @@ def lines(report: Report) -> list[str]:
 
 
 def test_the_verdict_is_the_first_word() -> None:
-    verdicts = {"better": "better: ", "worse": "WORSE than before: ", "cannot_tell": "no detectable change: "}
+    verdicts = {"better": "better: ", "worse": "WORSE than before: ", "cannot_tell": "not certain: "}
     for verdict, words in verdicts.items():
         [line] = lines(Report(score(0.5), score(0.7), delta(0.2, verdict=verdict)))
         assert line == f"{words}0.50 → 0.70   +0.20 [+0.10, +0.30]   p = 0.010   60 tasks in 25 families x 4"

@@ -24,7 +24,7 @@ from agentlearn.cli.pages.stored_report import StoredReport
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.html.markup import shown
 from agentlearn.learning.report import LearnReport, SelectedVersion
-from agentlearn.types.experience import Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import RunId, TaskId
 from tests.support.command import agentlearn
 from tests.support.hostile import HOSTILE, POISON, unseen
@@ -249,7 +249,7 @@ def test_a_field_of_another_form_is_left_out_and_named() -> None:
 )
 def test_the_command_on_the_page_gives_the_same_settings(fields: dict[str, Any]) -> None:
     given = learn_settings({**learn_fields("math", GivenSettings({})), "seed": 3, **fields, "store": Path("a b")})
-    command = run_command(replace(learn_record().row, settings=given.resolved()))
+    command = run_command(replace(learn_record().row, settings=given.resolved()), None)
     words = shlex.split(command)
     assert words[:2] == ["agentlearn", "learn"]
     app = build(words[1:])
@@ -262,9 +262,12 @@ def test_the_command_on_the_page_gives_the_same_settings(fields: dict[str, Any])
 def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
     row = learn_record().row
     settings = LearnSettings(domain="math", given=("an agent",))
-    assert run_command(replace(row, settings=settings.resolved())) == ""
-    assert run_command(replace(row, settings="{}")) == ""
-    assert run_command(replace(row, settings="{")) == ""
+    assert run_command(replace(row, settings=settings.resolved()), None) == ""
+    assert run_command(replace(row, settings="{}"), None) == ""
+    default = replace(row, settings=LearnSettings(domain="math", model="sim:novice").resolved())
+    assert run_command(default, EMPTY_LIBRARY.version).endswith("--from none")
+    assert run_command(default, "0123456789abcdef").endswith("--from math@0123456789ab")
+    assert run_command(replace(row, settings="{"), None) == ""
 
 
 def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:

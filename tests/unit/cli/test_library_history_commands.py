@@ -172,7 +172,7 @@ def test_a_run_adds_to_the_history_of_a_pinned_library_and_says_so(
     pinned = history.pin().version
     capsys.readouterr()
     options = ["--limit", "6", "--no-eval", "--seed", "7", "--model", "sim:novice", "--store", str(store)]
-    assert run(["learn", "math", *options]) == 0
+    assert run(["learn", "math", "--from", "none", *options]) == 0
     printed = capsys.readouterr().out
     learned = history.resolve("main")
     assert (history.changes[-1].kind, history.resolve()) == ("learn", pinned)

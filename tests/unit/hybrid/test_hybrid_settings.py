@@ -76,7 +76,7 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     assert {learning.seed, training.seed, training.gradient.seed, comparing.seed} == {7}
     assert {learning.store, training.store, comparing.store} == {tmp_path}
     assert (learning.epochs, training.epochs, comparing.k, comparing.margin) == (2, 5, 3, 0.2)
-    assert (learning.library, learning.library_name, learning.reflector_name) == ("none", "mine", "sim:reflector")
+    assert (learning.library, learning.library_name, learning.reflector_name) == (None, "mine", "sim:reflector")
     assert (training.distill, training.library, training.weights_name) == ("mine@abc", "none", "mine-2")
     assert training.gradient.loss == "distill"
     assert comparing.domains == ("math",)

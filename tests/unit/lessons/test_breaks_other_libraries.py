@@ -12,7 +12,8 @@ LIBRARY = library_of(
         "When counting pairs, decide first whether order matters.",
         "When a range is closed, count both of its endpoints.",
         "When a fraction is asked for, reduce it before answering.",
-    ]
+    ],
+    kind="add",
 )
 FIRST, SECOND, THIRD = (one.id for one in LIBRARY.experiences)
 LABELS = {"G1": FIRST, "G2": SECOND, "G3": THIRD}

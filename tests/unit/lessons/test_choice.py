@@ -22,8 +22,8 @@ from agentlearn.types.trajectory import Trajectory, Verdict
 from tests.support.stages import RUN, trajectory
 from tests.support.toy_domain import ToyDomain
 
-GOOD = library_of(["When adding, carry."])
-BAD = library_of(["When adding, never carry."])
+GOOD = library_of(["When adding, carry."], kind="add")
+BAD = library_of(["When adding, never carry."], kind="add")
 TASKS = tuple(Task.of("toy", f"Double {n}.", str(2 * n), family=f"f{n // 3}") for n in range(30))
 Rates = Mapping[LibraryVersion, float] | Mapping[LibraryVersion, None]
 """Share of right answers by version; None: no rollout can be judged."""

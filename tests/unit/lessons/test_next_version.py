@@ -13,7 +13,7 @@ A, B, C, D = (
 )
 NEW = "When a search needs a bound, double it once and compare."
 OTHER = "When values are integers, stay exact and avoid floating point."
-LIBRARY = library_of([A, B, C, D])
+LIBRARY = library_of([A, B, C, D], kind="add")
 ONE, TWO, THREE, FOUR = (experience.id for experience in LIBRARY.experiences)
 
 

@@ -23,8 +23,8 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.ids import RunId
 from tests.unit.store import nouns
 
-LEFT = library_of(["When adding, never carry."])
-BEFORE = library_of(["When counting, check the ends."])
+LEFT = library_of(["When adding, never carry."], kind="add")
+BEFORE = library_of(["When counting, check the ends."], kind="add")
 LATER = nouns.AT + timedelta(hours=1)
 OTHER_RUN = RunId("01je" + "0" * 22)
 

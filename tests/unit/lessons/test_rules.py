@@ -28,7 +28,7 @@ PAIRS = "When counting pairs, decide first whether order matters in the problem.
 RANGES = "When a range is closed, count both of its endpoints before summing up."
 PARTS = "When a fraction is asked for, reduce it fully before you answer."
 CASES = "When a formula is guessed, verify it against three small cases."
-LIBRARY = library_of([PAIRS, RANGES, PARTS, CASES])
+LIBRARY = library_of([PAIRS, RANGES, PARTS, CASES], kind="add")
 ONE, TWO, THREE, FOUR = (experience.id for experience in LIBRARY.experiences)
 BOUND = "When a search needs a bound, double it once and compare."
 EXACT = "When values are integers, stay exact and avoid floating point."

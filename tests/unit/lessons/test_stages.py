@@ -23,7 +23,7 @@ from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, stag
 GOOD = "When counting integers in a range, count both endpoints."
 BETTER = "When a range is closed, include its first and its last member."
 LONG = "When " + "very " * 40 + "long."
-LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction appears, reduce it."])
+LIBRARY = library_of(["When in doubt, try a small case first.", "When a fraction appears, reduce it."], kind="add")
 
 
 def summarised(reply: Reply, library: Library = EMPTY_LIBRARY) -> tuple[Summarised, int]:

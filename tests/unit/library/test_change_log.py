@@ -206,5 +206,5 @@ def test_a_line_of_every_kind_is_read_as_it_was_written() -> None:
         assert Change.model_validate_json(change_line(change)) == change
 
 
-GOLDEN_VERSIONS = ("38bc64ae696887de013b006cf911bc00", "65541f9f4810a8d89e84a6caf0af92a4")
-GOLDEN_CHAIN = ("9f9921b9888060ed66457750f004d341", "1f9185d48d0b6a92363e2c7c7cdbbc9a")
+GOLDEN_VERSIONS = ("3368ad9831a23c79874bbd6f367ffd4d", "dd08fd4eeb688a89882044e14d7dc608")
+GOLDEN_CHAIN = ("1e89b4b59ec01315d281b9235b18a271", "5361e2112ff2df20ed9009c3e42dc3d4")

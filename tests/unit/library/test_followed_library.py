@@ -229,6 +229,7 @@ def test_a_file_is_followed_as_well(store: LibraryStore, tmp_path: Path, caplog:
     file.write_text("{", encoding="utf-8")
     assert experiences.library == FIRST
     store.publish("math", SECOND)
+    file.unlink()
     store.export("math", file)
     assert experiences.library == SECOND
     assert len(warnings(caplog)) == 1

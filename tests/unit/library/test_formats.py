@@ -244,15 +244,31 @@ def test_the_reference_validator_accepts_a_skill(tmp_path: Path) -> None:
 def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     rows = [(f"When counting things of kind {number}, check both ends.", ()) for number in range(130)]
     folder = write_form(library_with(rows), tmp_path / "math", "skill")
-    write_form(library_with(rows[:3]), folder, "skill")
+    write_form(library_with(rows[:3]), folder, "skill", known=[library_with(rows)])
     assert len(library_format("skill").read(read_source(folder)).lessons) == 3
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+def test_only_an_unchanged_export_of_the_same_library_is_replaced(form: str, tmp_path: Path) -> None:
+    before, after = library_of(["When adding, carry."]), library_of(["When adding, carry.", "When lost, draw."])
+    out = write_form(before, tmp_path / "math", form)
+    write_form(before, out, form)
+    with pytest.raises(LibraryError, match="is not an unchanged export of this library; give another --out"):
+        write_form(after, out, form)
+    write_form(after, out, form, known=[before])
+    changed = out / "SKILL.md" if form == "skill" else out
+    mine = changed.read_text(encoding="utf-8").replace("carry.", "carry twice.")
+    changed.write_text(mine, encoding="utf-8")
+    with pytest.raises(LibraryError, match="is not an unchanged export of this library"):
+        write_form(after, out, form, known=[before, after])
+    assert changed.read_text(encoding="utf-8") == mine
 
 
 def test_a_skill_of_others_is_not_replaced(tmp_path: Path) -> None:
     skill = tmp_path / "math" / "SKILL.md"
     skill.parent.mkdir()
     skill.write_text("---\nname: math\ndescription: mine\n---\n- Count.\n", encoding="utf-8")
-    with pytest.raises(LibraryError, match="holds files that agentlearn did not write; give a new folder"):
+    with pytest.raises(LibraryError, match="is not an unchanged export of this library; give another --out"):
         write_form(library_of(["When adding, carry."]), skill.parent, "skill")
     assert "mine" in skill.read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operat
 CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
 ZERO = "When dividing, look for zero."
-GIVEN = library_of([ENDS])
+GIVEN = library_of([ENDS], kind="add")
 WRITTEN = added(GIVEN, CARRY, (), person_context()).library
 FIRST, SECOND = (one.id for one in WRITTEN.experiences)
 
@@ -41,10 +41,12 @@ def test_a_run_changes_a_written_lesson_only_when_it_is_told_to(operation: Opera
     assert SECOND not in told.by_id
 
 
-def test_lessons_given_as_a_start_may_be_improved() -> None:
-    assert WRITTEN.by_id[FIRST].origin.library is None
-    library, _ = learned(WRITTEN, Modify(target=FIRST, lesson=ZERO))
-    assert FIRST not in library.by_id
+def test_lessons_of_a_program_or_a_file_are_left_alone_too() -> None:
+    given = Library.of([ENDS])
+    library, (ended,) = learned(given, Modify(target=given.experiences[0].id, lesson=ZERO))
+    assert library == given
+    assert isinstance(ended.end, Rejected)
+    assert ended.end.code == "written_by_person"
 
 
 def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from agentlearn.errors import ConfigError
 from agentlearn.lab.checkpoint import CARD, WEIGHTS, read_checkpoint
 from agentlearn.lab.contract import Dialogue, EvaluationTask, LessonMeaning, SoftTarget, TokenPieces, TrainingExample
 from agentlearn.serving import chatml
@@ -189,3 +190,10 @@ def test_the_attention_loss_uses_the_models_own_head() -> None:
 
 def test_a_card_says_how_the_weights_came_about(built: Path) -> None:
     assert f"lab build sums --tokens {RECIPE.tokens} --seed 3" in (built / SHIPPED / CARD).read_text()
+
+
+def test_a_folder_with_a_model_of_the_user_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds no checkpoint of agentlearn; give a new folder"):
+        build_lab_model(Sums(), RECIPE, tmp_path, lambda _: None)
+    assert (tmp_path / "config.json").read_text(encoding="utf-8") == "{}"
