@@ -57,12 +57,12 @@ class LearnedFrom:
         if not shown:
             return frozenset()
         sources = sorted({source for one in shown for source in self.sources(one)})
-        runs = {row.run for row in self._reader.proposals_of(sources)} | self._runs_behind(library)
+        runs = {row.run for row in self._reader.proposals_of(sources)} | self.runs_behind(library)
         trained = (found.train for run in sorted(runs) if (found := self._reader.run_inputs(run)) is not None)
         return frozenset(self._reader.learned_on(sources)) | frozenset(task for train in trained for task in train)
 
-    def _runs_behind(self, library: Library) -> set[RunId]:
-        """The runs that made the version or one that it was made from, as far back as learned lessons reach.
+    def runs_behind(self, library: Library) -> set[RunId]:
+        """Return the runs that made a version or one that it was made from, as far back as learned lessons reach.
 
         A run that only started from a version did not make it.
         """

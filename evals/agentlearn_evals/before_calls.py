@@ -60,7 +60,7 @@ def _untrusted(plan: ComparePlan, reader: StoreReader) -> dict[str, str]:
 def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -> str:
     """Return what to do about tasks that were learned from: the held-out tasks of the latest run that has some."""
     learned = frozenset[str]().union(*(known.tasks(arm.library, arm.without) for arm in plan.arms))
-    runs = [run for arm in plan.arms for run in reader.runs_behind(arm.library.version)]
+    runs = {run for arm in plan.arms for run in known.runs_behind(arm.library)}
     for run in sorted(runs, key=lambda run: reader.run(run).started_at, reverse=True):
         inputs = reader.run_inputs(run)
         if inputs is not None and inputs.test and not learned & set(inputs.test):
