@@ -36,7 +36,7 @@ def check_verdicts(plan: ComparePlan, reader: StoreReader | None) -> tuple[str, 
     baseline, *others = (arm.name for arm in plan.arms)
     if baseline in untrusted or all(name in untrusted for name in others):
         raise ConfigError(
-            f"nothing could be said about {', '.join(map(repr, others))}:"
+            f"Cannot tell anything about {', '.join(map(repr, others))}, whatever it scores:"
             f" {untrusted.get(baseline) or untrusted[others[0]]}",
             code="nothing_to_say",
         )

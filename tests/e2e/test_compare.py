@@ -95,7 +95,7 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict() -> None:
 
     leaked = max((task.answer or "" for task in domain.tasks("test", seed=0, limit=8)), key=len)
     write("leaking", (*GOOD, f"For such a problem the result is {leaked}."))
-    with pytest.raises(ConfigError, match="nothing could be said about 'leaking': 1 of its lessons"):
+    with pytest.raises(ConfigError, match="Cannot tell anything about 'leaking', whatever it scores: 1 of its lessons"):
         run("none", "leaking.json")
     found = run("none", "leaking.json", "good.json")
     assert [flag.code for flag in found.flags] == ["leaks_answer"]

@@ -69,11 +69,14 @@ class SourceFiles:
 
 
 def read_source(path: Path | str, limits: ImportLimits = ImportLimits()) -> SourceFiles:
-    """Return the texts of a file or folder. Raises LibraryError, which says what cannot be read and why."""
+    """Return the texts of a file or folder; of a folder that holds one skill, those of the skill.
+
+    Raises LibraryError, which says what cannot be read and why.
+    """
     given = Path(path)
     try:
         if given.is_dir():
-            return _folder(given, limits)
+            return _folder(_skill_in(given), limits)
         return SourceFiles(str(path), {given.name: _text(given, str(path), limits.max_bytes)})
     except FileNotFoundError as error:
         raise LibraryError(f"there is no file or folder {str(path)!r}; check the path", code="no_file") from error
@@ -81,6 +84,13 @@ def read_source(path: Path | str, limits: ImportLimits = ImportLimits()) -> Sour
         raise LibraryError(
             f"{str(path)!r} cannot be read: {error.strerror or error}; check the path", code="unreadable_file"
         ) from error
+
+
+def _skill_in(folder: Path) -> Path:
+    """Return the folder of the only skill in a folder that is none itself, as an export writes it; else the folder."""
+    inside = [one for one in folder.iterdir() if not one.name.startswith(".")]
+    is_skill = len(inside) == 1 and not inside[0].is_symlink() and any((inside[0] / name).is_file() for name in SKILL)
+    return inside[0] if is_skill else folder
 
 
 def _folder(folder: Path, limits: ImportLimits) -> SourceFiles:

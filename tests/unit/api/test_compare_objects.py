@@ -191,7 +191,7 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         desk_agent(), TICKETS, reward=right_team, store=tmp_path, epochs=1, group_size=3, select="last", seed=1
     )
     asked: dict[str, Any] = {"arms": ("none", "support"), "reward": right_team, "k": 2, "store": tmp_path}
-    with pytest.raises(ConfigError, match=rf"learned from 6 of the 8 tasks .* --held-out-of {learned.run}"):
+    with pytest.raises(ConfigError, match=rf"learned from 6 of the 8 tasks .* held_out_of={learned.run}"):
         compare_sync(desk_agent(), TICKETS, **asked)
     found = compare_sync(desk_agent(), held_out_of=learned.run[:12], **asked)
     with read_store(tmp_path) as reader:

@@ -106,11 +106,10 @@ def test_progress_is_printed_when_it_is_wanted_and_own_callbacks_are_called_too(
     assert shown.out == ""
     assert own.rollouts > 0
     assert all(words in shown.err for words in ("learn support", f"run        {report.run}", "epoch 1/1", "held out"))
-    compared = compare_sync(
-        desk_agent(), TICKETS, reward=right_team, arms=("none", "support"), k=1, store=tmp_path, progress=True
-    )
+    asked: dict[str, Any] = {"reward": right_team, "arms": ("none", "support"), "k": 1, "store": tmp_path}
+    compared = compare_sync(desk_agent(), held_out_of=report.run, progress=True, **asked)
     assert f"run       {compared.run}" in capsys.readouterr().err
-    compare_sync(desk_agent(), TICKETS, reward=right_team, arms=("none", "support"), k=1, store=tmp_path)
+    compare_sync(desk_agent(), held_out_of=report.run, **asked)
     assert capsys.readouterr().err == "", "no terminal, no progress"
     for one, few in ((report, 16), (compared, 20)):
         lines = str(one).split("\n")

@@ -9,6 +9,7 @@ import pytest
 
 from agentlearn import LibraryStore, compare_sync, library_of, read_store
 from agentlearn.cli.app import run as command_line
+from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn.library.formats import Form
 from agentlearn.rollout.learned_from import LearnedFrom
@@ -143,7 +144,7 @@ def test_the_tasks_behind_lessons_are_known_after_an_export_and_an_import(
 def test_a_skill_whose_lessons_were_all_rewritten_still_says_where_it_comes_from(store: Path, tmp_path: Path) -> None:
     out, place = tmp_path / "desk-lessons", ("--store", str(store))
     command_line(["library", "export", "desk", "--out", str(out), "--format", "skill", *place])
-    file = out / "SKILL.md"
+    (file,) = out.rglob("SKILL.md")
     file.write_text(file.read_text().replace(LESSON.rstrip("."), "Money goes to billing").replace(OWN, "Read first."))
     command_line(["library", "import", str(out), "--name", "copy", "--approve", *place])
     copy = LibraryStore(store / "libraries").load("copy")
@@ -167,8 +168,7 @@ def test_a_comparison_gives_no_verdict_on_these_tasks_and_one_on_others(
     way: Callable[[Path, Path], Library], store: Path, tmp_path: Path
 ) -> None:
     arms: dict[str, Any] = {"none": None, "changed": way(store, tmp_path)}
-    same = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=store)
-    assert same.contrasts[0].verdict == "cannot_tell"
-    assert "learned from 8 of the 8 tasks" in same.contrasts[0].unsafe
+    with pytest.raises(ConfigError, match=r"Cannot tell anything about 'changed'.* learned from 8 of the 8 tasks"):
+        compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=store)
     other = compare_sync(desk_agent(), OTHER, arms=arms, reward=right_team, k=1, store=store)
     assert not other.contrasts[0].unsafe
