@@ -75,7 +75,7 @@ def test_the_shipped_model_writes_a_program_for_a_problem_and_reads_its_result()
                 messages = [Message("system", task.system), Message("user", task.question)]
                 prompt = chat.encode(chat.render(messages, [TOOL]))
                 drawn = await engine.sample(prompt, Sampling(seed=1, max_tokens=300, temperature=0.0))
-                spoken = chat.parse(chat.decode(drawn.ids[:-1]))
+                spoken = chat.parse(chat.decode(drawn.ids[:-1]), [TOOL], prompt="")
                 assert [name for name, _ in spoken.calls] == ["run_python"]
                 right += "print(" in json.loads(spoken.calls[0][1])["code"]
         return right
