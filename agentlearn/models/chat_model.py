@@ -30,7 +30,7 @@ _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "
 _MOST_REPLIES = 256
 """Number of newest replies that are remembered."""
 _FACTS: ContextVar[dict[str, Any] | None] = ContextVar("facts", default=None)
-"""Collects what the reply to the current request says beside its completion."""
+"""Collects what the reply to the current request says in addition to its completion."""
 
 
 class ChatModel(OpenAIChatModel):

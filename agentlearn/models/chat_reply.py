@@ -24,14 +24,14 @@ MOST_TOKENS = 2**53
 """Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
 
 _REASONING = ("reasoning", "reasoning_content", "thinking", "reasoning_text", "reasoning_details")
-"""Fields of a message in which services return what a model thought. pydantic-ai reads the first two."""
+"""_Fields of a message in which services return what a model thought. pydantic-ai reads the first two."""
 _COST_HEADERS = ("x-litellm-response-cost",)
 """Headers in which gateways report the cost of a reply."""
 
-Fields = dict[str, Any]
+_Fields = dict[str, Any]
 
 
-def completion_of(body: object, asked: str) -> Fields:
+def completion_of(body: object, asked: str) -> _Fields:
     """Return a reply in the form of a chat completion, with one choice.
 
     body: the decoded JSON. asked: name of the model that was asked. Raises UnexpectedModelBehavior when the reply says
@@ -55,9 +55,9 @@ def completion_of(body: object, asked: str) -> Fields:
     }
 
 
-def facts_of(body: object, headers: Mapping[str, str]) -> Fields:
-    """Return what a reply says beside the completion: its exact tokens and its cost, where the service sends them."""
-    reply, facts = _fields(body) or {}, Fields()
+def facts_of(body: object, headers: Mapping[str, str]) -> _Fields:
+    """Return what a reply says in addition to the completion: its exact tokens and its cost, where they are sent."""
+    reply, facts = _fields(body) or {}, _Fields()
     choice = _fields(next(iter(_list(reply.get("choices"))), None)) or {}
     if (prompt := reply.get(PROMPT_IDS)) is not None:
         facts[PROMPT_IDS] = list(prompt)
@@ -78,7 +78,7 @@ def facts_of(body: object, headers: Mapping[str, str]) -> Fields:
     return facts
 
 
-def usage_of_reply(usage: object) -> Fields | None:
+def usage_of_reply(usage: object) -> _Fields | None:
     """Return the usage of a reply without what cannot be true; None when it has no believable number."""
     fields = _fields(usage)
     if fields is None:
@@ -101,7 +101,7 @@ def is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
 
 
-def _choice(reply: Fields) -> Fields:
+def _choice(reply: _Fields) -> _Fields:
     """Return the first answer of a reply: the one with the index 0, wherever it stands."""
     choices = [one for one in map(_fields, _list(reply.get("choices"))) if one is not None]
     if not choices:
@@ -113,7 +113,7 @@ def _choice(reply: Fields) -> Fields:
     return choice
 
 
-def _message(choice: Fields) -> Fields | None:
+def _message(choice: _Fields) -> _Fields | None:
     """Return the message of a choice; None when it says nothing. An empty text is content: the model ended at once."""
     said = _fields(choice.get("message"))
     if said is None:
@@ -121,7 +121,7 @@ def _message(choice: Fields) -> Fields | None:
     text, thoughts = _words(said.get("content"))
     if text and not CHANNEL_CALL.search(text) and (spoken := split_thoughts(text)).unfinished:
         text = f"{spoken.said}<think>{spoken.thoughts}</think>"  # pydantic-ai drops a mark that is never closed
-    message: Fields = {"role": "assistant", "content": text}
+    message: _Fields = {"role": "assistant", "content": text}
     old = _fields(said.get("function_call")) or {}
     calls = [*_list(said.get("tool_calls")), *([old] if old.get("name") else [])]
     if calls:
@@ -164,7 +164,7 @@ def _all_words(part: object, depth: int = 0) -> Iterator[str]:
                 return
 
 
-def _call(given: object, index: int) -> Fields:
+def _call(given: object, index: int) -> _Fields:
     """Return a tool call with the id, the type and the arguments that it may have left out."""
     call = _fields(given) or {}
     function = _fields(call.get("function")) or call
@@ -182,19 +182,19 @@ def _call(given: object, index: int) -> Fields:
     }
 
 
-def _counts(fields: Fields) -> Fields:
+def _counts(fields: _Fields) -> _Fields:
     """Return the fields that are possible numbers of tokens, and of the details one level down the same."""
-    kept: Fields = {}
+    kept: _Fields = {}
     for name, value in fields.items():
         number = int(value) if isinstance(value, float) and value.is_integer() else value
         if is_count(number):
             kept[name] = number
         elif name.endswith("_details") and isinstance(value, dict):
-            kept[name] = {key: one for key, one in cast("Fields", value).items() if is_count(one)}
+            kept[name] = {key: one for key, one in cast("_Fields", value).items() if is_count(one)}
     return kept
 
 
-def _first_count(counts: Fields, *names: str) -> int | None:
+def _first_count(counts: _Fields, *names: str) -> int | None:
     return next((counts[name] for name in names if isinstance(counts.get(name), int)), None)
 
 
@@ -209,8 +209,8 @@ def _dollars(cost: object) -> float | None:
     return dollars if 0 <= dollars < 1e6 else None
 
 
-def _fields(value: object) -> Fields | None:
-    return cast("Fields", value) if isinstance(value, dict) else None
+def _fields(value: object) -> _Fields | None:
+    return cast("_Fields", value) if isinstance(value, dict) else None
 
 
 def _list(value: object) -> list[Any]:

@@ -70,7 +70,7 @@ def service_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
 
 
 def reply_notes(records: Sequence[ServiceRecord]) -> tuple[str, ...]:
-    """Return which replies were cut off or not used. They can change a score, so they stand beside every verdict."""
+    """Return which replies were cut off or not used. They can change a score, so they stand before every verdict."""
     return tuple(note for record in records for note in _reply_notes(record))
 
 

@@ -84,6 +84,7 @@ KNOWN_SERVICES: Mapping[str, KnownService] = {
     "outlines": KnownService(refused="cannot be opened by name; serve the model and give its address"),
     "elevenlabs": _NO_CHAT,
     "openai-decisions": _NO_CHAT,
+    "google-decisions": _NO_CHAT,
     "sentence-transformers": _NO_CHAT,
     "system-one": _NO_CHAT,
     "typesafe": _NO_CHAT,

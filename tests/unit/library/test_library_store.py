@@ -130,7 +130,7 @@ def test_an_unknown_name_lists_the_known_ones(library_store: LibraryStore) -> No
             ask("mth")
         assert str(unknown.value) == (
             f"library 'mth' is not in the library store {str(library_store.directory)!r} (found: 'math', 'web.v2');"
-            " learn one, or pass a file"
+            " did you mean 'math'?"
         )
         assert unknown.value.code == "unknown_library"
 
