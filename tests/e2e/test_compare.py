@@ -162,9 +162,8 @@ def test_tasks_that_were_learned_from_are_noticed() -> None:
 
     rows = [{"problem": task.problem, "answer": task.answer} for task in domain.tasks("train", seed=0, limit=6)]
     Path("seen.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = run("none", "math", data="seen.jsonl", k=1)
-    assert "learned_from" in [flag.code for flag in found.flags]
-    assert found.contrasts[0].verdict == "cannot_tell"
+    with pytest.raises(ConfigError, match=r"Cannot tell anything about 'math', .* 6 of the 6 tasks"):
+        run("none", "math", data="seen.jsonl", k=1)
 
 
 @pytest.mark.slow

@@ -145,13 +145,14 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_an_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_a_run_ends_early_when_answers_shrink_and_says_so(
-    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from agentlearn.train.distill import early_end
-
-    monkeypatch.setattr(early_end, "WINDOW", 1)
-    chosen = settings_of(weights, tasks, tmp_path, epochs=4, gradient={"stop_at_length": 0.999999})
+def test_a_run_ends_early_when_answers_shrink_and_says_so(weights: Path, tasks: Path, tmp_path: Path) -> None:
+    chosen = settings_of(
+        weights,
+        tasks,
+        tmp_path,
+        epochs=4,
+        gradient={"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"},
+    )
     report = run_training_sync(chosen)
     assert len(report.updates) < 12
     assert any(note.startswith("the run has ended early: answers have shrunk from ") for note in report.notes)
@@ -169,12 +170,15 @@ class StoppingAtTheEnd(Stopping):
 
 @pytest.mark.slow
 def test_a_run_that_had_ended_early_does_not_go_on_when_it_is_resumed(
-    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weights: Path, tasks: Path, tmp_path: Path
 ) -> None:
-    from agentlearn.train.distill import early_end
-
-    monkeypatch.setattr(early_end, "WINDOW", 1)
-    chosen = settings_of(weights, tasks, tmp_path, epochs=4, gradient={"stop_at_length": 0.999999})
+    chosen = settings_of(
+        weights,
+        tasks,
+        tmp_path,
+        epochs=4,
+        gradient={"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"},
+    )
     with pytest.raises(Interrupted):
         asyncio.run(run_training(chosen, StoppingAtTheEnd(0)))
     with read_store(tmp_path) as reader:

@@ -403,7 +403,9 @@ def _plain(arguments: Any) -> str:
 
 def _compare(table: Table, one: Exchange, plain: Read, ours: Read) -> None:
     where = f"{one.label}: {one.file}"
-    if (ours.text, ours.calls) == (plain.text, plain.calls):
+    # Some clients take a thought that never ends for an answer.
+    right = [plain, recorded(one.body)] if one.form == CHAT else [plain]
+    if (ours.text, ours.calls) in [(each.text, each.calls) for each in right]:
         table.count(one.label, "same")
     else:
         table.failures.append(
