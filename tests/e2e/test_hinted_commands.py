@@ -56,7 +56,7 @@ def test_a_run_that_learned_nothing_leaves_the_library_as_it_was(tmp_path: Path)
     version = re.search(r"math@([0-9a-f]{8})", learned)
     assert version is not None
     words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
-    assert f"; math stays at version {version[1]} " in words
+    assert f"library    math@{version[1]} " in words
     assert f"version {version[1]}" in run_hints(words, tmp_path, least=2)
 
 

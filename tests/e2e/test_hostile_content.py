@@ -141,6 +141,7 @@ def screens(world: Path) -> dict[str, tuple[int, str]]:
             "compare",
             "none",
             "library.json",
+            "warm=none,temperature=0.9",  # without it nothing could be said, and the command would be refused
             "--domain",
             "tasks.jsonl",
             "--reward",
