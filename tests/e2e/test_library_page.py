@@ -47,7 +47,7 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     assert "score" in said["library audit"]
     assert (tmp_path / "math.md").read_text(encoding="utf-8").startswith("# Library math")
     assert "points" in said["library effects"]
-    two_readers_load(tmp_path / "math-lessons")
+    two_readers_load(tmp_path / "skills" / "math")
 
 
 def pending_id(folder: Path) -> str:
