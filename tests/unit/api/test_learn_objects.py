@@ -426,9 +426,10 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_only_from_the_program(
 @pytest.mark.slow
 def test_a_name_learns_as_the_command_does_also_where_a_library_of_its_name_exists(tmp_path: Path) -> None:
     given: dict[str, Any] = {"limit": 2, "group_size": 2, "epochs": 1, "evaluate": False, "seed": 0}
+    for store in ("a", "b"):
+        LibraryStore(tmp_path / store / "libraries").publish("math", library_of(["A lesson from before."]))
     settings = LearnSettings(domain="math", model="sim:novice", store=tmp_path / "b", **given)
     asked = asyncio.run(run_learning(settings))
-    LibraryStore(tmp_path / "a" / "libraries").publish("math", library_of(["A lesson from before."]))
     report = learn_sync("math", model="sim:novice", store=tmp_path / "a", **given)
     assert report.library.version == asked.library.version
     assert report.rollouts == asked.rollouts
