@@ -1,6 +1,7 @@
 """Recorded replies of real services, from the test cassettes in a clone of pydantic-ai, served on loopback and read.
 
 Each reply is read twice: by the service's own client in pydantic-ai, and by ours. Nothing of the clone is copied.
+As an address, `http://…#model`, it is the first reply to `solve`; any later call gets a short answer.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import isclose
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,9 +26,10 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from agentlearn import solve
 from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.doctor.model_probe import MemoryJournal
-from agentlearn.errors import AgentlearnError
+from agentlearn.errors import AgentlearnError, EndpointError
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint
@@ -34,6 +37,7 @@ from agentlearn.models.price import cost_usd
 from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import new_run_id
+from agentlearn.types.trajectory import ModelTurn
 
 CHAT = "chat/completions"
 HOSTS = {
@@ -66,6 +70,10 @@ _FORMS = {
 }
 """What follows the name of a service in the table, by how the path of a request ends."""
 _ASKED = ModelRequest.user_text_prompt("x")
+_SHORT_ANSWER = (
+    b'{"choices": [{"message": {"role": "assistant", "content": "\\\\boxed{1}"}, "finish_reason": "stop"}],'
+    b' "usage": {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0}}'
+)
 
 
 class Exchange(NamedTuple):
@@ -175,6 +183,8 @@ class _Replies(ThreadingHTTPServer):
     """Answers every request with the present reply."""
 
     body = b"{}"
+    after = b""
+    """Answers every request after the first; empty: the reply does."""
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -187,8 +197,10 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        assert isinstance(self.server, _Replies)
-        self._send(self.server.body)
+        server = self.server
+        assert isinstance(server, _Replies)
+        reply, server.body = server.body, server.after or server.body
+        self._send(reply)
 
     def _send(self, body: bytes) -> None:
         self.send_response(200)
@@ -291,8 +303,8 @@ _RESPONSES = _compatible("openai.OpenAIProvider", "openai.OpenAIResponsesModel")
 def read_all(root: Path, *, own: bool = False) -> Table:
     """Read every recorded reply and return the table.
 
-    own: read with the services' own clients through our model client; otherwise as `http://…#model`, which is possible
-    for chat completions only.
+    own: read with the services' own clients through our model client; otherwise as `http://…#model` through `solve`,
+    which is possible for chat completions only.
     """
     return asyncio.run(_read_all(root, own=own))
 
@@ -315,22 +327,23 @@ async def _as_address(name: str, tools: Collection[str]) -> Read | str:
 
 async def _read_all(root: Path, *, own: bool) -> Table:
     table = Table()
-    with _serving() as (server, url):
+    with TemporaryDirectory() as folder, _serving() as (server, url):
         for one in exchanges(root):
             if not own and one.form != CHAT:
                 continue
-            server.body = json.dumps(one.body).encode()
+            server.body, server.after = json.dumps(one.body).encode(), b""
             client = _made(one.service, one.form, url, one.model)
-            plain = await _plainly(client, one) if client else recorded(one.body)
-            if plain is None or (own and client is None):
+            plain = await _plainly(client, one) if client else None if own else recorded(one.body)
+            if plain is None:
                 table.count(one.label, "odd")
                 continue
             table.count(one.label, "total")
-            name = f"{url}/v1#{one.model}"
-            opened = open_endpoint(name, CallOptions(), retry=RetryPolicy(attempts=1), model=client if own else None)
             try:
-                async with opened as endpoint:
-                    ours = await _through(endpoint, {name for name, _ in plain.calls}, one.limit)
+                if own:
+                    ours = await _with_own(client, one, {name for name, _ in plain.calls})
+                else:
+                    server.after = _SHORT_ANSWER
+                    ours = await _solved(f"{url}/v1#{one.model}", one.limit, Path(folder))
             except AgentlearnError as error:
                 if plain.unfinished:
                     table.count(one.label, "read", "same")
@@ -357,6 +370,21 @@ async def _plainly(client: Model, one: Exchange) -> Read | None:
         return _read(await client.request([_ASKED], ModelSettings(max_tokens=one.limit), ModelRequestParameters()))
     except Exception:  # the own client is only compared with
         return recorded(one.body) if one.form == CHAT else None
+
+
+async def _with_own(client: Model | None, one: Exchange, tools: Collection[str]) -> Read:
+    async with open_endpoint(one.model, CallOptions(), retry=RetryPolicy(attempts=1), model=client) as endpoint:
+        return await _through(endpoint, tools, one.limit)
+
+
+async def _solved(model: str, limit: int, store: Path) -> Read:
+    """Return what the first step of a rollout has of the reply."""
+    found = await solve("math", "What is 1?", model=model, store=store, max_output_tokens=limit)
+    turn = next((step for step in found.steps if isinstance(step, ModelTurn)), None)
+    if turn is None:
+        raise EndpointError("endpoint_reply", found.failure.message if found.failure else "")
+    calls = tuple((one.tool, _plain(one.arguments)) for one in turn.tool_calls)
+    return Read(_said(turn.text), calls, (turn.usage.tokens_in, turn.usage.tokens_out), found.cost_usd)
 
 
 async def _through(endpoint: Endpoint, tools: Collection[str], limit: int = 4_000) -> Read:
