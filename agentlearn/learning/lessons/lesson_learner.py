@@ -17,15 +17,17 @@ from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learning.lessons.summarise import summarise
+from agentlearn.learning.lessons.trust import authors_read, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.render import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
+from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, differ
-from agentlearn.types.ids import RolloutId
+from agentlearn.types.ids import ExperienceId, RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
@@ -79,6 +81,10 @@ class LessonLearner:
     read_as: Callable[[Trajectory], Trajectory] = as_it_is
     """The trajectory as the stages read it."""
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    reasons_by: AuthorKind = "reasons"
+    """Who writes the reasons of verdicts; see `Domain.reasons_by`."""
+    accepted: frozenset[ExperienceId] = frozenset()
+    """Lessons that were published before the run started: a person or a trusted run stands behind them."""
     explains: bool = True
     """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
     prompts: StagePrompts = STAGE_PROMPTS
@@ -189,8 +195,15 @@ class LessonLearner:
             ),
             options=options,
             refused=self.refused,
+            strangers=self._strangers(groups),
             library=self.settings.library_name,
         )
+
+    def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
+        """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""
+        mixed = [group for group in groups if group.kind(self.threshold, self.margin) == "mixed"]
+        read = authors_read(mixed, reasons_by=self.reasons_by if self._shows_reasons else None)
+        return strangers((*read, *unapproved(self.library, self.accepted)))
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""

@@ -13,6 +13,7 @@ from agentlearn.learning.learner import Update
 from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.quarantine import refused_lessons
+from agentlearn.learning.lessons.trust import refused_authors, unapproved, why_it_waits
 from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.report import HeldOut, LearnReport, SelectedVersion
@@ -149,7 +150,9 @@ class LessonRun(RunLoop[LearnSettings]):
         if self.settings.pilot is not None:
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
-        selection = decided(choice, held_out.delta if held_out is not None else None, name=name, store=store)
+        delta = held_out.delta if held_out is not None else None
+        waits = self._why_it_waits(choice.selected, library_store)
+        selection = decided(choice, delta, name=name, store=store, waits=waits)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected
@@ -169,6 +172,15 @@ class LessonRun(RunLoop[LearnSettings]):
                 f" these changes with the selected version {choice.selected.version[:8]}, and was not measured itself"
             )
         return selection, published
+
+    def _why_it_waits(self, selected: Library, library_store: LibraryStore) -> str:
+        """Why strangers behind its lessons keep the selected version from being published; empty when none do."""
+        accepted = self._learner.accepted
+        if not unapproved(selected, accepted):
+            return ""
+        began = self.store.run(self.call_context.run).started_at
+        refused = refused_authors(self.store, library_store, before=began, accepted=accepted)
+        return why_it_waits(selected, accepted, trust=self.settings.trust, refused=refused)
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         run, made = self.call_context.run, self._learner.last
@@ -193,7 +205,8 @@ class LessonRun(RunLoop[LearnSettings]):
 
     def _new_learner(self, start: Library) -> LessonLearner:
         began = self.store.run(self.call_context.run).started_at
-        history = LibraryStore(self.settings.store / "libraries").history(self.settings.library_name)
+        libraries = LibraryStore(self.settings.store / "libraries")
+        history = libraries.history(self.settings.library_name)
         return LessonLearner(
             library=start,
             settings=self.settings,
@@ -205,6 +218,8 @@ class LessonRun(RunLoop[LearnSettings]):
             pages=self.rollouts.domain.pages_seen,
             read_as=self.rollouts.domain.for_lessons,
             explains=self.rollouts.domain.explains,
+            reasons_by=self.rollouts.domain.reasons_by,
+            accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )
 
