@@ -22,7 +22,7 @@ from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.operation import Quarantined, Rejected
+from agentlearn.types.operation import Rejected
 
 DUPLICATE = "duplicate"
 """The code of a lesson that the library or the file has already, word for word."""
@@ -222,7 +222,7 @@ class _Check:
     def take(self, lesson: FoundLesson, own: Experience | None) -> None:
         """Check one lesson."""
         end = self._end(lesson)
-        if isinstance(end, Rejected | Quarantined):
+        if isinstance(end, Rejected):
             shown = lesson.text if isinstance(lesson.text, str) else shown_value(lesson.text)
             self._refused.append(RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
             return
@@ -248,13 +248,13 @@ class _Check:
             published=self._known.published,
         )
 
-    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected | Quarantined:
+    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected:
         tags = tags_of(lesson.tags).kept
         text = lesson.text.strip() if isinstance(lesson.text, str) else lesson.text
         checked = checked_lesson(text)
         if isinstance(checked, Rejected):
             return checked
-        if end := screened(checked, tags):
+        if end := screened(checked):
             return end
         near = self._near.near(checked)
         if near is not None and self._texts[near].split() == checked.split():

@@ -23,6 +23,18 @@ from agentlearn.thoughts import split_thoughts
 from agentlearn.types.author import Author
 from agentlearn.types.trajectory import PLACE, STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
 
+_FIXED_RESULTS = frozenset(
+    {
+        "Final result processed.",
+        "Output tool not used - a final result was already processed.",
+        "Output tool processed, but its value will not be the final result of the agent run.",
+        "Output tool not used - output function execution failed.",
+        "Output tool not used - output failed validation.",
+        "Tool not executed - a final result was already processed.",
+    }
+)
+"""What pydantic-ai itself writes as the result of an output tool, or of a tool that did not run."""
+
 
 def steps_of(
     messages: Iterable[ModelMessage],
@@ -98,15 +110,20 @@ def _result(
     known: dict[str, object] = part.metadata if isinstance(part.metadata, dict) else {}
     status = str(known.get(STATUS, "ok"))
     ok = status == "ok" and part.outcome == "success"
+    content = storable(part.model_response_str())
+    author = None
+    if author_of is not None:
+        person = Author(kind="person")
+        author = person if content in _FIXED_RESULTS else author_of(part.tool_name, str(known.get(PLACE, "")))
     return ToolResult(
         call=part.tool_call_id,
         tool=part.tool_name,
-        content=storable(part.model_response_str()),
+        content=content,
         ok=ok,
         error="" if ok else status if status != "ok" else part.outcome,
         seconds=seconds,
         diverged=diverged,
-        author=author_of(part.tool_name, str(known.get(PLACE, ""))) if author_of else None,
+        author=author,
     )
 
 

@@ -83,6 +83,8 @@ class LessonLearner:
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
     reasons_by: AuthorKind = "reasons"
     """Who writes the reasons of verdicts; see `Domain.reasons_by`."""
+    refused_authors: frozenset[Author] = frozenset()
+    """Strangers behind what a person refused before the run started."""
     accepted: frozenset[ExperienceId] = frozenset()
     """Lessons that were published before the run started: a person or a trusted run stands behind them."""
     explains: bool = True
@@ -196,6 +198,7 @@ class LessonLearner:
             options=options,
             refused=self.refused,
             strangers=self._strangers(groups),
+            refused_authors=self.refused_authors,
             library=self.settings.library_name,
         )
 

@@ -151,7 +151,7 @@ class LessonRun(RunLoop[LearnSettings]):
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
         delta = held_out.delta if held_out is not None else None
-        waits = self._why_it_waits(choice.selected, library_store)
+        waits = why_it_waits(choice.selected, self._learner.accepted, trust=self.settings.trust)
         selection = decided(choice, delta, name=name, store=store, waits=waits)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
@@ -172,15 +172,6 @@ class LessonRun(RunLoop[LearnSettings]):
                 f" these changes with the selected version {choice.selected.version[:8]}, and was not measured itself"
             )
         return selection, published
-
-    def _why_it_waits(self, selected: Library, library_store: LibraryStore) -> str:
-        """Why strangers behind its lessons keep the selected version from being published; empty when none do."""
-        accepted = self._learner.accepted
-        if not unapproved(selected, accepted):
-            return ""
-        began = self.store.run(self.call_context.run).started_at
-        refused = refused_authors(self.store, library_store, before=began, accepted=accepted)
-        return why_it_waits(selected, accepted, trust=self.settings.trust, refused=refused)
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
         run, made = self.call_context.run, self._learner.last
@@ -220,6 +211,7 @@ class LessonRun(RunLoop[LearnSettings]):
             explains=self.rollouts.domain.explains,
             reasons_by=self.rollouts.domain.reasons_by,
             accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
+            refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )
 

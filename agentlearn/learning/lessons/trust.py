@@ -12,7 +12,7 @@ from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.store import StoreReader
 from agentlearn.types.author import Author, AuthorKind, is_trusted, strangers
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons
+from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ToolResult, UserTurn
@@ -46,43 +46,35 @@ def unapproved(library: Library, accepted: Collection[ExperienceId]) -> tuple[Au
     return strangers(author for one in library.experiences if one.id not in accepted for author in one.origin.strangers)
 
 
-def why_it_waits(
-    library: Library, accepted: Collection[ExperienceId], *, trust: Collection[str], refused: Collection[Author]
-) -> str:
+def why_it_waits(library: Library, accepted: Collection[ExperienceId], *, trust: Collection[str]) -> str:
     """Return why a version waits for a person because of strangers; empty when it does not.
 
-    accepted: lessons that were published before. trust: authors that somebody means to trust. refused: authors of
-    lessons that a person refused; their lessons wait even when they are trusted.
+    accepted: lessons that were published before. trust: authors that somebody means to trust.
     """
     shaped = {
         one.id: doubtful
         for one in library.experiences
-        if one.id not in accepted
-        and (doubtful := [a for a in one.origin.strangers if a in refused or not is_trusted(a, trust)])
+        if one.id not in accepted and (doubtful := [a for a in one.origin.strangers if not is_trusted(a, trust)])
     }
     if not shaped:
         return ""
     authors = strangers(author for found in shaped.values() for author in found)
-    again = [one for one in authors if one in refused]
     named = ", ".join(one.words for one in authors[:_MOST_NAMED])
     more = f" and {len(authors) - _MOST_NAMED} more" if len(authors) > _MOST_NAMED else ""
     could = f"text that others wrote could have shaped {counted_lessons(len(shaped))} of it: {named}{more}"
-    if again:
-        return f"{could}; a person refused a lesson from {again[0].words} before"
     kinds = " ".join(f"--trust {kind}" for kind in dict.fromkeys(a.kind for a in authors) if kind != "library")
     return f"{could}; {f'{kinds} publishes such lessons without asking' if kinds else 'a person decides'}"
 
 
-def refused_authors(
-    reader: StoreReader, libraries: LibraryStore, *, before: datetime, accepted: Collection[ExperienceId] = ()
-) -> frozenset[Author]:
+def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: datetime) -> frozenset[Author]:
     """Return the strangers behind what persons refused before a time: single lessons, and versions of runs."""
     found = set[Author]()
     for name in libraries.names():
         found.update(libraries.history(name).refused_strangers(before))
     for one in reader.decisions():
         if one.of_version and one.verdict == "rejected" and one.at < before and one.version is not None:
-            found.update(unapproved(reader.library(one.version) or EMPTY_LIBRARY, accepted))
+            shown = libraries.shown_lessons()
+            found.update(unapproved(reader.library(one.version), shown))
     return frozenset(found)
 
 

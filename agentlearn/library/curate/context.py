@@ -65,6 +65,8 @@ class CheckContext:
     """Whether a person asks, and not a stage of a run."""
     strangers: tuple[Author, ...] = ()
     """The strangers whose text those who propose have read."""
+    refused_authors: frozenset[Author] = frozenset()
+    """The strangers behind lessons and versions that a person refused."""
     library: str = ""
     """Name of the library that is changed, which the ids of new lessons belong to."""
 
@@ -85,6 +87,7 @@ class CheckContext:
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
         strangers: tuple[Author, ...] = (),
+        refused_authors: frozenset[Author] = frozenset(),
         library: str = "",
     ) -> Self:
         """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
@@ -100,6 +103,7 @@ class CheckContext:
             short_problems=frozenset(line for text in asked for line in _short_lines(text)),
             refused=refused,
             strangers=strangers,
+            refused_authors=refused_authors,
             library=library,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
             reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),
