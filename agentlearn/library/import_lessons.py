@@ -20,6 +20,7 @@ from agentlearn.library.formats.checked_json import shown_value
 from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
 from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.store import LibraryStore
+from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Rejected
@@ -212,6 +213,7 @@ class _Check:
         self._form: Form = form
         self._from = f"imported from {Path(source.path).name!r} (format {form})"
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
+        self._strangers = (Author(kind="library", name=Path(source.path).name),)
         self._near, self._texts = NearIndex((*has, *given)), list[str]()
         self._taken, self._refused = list[Withheld](), list[RefusedLesson]()
         self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
@@ -278,4 +280,4 @@ class _Check:
     def _new(self, text: str, tags: tuple[str, ...]) -> Experience:
         operation = ["import", text, list(tags)]
         made = experience_id(self._into.version, operation, len(self._taken), library=self._name)
-        return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import"))
+        return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import", strangers=self._strangers))

@@ -17,7 +17,7 @@ from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learning.lessons.summarise import summarise
-from agentlearn.learning.lessons.trust import authors_read, unapproved
+from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.render import render
 from agentlearn.log import get_log
@@ -182,7 +182,12 @@ class LessonLearner:
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
-        pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
+        pages = (
+            text
+            for group in groups
+            for trajectory in group.trajectories
+            for text in (*self.pages(trajectory), *texts_of_strangers(trajectory))
+        )
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
         return CheckContext.of(
             [task for group in groups for task in group.tasks],

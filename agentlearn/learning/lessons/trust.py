@@ -5,20 +5,30 @@ text its reflector read, and a version with new lessons of that kind is publishe
 named these authors with `trust`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate.similarity import lower_case_words
 from agentlearn.store import StoreReader
 from agentlearn.types.author import Author, AuthorKind, is_trusted, strangers
-from agentlearn.types.experience import Library, counted_lessons
+from agentlearn.types.experience import Experience, Library, counted_lessons
 from agentlearn.types.group import Group
-from agentlearn.types.ids import ExperienceId
-from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ToolResult, UserTurn
+from agentlearn.types.ids import ExperienceId, RolloutId
+from agentlearn.types.operation import Applied
+from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
 
 _RECORDED = frozenset({LIVE, DEMONSTRATION, IMPORTED})
 _MOST_NAMED = 4
+_MOST_READ = 16
+"""Largest number of rollouts behind a lesson that are read to show its source."""
+_MOST_CHARACTERS = 200_000
+_FEWEST_SHARED = 2
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> tuple[Author, ...]:
@@ -39,6 +49,15 @@ def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> t
             if reasons_by is not None and shown_reason(one):
                 found.add(Author(kind=reasons_by, name=group.task.domain if reasons_by == "reasons" else ""))
     return strangers(found)
+
+
+def texts_of_strangers(trajectory: Trajectory) -> Iterator[str]:
+    """Yield results of tools, and answers that users showed, which no lesson may copy at length."""
+    for step in trajectory.steps:
+        if isinstance(step, ToolResult) and step.written_by.stranger:
+            yield step.content
+        elif isinstance(step, ModelTurn) and trajectory.phase == DEMONSTRATION:
+            yield step.text
 
 
 def unapproved(library: Library, accepted: Collection[ExperienceId]) -> tuple[Author, ...]:
@@ -78,15 +97,55 @@ def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: dat
     return frozenset(found)
 
 
-def nearest_sentence(lesson: str, texts: Sequence[str]) -> str:
-    """Return the sentence of the texts that shares most words with a lesson; empty when none shares three."""
-    from agentlearn.library.curate.similarity import lower_case_words
+@dataclass(frozen=True, slots=True)
+class ShapedLesson:
+    """A lesson that text of strangers could have shaped, and what a person needs to decide on it."""
 
+    lesson: Experience
+    sentence: str
+    """The sentence of what was read that shares most words with it; empty when none shares two."""
+    attempts: tuple[tuple[RolloutId, float], ...]
+    """The rollouts behind it with the lowest and the highest reward, with their rewards."""
+
+
+def shaped_lessons(
+    reader: StoreReader, library: Library, accepted: Collection[ExperienceId]
+) -> tuple[ShapedLesson, ...]:
+    """Return the lessons of a version that wait for a person because of strangers, in order."""
+    waiting = [one for one in library.experiences if one.id not in accepted and one.origin.strangers]
+    evidence: dict[ExperienceId, tuple[RolloutId, ...]] = {}
+    for row in reader.proposals_of([one.id for one in waiting]):
+        if isinstance(row.ended.end, Applied) and row.ended.end.experience is not None:
+            evidence[row.ended.end.experience] = row.ended.proposal.evidence[:_MOST_READ]
+    found: list[ShapedLesson] = []
+    for one in waiting:
+        read = [whole.trajectory for whole in reader.whole(evidence.get(one.id, ()))]
+        judged = sorted(((t.id, t.reward) for t in read if t.reward is not None), key=lambda pair: pair[1])
+        ends = (judged[0], judged[-1]) if len(judged) > 1 else tuple(judged)
+        found.append(ShapedLesson(one, _nearest(one.lesson, list(_texts_read(reader, read))), ends))
+    return tuple(found)
+
+
+def _texts_read(reader: StoreReader, read: Sequence[Trajectory]) -> Iterator[str]:
+    """Texts that others than the model wrote: results of tools, dialogues, reasons, and tasks."""
+    for one in read:
+        yield from (step.content for step in one.steps if isinstance(step, ToolResult))
+        yield from (step.text for step in one.steps if isinstance(step, UserTurn))
+        if one.phase == DEMONSTRATION:
+            yield from (step.text for step in one.steps if isinstance(step, ModelTurn))
+        if one.verdict is not None:
+            yield one.verdict.reason
+    yield from (task.problem for task in reader.tasks(list({one.task for one in read})).values())
+
+
+def _nearest(lesson: str, texts: Iterable[str]) -> str:
+    """The sentence that shares most words with a lesson. A word that many sentences hold counts less."""
     wanted = set(lower_case_words(lesson))
-    best, shared = "", 2
-    for text in texts:
-        for sentence in text.replace("\n", ". ").split(". "):
-            common = len(wanted & set(lower_case_words(sentence)))
-            if common > shared or (common == shared and best and len(sentence) < len(best)):
-                best, shared = sentence.strip(), common
-    return best
+    shared = {
+        sentence.strip(): wanted & set(lower_case_words(sentence))
+        for text in texts
+        for sentence in _SENTENCE_END.split(text[:_MOST_CHARACTERS])
+    }
+    often = Counter(word for words in shared.values() for word in words)
+    near = [one for one, words in shared.items() if len(words) >= _FEWEST_SHARED]
+    return max(near, key=lambda one: (sum(1 / often[word] for word in shared[one]), -len(one)), default="")

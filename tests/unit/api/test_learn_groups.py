@@ -43,6 +43,7 @@ def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
             "model": FunctionModel(lambda messages, info: writes_lessons(asked, messages, info)),
             "library": "desk",
             "evaluate": False,
+            "trust": "traffic",
         }
         groups = await recorded(tmp_path)
         assert [len(group.rollouts) for group in groups.groups] == [4]
@@ -94,7 +95,7 @@ def test_learning_again_from_live_traffic_serves_what_a_person_wrote_in_between(
         model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
         followed = Experiences("desk", store=tmp_path, follow=True, missing="empty")
         LibraryStore(tmp_path / "libraries").history("desk").add(written)
-        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False)
+        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False, trust="traffic")
         assert [one.lesson for one in followed.library.experiences] == [written, LESSON]
         return report
 
