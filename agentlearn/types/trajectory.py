@@ -118,7 +118,7 @@ class ToolResult(Value):
     diverged: bool = False
     """Whether a resumed run got a different result from the tool. This is the recorded result."""
     author: Author | None = Field(default=None, exclude_if=lambda author: author is None)
-    """Who wrote the result; None: whoever the tool asks."""
+    """Who wrote the result; None: those whom the tool asks."""
 
     @property
     def written_by(self) -> Author:

@@ -1,4 +1,4 @@
-"""The check of a lesson's form: what a lesson may not look like, hold or copy, whoever wrote it.
+"""The check of a lesson's form: what a lesson may not look like, hold or copy, no matter who wrote it.
 
 It judges the text alone, so it works without the pages and tasks of a run, and for libraries that come as files. What a
 lesson means is not judged: words cannot tell that. Who wrote what its reflector read decides whether it waits for a
