@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 _KINDS = {
@@ -22,6 +23,45 @@ def readable(path: Path) -> Path:
     return path
 
 
+def refuse_links(root: Path) -> None:
+    """Raise OSError where anything in a folder of ours is a symbolic link, a device or a pipe. Follows no link.
+
+    Somebody else may have put it there, in a repository that was cloned, so that we write to what it names. root: the
+    folder, which may itself be a link that a person made, and which need not exist.
+    """
+    for folder, folders, files in os.walk(root, followlinks=False):
+        for name in (*folders, *files):
+            own(Path(folder, name), root)
+
+
+def own(path: Path, root: Path) -> Path:
+    """Return a path in a folder of ours, unless it or a folder on the way to it is a symbolic link, a device or a pipe.
+
+    root: the folder. The path need not exist. Raises OSError.
+    """
+    for part in (path, *path.parents):
+        if part == root:
+            break
+        with suppress(FileNotFoundError, NotADirectoryError):
+            mode = part.lstat().st_mode
+            if stat.S_ISLNK(mode) or (stat.S_IFMT(mode) in _KINDS and not stat.S_ISSOCK(mode)):
+                what = f"a symbolic link to {str(part.readlink())!r}" if stat.S_ISLNK(mode) else "a device or a pipe"
+                raise OSError(
+                    errno.ELOOP,
+                    f"it is {what}, which nothing in a store may be; remove it, or put a file or a folder in its place",
+                    str(part),
+                )
+    return path
+
+
+def own_folder(folder: Path, root: Path) -> Path:
+    """Make a folder below `root`, and what is missing on the way, for this user alone; return it. Raises OSError."""
+    own(folder, root)
+    for part in reversed([part for part in (folder, *folder.parents) if not part.exists()]):
+        part.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def put(draft: Path, file: Path) -> None:
     """Move a finished draft to `file`, replacing it; works across file systems. Raises OSError."""
     near = file.with_name(f".{file.name}.{os.getpid()}")
@@ -35,11 +75,17 @@ def put(draft: Path, file: Path) -> None:
     sync(file.parent)
 
 
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file atomically, replacing an older one. Raises OSError."""
+def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file atomically, replacing an older one, or a link of that name. Raises OSError.
+
+    private: for this user alone, whatever the umask is.
+    """
     draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
     try:
-        draft.write_bytes(content)
+        draft.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(draft, flags, 0o600 if private else 0o666), "wb") as stream:
+            stream.write(content)
         put(draft, file)
     finally:
         draft.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """`agentlearn library pending`, `approve` and `reject`: a person decides on lessons and versions that wait."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from agentlearn.cli.show.held_lessons import HeldBack
     from agentlearn.learning.lessons.pending_versions import ApprovedVersion, PendingVersion
     from agentlearn.learning.lessons.quarantine import Approved, PendingLesson
+    from agentlearn.learning.lessons.trust import ShapedLesson
     from agentlearn.library.history import Change
     from agentlearn.types.decision import LessonDecision
 
@@ -29,6 +31,8 @@ WaitingName = Annotated[
 NoteOption = Annotated[str, Parameter(help="A remark that is stored with the decision.")]
 _ID_SHOWN = 12
 _ROLLOUTS_SHOWN = 3
+_LESSONS_SHOWN = 20
+_SENTENCE_SHOWN = 300
 
 
 def library_pending(
@@ -44,6 +48,7 @@ def library_pending(
     from agentlearn.errors import StoreMissing
     from agentlearn.learning.lessons.pending_versions import pending_versions
     from agentlearn.learning.lessons.quarantine import pending_lessons
+    from agentlearn.learning.lessons.trust import shaped_lessons
     from agentlearn.library import LibraryStore
     from agentlearn.store import read_store
 
@@ -53,19 +58,21 @@ def library_pending(
         with read_store(store) as reader:
             versions = pending_versions(reader, libraries, domain=domain, run=run)
             waiting = pending_lessons(reader, domain=domain, run=run)
+            shown = libraries.shown_lessons() if versions else {}
+            shaped = {one.version: shaped_lessons(reader, reader.library(one.version), shown) for one in versions}
     except StoreMissing:
         if not held:
             raise
-        versions, waiting = [], []
+        versions, waiting, shaped = [], [], {}
     if json:
         lessons = [*map(_pending_json, waiting), *map(held_json, held)]
-        print_json({"pending": lessons, "versions": [_version_json(one) for one in versions]})
+        print_json({"pending": lessons, "versions": [_version_json(one, shaped[one.version]) for one in versions]})
         return
     out = console()
     if not waiting and not versions and not held:
         out.print("nothing waits for a decision")
     for lines in (
-        *(_version_lines(one, store) for one in versions),
+        *(_version_lines(one, shaped[one.version], store) for one in versions),
         *(_pending_lines(one, store) for one in waiting),
         *(held_lines(one) for one in held),
     ):
@@ -169,17 +176,30 @@ def _report_held(held: "HeldBack", change: "Change", word: str, store: Path, *, 
     console().print(f"{word}: {identity} of {held.history.name}; version {change.version[:_ID_SHOWN]}      {diff}")
 
 
-def _version_lines(one: "PendingVersion", store: Path) -> list[str]:
+def _version_lines(one: "PendingVersion", shaped: "Sequence[ShapedLesson]", store: Path) -> list[str]:
     return [
         f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published",
         f"    {visible(one.reason)}",
+        *(line for lesson in shaped[:_LESSONS_SHOWN] for line in _shaped_lines(lesson)),
+        *([f"    and {len(shaped) - _LESSONS_SHOWN} more"] if len(shaped) > _LESSONS_SHOWN else []),
         f"    run {one.run}      {command_words('library', 'show', one.reference, store=store)}",
         f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}",
         f"    to refuse it:   {command_words('library', 'reject', one.reference, store=store)}",
     ]
 
 
-def _version_json(one: "PendingVersion") -> dict[str, Any]:
+def _shaped_lines(one: "ShapedLesson") -> list[str]:
+    authors = ", ".join(author.words for author in one.lesson.origin.strangers)
+    attempts = " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in one.attempts)
+    return [
+        f"    {one.lesson.id[:_ID_SHOWN]}  {visible(one.lesson.lesson)}",
+        f"      written after reading {visible(authors)}",
+        *([f"      nearest sentence: {visible(one.sentence[:_SENTENCE_SHOWN])!r}"] if one.sentence else []),
+        *([f"      lowest and highest attempt: {attempts}"] if attempts else []),
+    ]
+
+
+def _version_json(one: "PendingVersion", shaped: "Sequence[ShapedLesson]") -> dict[str, Any]:
     return {
         "library": one.library,
         "version": one.version,
@@ -187,6 +207,16 @@ def _version_json(one: "PendingVersion") -> dict[str, Any]:
         "reason": one.reason,
         "domain": one.domain,
         "run": one.run,
+        "shaped": [
+            {
+                "id": lesson.lesson.id,
+                "lesson": lesson.lesson.lesson,
+                "strangers": [author.model_dump(mode="json") for author in lesson.lesson.origin.strangers],
+                "sentence": lesson.sentence,
+                "attempts": [{"rollout": rollout, "reward": reward} for rollout, reward in lesson.attempts],
+            }
+            for lesson in shaped
+        ],
     }
 
 

@@ -58,6 +58,7 @@ class LearnOptions(TypedDict, total=False):
     max_deletes: int
     max_lessons: int
     max_library_tokens: int
+    trust: str | Sequence[str]
     change_written: bool
     max_shown_tokens: int
     shown_lessons: int

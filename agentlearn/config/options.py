@@ -19,6 +19,7 @@ from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.model_names import SIMULATED_MODEL
 from agentlearn.config.option_group import OptionGroup, as_tuple
 from agentlearn.config.site_options import SiteOptions
+from agentlearn.types.author import TrustedAuthor
 from agentlearn.types.ranking import Retrieval
 
 DEFAULT_STORE = BUILT_IN_STORE
@@ -267,6 +268,9 @@ class LessonOptions(OptionGroup):
     """Largest number of lessons in the library."""
     max_library_tokens: int = Field(default=4_000, ge=32)
     """Largest size of the library in tokens."""
+    trust: Annotated[tuple[TrustedAuthor, ...], BeforeValidator(as_tuple)] = ()
+    """Publish lessons that text of these authors could have shaped without asking: pages, reasons, tasks, tools or
+    traffic, or one of a kind such as tools:search; may be repeated. Without it, such a version waits for a person."""
     change_written: bool = False
     """Also change, merge and delete lessons that a person wrote with `library add` and `library edit`."""
 

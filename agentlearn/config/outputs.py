@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from agentlearn.errors import ConfigError
-from agentlearn.files import sha256_of
+from agentlearn.files import own, sha256_of
 
 _RECORD = "outputs.txt"
 
@@ -39,6 +39,7 @@ class Outputs:
 
     def _written(self) -> frozenset[str]:
         try:
-            return frozenset(self._record.read_text(encoding="ascii", errors="replace").split())
+            text = own(self._record, self._record.parent).read_text(encoding="ascii", errors="replace")
         except FileNotFoundError:
             return frozenset()
+        return frozenset(text.split())

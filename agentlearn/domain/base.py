@@ -20,6 +20,7 @@ from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
 from agentlearn.plugins import Plugin, announced, cause_words, load, place_in
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.text import nearest_name
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 from agentlearn.types.value import Value
@@ -211,6 +212,10 @@ class Domain(ABC):
     """Whether the reasons of verdicts say what was right or wrong with an answer, for the stages that learn. False when
     they only say how answers were compared."""
 
+    reasons_by: AuthorKind = "reasons"
+    """Who writes the reasons of verdicts. A reward may quote anybody, so they are strangers' text unless the domain
+    says otherwise: `person` for fixed words of its own code, `model` for a model's."""
+
     replayable: bool = True
     """Whether tool calls can be repeated. If so, an interrupted rollout resumes by replaying them; else it restarts."""
 
@@ -221,6 +226,13 @@ class Domain(ABC):
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return texts by unknown authors that the rollout saw, such as web pages. Lessons may not copy from them."""
         return ()
+
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return who writes the results of a tool: a stranger, unless the domain says otherwise.
+
+        place: what a result is about, such as a page's address; empty when the tool does not say.
+        """
+        return Author(kind="tools", name=tool)
 
     def for_lessons(self, trajectory: Trajectory) -> Trajectory:
         """Return the trajectory as the lesson stages read it, without what no lesson may be learned from."""

@@ -22,6 +22,7 @@ _SETTINGS: dict[str, type] = {
     "rewards": tuple,
     "replayable": bool,
     "explains": bool,
+    "reasons_by": str,
 }
 """Members that are plain values, and their types."""
 _NEEDED_FOR = {"runs_itself": "work", "runs_code": "with_sandbox", "uses_judge": "with_judge", "rewards": "with_reward"}

@@ -31,14 +31,13 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.trajectory import IMPORTED, Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
 FOREIGN = "foreign"
 """Model of a rollout whose log names none."""
 
-PHASE = "import"
 
 _BATCH_ROLLOUTS = 256
 """Rollouts that are stored in one commit."""
@@ -190,9 +189,9 @@ def _rollout(
     answer = "" if spoken.unfinished else spoken.said.strip()
     model = storable(line.model) if line.model else FOREIGN
     trajectory = Trajectory(
-        id=rollout_id(run, PHASE, task.id, g, 0),
+        id=rollout_id(run, IMPORTED, task.id, g, 0),
         run=run,
-        phase=PHASE,
+        phase=IMPORTED,
         task=task.id,
         g=g,
         seed=0,

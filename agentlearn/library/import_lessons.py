@@ -20,9 +20,10 @@ from agentlearn.library.formats.checked_json import shown_value
 from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
 from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.store import LibraryStore
+from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.operation import Quarantined, Rejected
+from agentlearn.types.operation import Rejected
 
 DUPLICATE = "duplicate"
 """The code of a lesson that the library or the file has already, word for word."""
@@ -212,6 +213,7 @@ class _Check:
         self._form: Form = form
         self._from = f"imported from {Path(source.path).name!r} (format {form})"
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
+        self._strangers = (Author(kind="library", name=Path(source.path).name),)
         self._near, self._texts = NearIndex((*has, *given)), list[str]()
         self._taken, self._refused = list[Withheld](), list[RefusedLesson]()
         self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
@@ -222,7 +224,7 @@ class _Check:
     def take(self, lesson: FoundLesson, own: Experience | None) -> None:
         """Check one lesson."""
         end = self._end(lesson)
-        if isinstance(end, Rejected | Quarantined):
+        if isinstance(end, Rejected):
             shown = lesson.text if isinstance(lesson.text, str) else shown_value(lesson.text)
             self._refused.append(RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
             return
@@ -248,13 +250,13 @@ class _Check:
             published=self._known.published,
         )
 
-    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected | Quarantined:
+    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected:
         tags = tags_of(lesson.tags).kept
         text = lesson.text.strip() if isinstance(lesson.text, str) else lesson.text
         checked = checked_lesson(text)
         if isinstance(checked, Rejected):
             return checked
-        if end := screened(checked, tags):
+        if end := screened(checked):
             return end
         near = self._near.near(checked)
         if near is not None and self._texts[near].split() == checked.split():
@@ -278,4 +280,4 @@ class _Check:
     def _new(self, text: str, tags: tuple[str, ...]) -> Experience:
         operation = ["import", text, list(tags)]
         made = experience_id(self._into.version, operation, len(self._taken), library=self._name)
-        return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import"))
+        return Experience(id=made, lesson=text, tags=tags, origin=Origin(kind="import", strangers=self._strangers))

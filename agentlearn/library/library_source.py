@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.store import NO_LIBRARY, LibraryStore, read_library
+from agentlearn.library.store import NO_LIBRARY, LibraryStore
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 
 GivenLibrary = Library | str | Path | Sequence[str]
@@ -163,10 +163,11 @@ class _LoadName:
 
 @dataclass(frozen=True, slots=True)
 class _LoadFile:
+    store: LibraryStore
     file: Path
 
     def __call__(self) -> Library:
-        return read_library(self.file)
+        return self.store.read_file(self.file)
 
 
 def open_source(
@@ -186,7 +187,7 @@ def open_source(
         case str():
             return _by_reference(given, _libraries(store), follow=follow, missing=missing)
         case PathLike():
-            return _in_file(Path(given), follow=follow, missing=missing)
+            return _in_file(Path(given), _libraries(store), follow=follow, missing=missing)
         case list() | tuple():
             return _fixed(Library.of(given), None, follow, "lessons in words never change")
         case _:
@@ -197,7 +198,7 @@ def open_source(
 
 def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing: WhenMissing) -> LibrarySource:
     if reference.endswith(".json") or "/" in reference:
-        return _in_file(Path(reference), follow=follow, missing=missing, name=reference)
+        return _in_file(Path(reference), store, follow=follow, missing=missing, name=reference)
     if any(sign.isspace() for sign in reference.strip()):
         raise LibraryError(f"{reference!r:.80} is not the name of a library; give lessons in words as a list")
     if reference == NO_LIBRARY or "@" in reference:
@@ -211,14 +212,16 @@ def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing:
     return FixedLibrary(_loaded(lambda: store.load(reference), missing), reference)
 
 
-def _in_file(file: Path, *, follow: bool, missing: WhenMissing, name: str | None = None) -> LibrarySource:
+def _in_file(
+    file: Path, store: LibraryStore, *, follow: bool, missing: WhenMissing, name: str | None = None
+) -> LibrarySource:
     file = file.absolute()
     shown = name or str(file)
     if follow:
-        return FollowedLibrary(shown, file, _LoadFile(file), missing=missing)
+        return FollowedLibrary(shown, file, _LoadFile(store, file), missing=missing)
     if missing == "empty" and not file.exists():
         return FixedLibrary(EMPTY_LIBRARY, shown)
-    return FixedLibrary(read_library(file), shown)
+    return FixedLibrary(store.read_file(file), shown)
 
 
 def _fixed(library: Library, name: str | None, follow: bool, because: str) -> FixedLibrary:

@@ -22,7 +22,8 @@ from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
 from agentlearn.library.history.library_names import NO_LIBRARY, checked_library_name, is_library_name
 from agentlearn.library.history.library_state import HeadEntry, head_entries
 from agentlearn.text import nearest_name
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.author import Author
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 
@@ -102,11 +103,52 @@ class LibraryStore:
         if reference == NO_LIBRARY:
             return EMPTY_LIBRARY
         if reference.endswith(".json") or "/" in reference:
-            return read_library(Path(reference))
+            return self.read_file(Path(reference))
         name, at, wanted = reference.partition("@")
         self._refuse_unknown(name)
         history = self.history(name)
         return history.load(wanted if at else None)
+
+    def read_file(self, file: Path) -> Library:
+        """Return the library in a file. Raises LibraryError.
+
+        Lessons that no library of the store has shown are a stranger's, whatever the file says about who wrote them.
+        """
+        try:
+            text = readable(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
+        library, shown = parse_library(text, str(file)), self.shown_lessons()
+        stranger = Origin(kind="import", strangers=(Author(kind="library", name=file.name),))
+
+        def known(one: Experience) -> Experience:
+            own = shown.get(one.id)
+            if own is None:
+                return one.model_copy(update={"origin": stranger.model_copy(update={"parents": one.origin.parents})})
+            if own.lesson != one.lesson:
+                raise LibraryError(
+                    f"the lesson {one.id[:12]!r} of {str(file)!r} has other words in this store; an id always names the"
+                    " same words, so write the lesson without it",
+                    code="reused_id",
+                )
+            return own
+
+        held = tuple(one.model_copy(update={"experience": known(one.experience)}) for one in library.withheld)
+        return library.model_copy(update={"experiences": tuple(map(known, library.experiences)), "withheld": held})
+
+    def shown_lessons(self) -> dict[ExperienceId, Experience]:
+        """Return the lessons that any library of the store has shown: those that a person or a run published.
+
+        Versions that only a branch, a tag or a rollback names are left out, and so are damaged ones.
+        """
+        found: dict[ExperienceId, Experience] = {}
+        for name in self.names():
+            history = self.history(name)
+            with suppress(LibraryError):
+                for version in dict.fromkeys(one.version for one in history.changes if one.makes):
+                    with suppress(LibraryError):
+                        found.update(history.load(version).by_id)
+        return found
 
     def head(self, name: str) -> Path:
         """Return the file that a publication under that name replaces. Raises LibraryError for a bad name."""
@@ -225,12 +267,3 @@ class LibraryStore:
 def write_library(library: Library, out: Path, form: Form) -> None:
     """Write a library to a file, or for the format `skill` to a folder. Raises LibraryError."""
     write_form(library, out, form)
-
-
-def read_library(file: Path) -> Library:
-    """Return the library in a file. Raises LibraryError."""
-    try:
-        text = readable(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
-    return parse_library(text, str(file))

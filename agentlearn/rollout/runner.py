@@ -247,7 +247,7 @@ class Rollouts:
             seed=slot.seed,
             treatment=treatment,
             offered=experiences.choice.lessons,
-            steps=steps_of(said, unit.calls, tools.seconds, tools.diverged),
+            steps=steps_of(said, unit.calls, tools.seconds, tools.diverged, author_of=self.domain.author_of),
             answer=None if answer is None else answer.answer,
             failure=failure,
             usage=_total_usage(unit.calls),

@@ -1,7 +1,7 @@
 """Conversion of pydantic-ai messages to steps, and of steps to the text that the lesson stages read."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from textwrap import indent
 from typing import assert_never
@@ -20,7 +20,20 @@ from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import tokens_of
 from agentlearn.text import storable
 from agentlearn.thoughts import split_thoughts
-from agentlearn.types.trajectory import STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
+from agentlearn.types.author import Author
+from agentlearn.types.trajectory import PLACE, STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
+
+_FIXED_RESULTS = frozenset(
+    {
+        "Final result processed.",
+        "Output tool not used - a final result was already processed.",
+        "Output tool processed, but its value will not be the final result of the agent run.",
+        "Output tool not used - output function execution failed.",
+        "Output tool not used - output failed validation.",
+        "Tool not executed - a final result was already processed.",
+    }
+)
+"""What pydantic-ai itself writes as the result of an output tool, or of a tool that did not run."""
 
 
 def steps_of(
@@ -30,12 +43,14 @@ def steps_of(
     diverged: AbstractSet[str] = frozenset(),
     *,
     opening: bool = False,
+    author_of: Callable[[str, str], Author] | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps of a rollout: what the model, its tools and the user said, in order.
 
     calls: its model calls, in order. tool_seconds: duration by tool call id. diverged: ids of the tool calls whose
     result differed when repeated. opening: also what the user said before the model's first answer, which is the task
-    in a rollout that a domain began.
+    in a rollout that a domain began. author_of: returns who writes the results of a tool, from its name and the place
+    that a result is about; None: not known.
     """
     steps: list[Step] = []
     answered = iter(calls)
@@ -50,7 +65,7 @@ def steps_of(
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 seconds = (tool_seconds or {}).get(part.tool_call_id, 0.0)
-                steps.append(_result(part, seconds, part.tool_call_id in diverged))
+                steps.append(_result(part, seconds, part.tool_call_id in diverged, author_of))
             elif opening and isinstance(part, UserPromptPart) and (text := _said(part, returned=returned)):
                 steps.append(UserTurn(text=text))
     return tuple(steps)
@@ -89,18 +104,26 @@ def _turn(response: ModelResponse, record: CallRecord | None, instructions: str)
     )
 
 
-def _result(part: ToolReturnPart, seconds: float, diverged: bool) -> ToolResult:
-    metadata: object = part.metadata
-    status = str(metadata.get(STATUS, "ok")) if isinstance(metadata, dict) else "ok"
+def _result(
+    part: ToolReturnPart, seconds: float, diverged: bool, author_of: Callable[[str, str], Author] | None
+) -> ToolResult:
+    known: dict[str, object] = part.metadata if isinstance(part.metadata, dict) else {}
+    status = str(known.get(STATUS, "ok"))
     ok = status == "ok" and part.outcome == "success"
+    content = storable(part.model_response_str())
+    author = None
+    if author_of is not None:
+        person = Author(kind="person")
+        author = person if content in _FIXED_RESULTS else author_of(part.tool_name, str(known.get(PLACE, "")))
     return ToolResult(
         call=part.tool_call_id,
         tool=part.tool_name,
-        content=storable(part.model_response_str()),
+        content=content,
         ok=ok,
         error="" if ok else status if status != "ok" else part.outcome,
         seconds=seconds,
         diverged=diverged,
+        author=author,
     )
 
 

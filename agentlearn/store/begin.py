@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agentlearn.errors import StoreError, StoreLocked
+from agentlearn.files import refuse_links
 from agentlearn.store.file_watch import make_private
 from agentlearn.store.journal_file import JOURNAL, make_journal
 from agentlearn.store.lock import StoreLock
@@ -26,6 +27,7 @@ def begin_store(directory: Path) -> None:
     try:
         while not isinstance(read_watermark(directory / WATERMARK), Acknowledged):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refuse_links(directory)
             try:
                 lock = StoreLock(directory)
             except StoreLocked:  # another process is making it, or bringing it to a newer schema

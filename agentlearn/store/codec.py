@@ -17,6 +17,7 @@ from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry
 from agentlearn.store.stored_arm import read_arm, stored_arm
 from agentlearn.store.table_row import RowGroup, TableRow, row
 from agentlearn.store.text import escape, from_json, to_json, unescape
+from agentlearn.types.author import Author
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
 from agentlearn.types.feedback import Feedback
@@ -386,12 +387,18 @@ def _experience_row(experience: Experience) -> TableRow:
         origin=experience.origin.kind,
         parents=experience.origin.parents,
         library_version=experience.origin.library,
+        strangers=to_json(_adapter(tuple[Author, ...]), authors) if (authors := experience.origin.strangers) else None,
     )
 
 
 def experience_from_row(found: Mapping[str, Any]) -> Experience:
     """The experience in a row."""
-    origin = Origin(kind=found["origin"], parents=tuple(found["parents"]), library=found["library_version"])
+    origin = Origin(
+        kind=found["origin"],
+        parents=tuple(found["parents"]),
+        library=found["library_version"],
+        strangers=from_json(_adapter(tuple[Author, ...]), found["strangers"]) if found["strangers"] else (),
+    )
     return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
 
 

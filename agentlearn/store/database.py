@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing
+from agentlearn.files import refuse_links
 from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
@@ -72,6 +73,7 @@ class Database:
         with ExitStack() as undo:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                refuse_links(directory)
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
                 shutil.rmtree(self.staging, ignore_errors=True)

@@ -44,7 +44,18 @@ class FileWatch:
             )
 
 
-_OURS = ("store.*", "journal.sqlite*", "snapshots/*", "staging/*", "spill/*")
+_OURS = (
+    "store.*",
+    "journal.sqlite*",
+    "snapshots/*",
+    "staging/*",
+    "spill/*",
+    "libraries",
+    "libraries/*",
+    "libraries/*/*",
+    "reports",
+    "reports/*",
+)
 
 
 def make_private(directory: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.files import own
 from agentlearn.store.file_watch import FileWatch
 from agentlearn.store.text import error_line
 from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark
@@ -187,7 +188,7 @@ def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence
     """Make a journal with these entries, numbered from `after` + 1. Replaces what is at the path. Raises OSError."""
     for part in JOURNAL_PARTS:
         path.with_name(part.replace(JOURNAL, path.name)).unlink(missing_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     with closing(connect(path)) as connection:
         connection.executescript("BEGIN IMMEDIATE;" + _TABLES)
         connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, identity))
@@ -199,7 +200,7 @@ def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection to an existing journal that makes every commit durable. Raises sqlite3.Error."""
-    location = f"{path.absolute().as_uri()}?mode=rw"
+    location = f"{own(path, path.parent).absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
         location, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )

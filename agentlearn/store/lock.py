@@ -11,6 +11,7 @@ from pathlib import Path
 from socket import gethostname
 
 from agentlearn.errors import StoreLocked
+from agentlearn.files import own
 
 LOCK = "store.lock"
 
@@ -21,7 +22,9 @@ class StoreLock:
     """The store's lock, held from construction to `release`. Raises StoreLocked, naming the process that has it."""
 
     def __init__(self, directory: Path) -> None:
-        self._fd: int | None = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd: int | None = os.open(
+            own(directory / LOCK, directory), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.files import write_whole
+from agentlearn.files import own, write_whole
 
 WATERMARK = "store.hwm"
 LOCK_TIMEOUT_S = 60.0
@@ -52,7 +52,7 @@ def read_watermark(path: Path) -> Acknowledged | int | None:
     Raises StoreDamaged when it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = own(path, path.parent).read_bytes()
     except FileNotFoundError:
         return None
     if not content:
@@ -77,7 +77,7 @@ class Watermark:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise StoreDamaged(f"{str(path)!r} cannot be opened: {error}; run `agentlearn store repair`") from error
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.errors import LibraryError
 from agentlearn.text import estimated_tokens
+from agentlearn.types.author import Author
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.ranking import Retrieval, lesson_index
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name, render_lines
@@ -56,6 +57,8 @@ class Origin(Value):
     """The experiences it replaces: one for modify and for an edit by a person, two or more for merge, else none."""
     library: LibraryVersion | None = None
     """The version that the operation changed; None for a lesson from a person or a file."""
+    strangers: tuple[Author, ...] = Field(default=(), exclude_if=lambda authors: not authors)
+    """The strangers who could have shaped it: those whose text its reflector read, and those of its parents."""
 
 
 class Experience(Value):

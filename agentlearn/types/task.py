@@ -7,12 +7,15 @@ from typing import Any, Literal, Self, cast, overload
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
 
 from agentlearn.errors import ConfigError
+from agentlearn.types.author import Author
 from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.value import Value
 
 Split = Literal["train", "validation", "test"]
 OWN = "own"
 """Domain of a task that a program makes without naming one."""
+_DOWNLOADED = "hf:"
+"""How the source of a task begins that was downloaded."""
 _SHOWN = 80
 """Largest number of characters of a value in a message."""
 
@@ -42,6 +45,12 @@ class Task(Value):
     def fields(self) -> dict[str, Any]:
         """What else is known about the task, for rewards and deps. Never shown to a model."""
         return json.loads(self.extra) if self.extra else {}
+
+    @property
+    def author(self) -> Author:
+        """Who wrote it: a stranger for a downloaded dataset. A file that a person names is theirs."""
+        dataset = self.source.partition("#")[0] if self.source.startswith(_DOWNLOADED) else ""
+        return Author(kind="tasks", name=dataset) if dataset else Author(kind="person")
 
     @property
     def cluster(self) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
+from agentlearn.types.author import Author
 from agentlearn.types.ids import CallId, ExperienceId, RolloutId, RunId, TaskId
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
@@ -35,6 +36,8 @@ LIVE = "live"
 """Phase of the rollouts that a recorder took from live traffic."""
 DEMONSTRATION = "demonstration"
 """Phase of the right answers that persons wrote for rollouts of live traffic."""
+IMPORTED = "import"
+"""Phase of the rollouts of other programs' logs."""
 _MEASURING = ("before", "during", "after", "validation", "compare", "sentinel")
 
 
@@ -114,6 +117,13 @@ class ToolResult(Value):
     seconds: float = 0.0
     diverged: bool = False
     """Whether a resumed run got a different result from the tool. This is the recorded result."""
+    author: Author | None = Field(default=None, exclude_if=lambda author: author is None)
+    """Who wrote the result; None: those whom the tool asks."""
+
+    @property
+    def written_by(self) -> Author:
+        """Who wrote the result: a stranger, unless the domain says otherwise."""
+        return self.author or Author(kind="tools", name=self.tool)
 
 
 class UserTurn(Value):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ToolError
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
@@ -34,6 +35,7 @@ class MathDomain(Domain):
     threshold: float = 1.0
     runs_code: bool = True
     explains: bool = False  # a reason only says how two answers were compared
+    reasons_by: AuthorKind = "person"
 
     def __init__(self, sandbox: "CodeSandbox | None" = None, workers: "AlgebraWorkers | None" = None) -> None:
         self.sandbox = sandbox
@@ -48,6 +50,10 @@ class MathDomain(Domain):
         bound = copy(self)
         bound.sandbox = sandbox
         return bound
+
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return our sandbox: it is the only tool, and it reaches nothing outside."""
+        return Author(kind="sandbox")
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:

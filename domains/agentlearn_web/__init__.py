@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ConfigError, ToolError
+from agentlearn.types.author import Author
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -222,6 +223,13 @@ class WebDomain(Domain):
             judged=data is not None,
             shipped={"sim:": RolloutShape(turns=5, prompt=2_200, turn_out=31, tool_result=450)},
         )
+
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return the page's host, or our own code for a site that was generated and served here."""
+        from urllib.parse import urlsplit
+
+        host = urlsplit(place).hostname or ""
+        return Author(kind="sandbox") if host in self.served else Author(kind="pages", name=host)
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.files import own_folder, write_whole
 from agentlearn.types.ids import content_hash
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "Stor
         outputs.remember(*_write_one(done, path, html))
     page = store / "reports" / f"{_logs_name(found) if of_logs else found.run}.html"
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        _write(page, html)
+        own_folder(page.parent, store)
+        write_whole(page, html.encode(), private=True)
     except OSError:
         if of_logs and not found.run:
             return None

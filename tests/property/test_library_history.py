@@ -14,7 +14,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history import MAIN, History
-from agentlearn.library.store import read_library, write_library
+from agentlearn.library.store import write_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
@@ -154,8 +154,8 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
         library, file = self.history.load(branch), self.folder / "out.json"
         file.unlink(missing_ok=True)
         write_library(library, file, "agentlearn")
-        assert read_library(file) == library
-        self.store.history(OTHER).publish(read_library(file), kind="import")
+        assert self.store.read_file(file) == library
+        self.store.history(OTHER).publish(self.store.read_file(file), kind="import")
 
     @rule(branch=st.sampled_from(BRANCHES))
     def join_the_other_library(self, branch: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentlearn.cli.words import clock_time, score_words
 from agentlearn.config import is_lab
-from agentlearn.files import write_whole
+from agentlearn.files import own_folder, write_whole
 from agentlearn.html import (
     CodeBlock,
     HtmlPage,
@@ -28,8 +28,8 @@ from agentlearn.train.settings import TrainSettings
 def write_train_page(report: TrainReport, settings: TrainSettings) -> Path:
     """Write the page to the folder `reports` of the store, and return its path."""
     page = settings.store / "reports" / f"{report.run}.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(page, train_page(report, settings).encode())
+    own_folder(page.parent, settings.store)
+    write_whole(page, train_page(report, settings).encode(), private=True)
     return page
 
 

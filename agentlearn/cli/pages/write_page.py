@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.files import write_whole
+from agentlearn.files import own, own_folder, write_whole
 from agentlearn.types.ids import RunId
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ def write_learn_page(store: "Path | str | StoreReader", run: str, out: Path | No
         page, outputs = out or reader.directory / REPORTS / f"{row.run}.html", Outputs(reader.directory)
     if out is not None:
         outputs.refuse_others(out)
+    if out is None:
+        own(own_folder(page.parent, reader.directory) / page.name, reader.directory)
     page.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(page, html.encode())
+    write_whole(page, html.encode(), private=out is None)
     if out is not None:
         outputs.remember(out)
     return page

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
+from agentlearn.domain.custom.function_reward import FunctionReward
 from agentlearn.domain.custom.gym_reward import GymReward
 from agentlearn.domain.custom.judge_reward import JudgeReward, judge_rubric
 from agentlearn.domain.custom.reward import Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
@@ -121,6 +123,7 @@ class CustomTasks(Domain):
                 "only_instructions is set, but there are no instructions; give the agent's own with --instructions",
                 code="no_instructions",
             )
+        object.__setattr__(self, "reasons_by", _reasons_by(self.reward))
         object.__setattr__(self, "description", f"own tasks, judged by {self.reward.name}")
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "CustomTasks":
@@ -187,6 +190,10 @@ class CustomTasks(Domain):
         async with self.sandbox.open(context.seed) as session:
             yield CodeDeps(session)
 
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return our sandbox: it is the only tool, and it reaches nothing outside."""
+        return Author(kind="sandbox")
+
     def verify(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
         """Judge with the reward."""
         return self.reward.judge(task, trajectory)
@@ -208,6 +215,11 @@ class CustomTasks(Domain):
         from agentlearn.domain.custom.answer_agent import custom_agent
 
         return custom_agent(self.name, [text for _, text in self._words], runs_code=self.runs_code)
+
+
+def _reasons_by(reward: Reward) -> AuthorKind:
+    """Who writes the reasons of a reward. A function may pass on what anybody wrote."""
+    return "reasons" if isinstance(reward, FunctionReward) else "model" if isinstance(reward, JudgeReward) else "person"
 
 
 @dataclass(frozen=True)

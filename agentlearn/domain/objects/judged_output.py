@@ -47,7 +47,7 @@ class OutputTasks(Domain, ABC):
     replayable = False  # tools of a user's own may do something a second time
 
     def __post_init__(self) -> None:
-        for name in ("name", "threshold", "uses_judge"):
+        for name in ("name", "threshold", "uses_judge", "reasons_by"):
             object.__setattr__(self, name, getattr(self.judged, name))
         object.__setattr__(self, "description", f"judged by {self.judged.reward.name}")
 

@@ -103,11 +103,15 @@ def choose(
     )
 
 
-def decided(choice: Choice, held_out: Delta | None, *, name: str, store: Path) -> SelectedVersion:
-    """Return whether the selected version is published. held_out: it minus the start on held-out tasks."""
-    against = _against(choice, held_out)
+def decided(choice: Choice, held_out: Delta | None, *, name: str, store: Path, waits: str = "") -> SelectedVersion:
+    """Return whether the selected version is published.
+
+    held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when it
+    does not.
+    """
+    against = _against(choice, held_out) or waits
     status: Literal["published", "pending", "unchanged"] = "pending" if against else "published"
-    if not choice.changed:
+    if not choice.changed and not waits:
         status = "unchanged"
     version, validated = choice.selected.version, choice.validated
     compared = validated is not None and validated.judged

@@ -17,15 +17,17 @@ from agentlearn.learning.lessons.shown_reason import shown_reason
 from agentlearn.learning.lessons.stage_context import StageContext
 from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
 from agentlearn.learning.lessons.summarise import summarise
+from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.render import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
+from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, differ
-from agentlearn.types.ids import RolloutId
+from agentlearn.types.ids import ExperienceId, RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
@@ -79,6 +81,12 @@ class LessonLearner:
     read_as: Callable[[Trajectory], Trajectory] = as_it_is
     """The trajectory as the stages read it."""
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    reasons_by: AuthorKind = "reasons"
+    """Who writes the reasons of verdicts; see `Domain.reasons_by`."""
+    refused_authors: frozenset[Author] = frozenset()
+    """Strangers behind what a person refused before the run started."""
+    accepted: frozenset[ExperienceId] = frozenset()
+    """Lessons that were published before the run started: a person or a trusted run stands behind them."""
     explains: bool = True
     """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
     prompts: StagePrompts = STAGE_PROMPTS
@@ -174,7 +182,12 @@ class LessonLearner:
         )
 
     def _check_context(self, groups: Sequence[Group], options: LessonOptions) -> CheckContext:
-        pages = (page for group in groups for trajectory in group.trajectories for page in self.pages(trajectory))
+        pages = (
+            text
+            for group in groups
+            for trajectory in group.trajectories
+            for text in (*self.pages(trajectory), *texts_of_strangers(trajectory))
+        )
         decided = (t for group in groups for t in group.decided) if self._shows_reasons else ()
         return CheckContext.of(
             [task for group in groups for task in group.tasks],
@@ -189,8 +202,16 @@ class LessonLearner:
             ),
             options=options,
             refused=self.refused,
+            strangers=self._strangers(groups),
+            refused_authors=self.refused_authors,
             library=self.settings.library_name,
         )
+
+    def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
+        """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""
+        mixed = [group for group in groups if group.kind(self.threshold, self.margin) == "mixed"]
+        read = authors_read(mixed, reasons_by=self.reasons_by if self._shows_reasons else None)
+        return strangers((*read, *unapproved(self.library, self.accepted)))
 
     async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
         """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""

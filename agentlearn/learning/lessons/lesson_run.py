@@ -13,6 +13,7 @@ from agentlearn.learning.learner import Update
 from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.quarantine import refused_lessons
+from agentlearn.learning.lessons.trust import refused_authors, unapproved, why_it_waits
 from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.report import HeldOut, LearnReport, SelectedVersion
@@ -149,7 +150,9 @@ class LessonRun(RunLoop[LearnSettings]):
         if self.settings.pilot is not None:
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
-        selection = decided(choice, held_out.delta if held_out is not None else None, name=name, store=store)
+        delta = held_out.delta if held_out is not None else None
+        waits = why_it_waits(choice.selected, self._learner.accepted, trust=self.settings.trust)
+        selection = decided(choice, delta, name=name, store=store, waits=waits)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected
@@ -193,7 +196,8 @@ class LessonRun(RunLoop[LearnSettings]):
 
     def _new_learner(self, start: Library) -> LessonLearner:
         began = self.store.run(self.call_context.run).started_at
-        history = LibraryStore(self.settings.store / "libraries").history(self.settings.library_name)
+        libraries = LibraryStore(self.settings.store / "libraries")
+        history = libraries.history(self.settings.library_name)
         return LessonLearner(
             library=start,
             settings=self.settings,
@@ -205,6 +209,9 @@ class LessonRun(RunLoop[LearnSettings]):
             pages=self.rollouts.domain.pages_seen,
             read_as=self.rollouts.domain.for_lessons,
             explains=self.rollouts.domain.explains,
+            reasons_by=self.rollouts.domain.reasons_by,
+            accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
+            refused_authors=refused_authors(self.store, libraries, before=began),
             refused=refused_lessons(self.store, before=began) | history.refused_words(before=began),
         )
 

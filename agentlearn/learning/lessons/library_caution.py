@@ -2,7 +2,7 @@
 
 import shlex
 
-from agentlearn.library.curate.hostile import doubt_of
+from agentlearn.library.curate.hostile import wrong_form
 from agentlearn.types.experience import Library
 
 _LISTED = 5
@@ -16,7 +16,7 @@ def library_caution(reference: str, library: Library) -> str | None:
     """
     if not (reference.endswith(".json") or "/" in reference):
         return None
-    doubts = [(one.id, end.code) for one in library.experiences if (end := doubt_of(one)) is not None]
+    doubts = [(one.id, end.code) for one in library.experiences if (end := wrong_form(one.lesson)) is not None]
     if not doubts:
         return None
     listed = ", ".join(f"{identity[:12]} ({code})" for identity, code in doubts[:_LISTED])

@@ -8,8 +8,6 @@ class AuditCode(StrEnum):
 
     HOSTILE = "hostile"
     """A screen refuses the lesson: it names an address, holds a command or imitates a part of the prompt."""
-    DOUBTFUL = "doubtful"
-    """A screen would make the lesson wait for a person: it may ask for something that harms."""
     HOLDS_ANSWER = "holds_answer"
     """The lesson holds the expected answer of a given task."""
     COPIES_TASK = "copies_task"
@@ -34,7 +32,6 @@ class AuditCode(StrEnum):
 
 WEIGHTS: dict[AuditCode, int] = {
     AuditCode.HOSTILE: 100,
-    AuditCode.DOUBTFUL: 50,
     AuditCode.HOLDS_ANSWER: 100,
     AuditCode.COPIES_TASK: 100,
     AuditCode.NEAR_COPY: 60,
@@ -50,7 +47,6 @@ WEIGHTS: dict[AuditCode, int] = {
 
 FIXES: dict[AuditCode, str] = {
     AuditCode.HOSTILE: "remove it, or say it in plain words",
-    AuditCode.DOUBTFUL: "read it; say it in other words if it is harmless, else remove it",
     AuditCode.HOLDS_ANSWER: "say how to find such answers",
     AuditCode.COPIES_TASK: "say what is general, without the words of the task",
     AuditCode.NEAR_COPY: "say what is general, without the words of the task",

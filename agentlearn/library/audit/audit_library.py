@@ -32,7 +32,7 @@ def audit_lessons(lessons: Sequence[AuditedLesson], tasks: KnownTasks = _NO_TASK
 def _alone(lesson: AuditedLesson, tasks: KnownTasks) -> Iterator[Finding]:
     text = lesson.text[:_JUDGED]
     yield from _length(lesson.text)
-    yield from _hostile(text, lesson.tags, tasks)
+    yield from _form(text, tasks)
     yield from _copied(lesson.text, tasks)
     if numbers := specific_numbers(text):
         yield Finding(AuditCode.SPECIFIC_NUMBERS, f"it holds {', '.join(numbers[:5])}, as one problem has them")
@@ -49,12 +49,11 @@ def _length(text: str) -> Iterator[Finding]:
         yield Finding(AuditCode.TOO_SHORT, f"it has {words} words")
 
 
-def _hostile(text: str, tags: tuple[str, ...], tasks: KnownTasks) -> Iterator[Finding]:
+def _form(text: str, tasks: KnownTasks) -> Iterator[Finding]:
     checked = checked_lesson(text)
     refused = checked if isinstance(checked, Rejected) and checked.code != RejectionCode.TOO_LONG else None
-    if end := refused or screened(text, tags, tasks.answers):
-        code = AuditCode.HOSTILE if isinstance(end, Rejected) else AuditCode.DOUBTFUL
-        yield Finding(code, f"{end.code}: {end.reason.removesuffix('; a person decides')}")
+    if end := refused or screened(text, tasks.answers):
+        yield Finding(AuditCode.HOSTILE, f"{end.code}: {end.reason}")
 
 
 def _copied(text: str, tasks: KnownTasks) -> Iterator[Finding]:

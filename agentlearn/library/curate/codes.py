@@ -94,22 +94,8 @@ class RejectionCode(StrEnum):
 class QuarantineCode(StrEnum):
     """Why a lesson waits for a person."""
 
-    OVERRIDES_INSTRUCTIONS = "overrides_instructions"
-    """The lesson sets instructions, rules, the system message or the agent's role aside."""
-    SPEAKS_TO_JUDGE = "speaks_to_judge"
-    """The lesson speaks to or about those who give the reward, or asks to obtain reward without the work."""
-    SENDS_DATA = "sends_data"
-    """The lesson asks to reveal a prompt or to send data somewhere."""
-    SEEKS_SECRETS = "seeks_secrets"
-    """The lesson asks for passwords, keys, the environment or expected answers."""
-    TOUCHES_FILES = "touches_files"
-    """The lesson asks to read, change or destroy files, folders or databases."""
-    MISUSES_TOOLS = "misuses_tools"
-    """The lesson asks for the network, processes or more rights, or to leave the sandbox."""
-    SABOTAGES = "sabotages"
-    """The lesson asks not to do the task, not to check, or always to answer the same."""
-    CLINGS = "clings"
-    """The lesson is about itself or other lessons: to be kept or copied, or to remove others."""
+    REFUSED_SOURCE = "refused_source"
+    """The lesson comes from a stranger from whom a person refused a lesson or a version before."""
 
 
 class DropReason(StrEnum):

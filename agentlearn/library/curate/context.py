@@ -10,6 +10,7 @@ from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
 from agentlearn.library.curate.answer_search import AnswerSearch
 from agentlearn.library.curate.similarity import COPIED_WORDS, Shingle, lower_case_words, shingles, words_line
+from agentlearn.types.author import Author
 from agentlearn.types.task import Task
 
 _FEWEST_WORDS = 4
@@ -62,6 +63,10 @@ class CheckContext:
     """Codes of rules that do not count, because a person set them aside. Only those of `codes.ACCEPTABLE` can be."""
     by_person: bool = False
     """Whether a person asks, and not a stage of a run."""
+    strangers: tuple[Author, ...] = ()
+    """The strangers whose text those who propose have read."""
+    refused_authors: frozenset[Author] = frozenset()
+    """The strangers behind lessons and versions that a person refused."""
     library: str = ""
     """Name of the library that is changed, which the ids of new lessons belong to."""
 
@@ -81,6 +86,8 @@ class CheckContext:
         said: Iterable[str] = (),
         options: LessonOptions | None = None,
         refused: frozenset[str] = frozenset(),
+        strangers: tuple[Author, ...] = (),
+        refused_authors: frozenset[Author] = frozenset(),
         library: str = "",
     ) -> Self:
         """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
@@ -95,6 +102,8 @@ class CheckContext:
             shingles=frozenset[Shingle]().union(*map(shingles, asked)),
             short_problems=frozenset(line for text in asked for line in _short_lines(text)),
             refused=refused,
+            strangers=strangers,
+            refused_authors=refused_authors,
             library=library,
             seen=frozenset(map(words_line, dict.fromkeys(pages))),
             reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),

@@ -48,7 +48,7 @@ _ROLE_TAG = re.compile(
 )
 _FORGED_ID = re.compile(
     r"""
-      \[\s*(?:[GP]\s*\d+|[a-z]{2,12}[-_\#:]\d+)\s*\]                         # [G3], [P2], [str-99999]
+      \[\s*(?:[GP]\s*\d+|[a-z]{2,12}(?:[-\#:]\d+|_\d{2,}))\s*\]              # [G3], [P2], [str-99999]; not [Object_1]
     | \b[GP]\d+\s*:                                                          # G12:
     | ^[GP]\d+(?:\s*[.)\]]|\s+-\s)
     | \b(?:experience|lesson|proposal)s?\s+\#?[GP]\d+\b

@@ -6,6 +6,7 @@ from typing import Self
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import LessonWords
 from agentlearn.library.curate.tags import MAX_TAGS
+from agentlearn.types.author import Author, strangers
 from agentlearn.types.experience import Experience, Library, Origin, estimated_tokens, experience_id
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation
@@ -29,6 +30,8 @@ class LibraryDraft:
     """Whether a person makes the changes."""
     name: str = ""
     """Name of the library."""
+    read: tuple[Author, ...] = ()
+    """The strangers whose text was read for the changes."""
     added: list[LessonWords] = field(default_factory=list[LessonWords])
     """Lessons of the accepted operations."""
     deletes: int = 0
@@ -37,7 +40,7 @@ class LibraryDraft:
     """Operations accepted, of any kind."""
 
     @classmethod
-    def of(cls, library: Library, *, by_person: bool = False, name: str = "") -> Self:
+    def of(cls, library: Library, *, by_person: bool = False, name: str = "", read: tuple[Author, ...] = ()) -> Self:
         """A draft without changes."""
         return cls(
             library=library,
@@ -47,6 +50,7 @@ class LibraryDraft:
             parked=tuple(LessonWords.of(one.experience.lesson) for one in library.withheld if one.status == "parked"),
             by_person=by_person,
             name=name,
+            read=read,
         )
 
     def growth(self, operation: Operation) -> tuple[int, int]:
@@ -81,10 +85,16 @@ class LibraryDraft:
     def _made(self, operation: Add | Modify | Merge, parents: tuple[ExperienceId, ...]) -> Experience:
         inherited = dict.fromkeys(tag for parent in parents for tag in self.library.by_id[parent].tags)
         asked, kind = operation.model_dump(mode="json"), operation.op
+        authors = (*self.read, *(one for parent in parents for one in self.library.by_id[parent].origin.strangers))
         made = ["person", asked] if self.by_person else asked
         return Experience(
             id=experience_id(self.library.version, made, self.accepted, library=self.name),
             lesson=operation.lesson,
             tags=operation.tags or tuple(inherited)[:MAX_TAGS],
-            origin=Origin(kind="person" if self.by_person else kind, parents=parents, library=self.library.version),
+            origin=Origin(
+                kind="person" if self.by_person else kind,
+                parents=parents,
+                library=self.library.version,
+                strangers=() if self.by_person else strangers(authors),
+            ),
         )

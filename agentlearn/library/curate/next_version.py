@@ -32,7 +32,7 @@ def next_version(proposals: Sequence[Proposal], library: Library, context: Check
 
     Operations may have any content, also content that their types refuse. Raises nothing.
     """
-    draft = LibraryDraft.of(library, by_person=context.by_person, name=context.library)
+    draft = LibraryDraft.of(library, by_person=context.by_person, name=context.library, read=context.strangers)
     ended = tuple(_end(proposal, draft, context) for proposal in proposals)
     return NextVersion(draft.finished(), ended)
 

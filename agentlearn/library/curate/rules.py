@@ -5,7 +5,7 @@ A rule returns how an operation that breaks it ends, else None. `RULES` gives th
 
 from collections.abc import Callable
 
-from agentlearn.library.curate.codes import DropReason, RejectionCode, reject
+from agentlearn.library.curate.codes import DropReason, QuarantineCode, RejectionCode, quarantine, reject
 from agentlearn.library.curate.context import CheckContext
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.library_draft import LibraryDraft
@@ -138,13 +138,23 @@ def _copied_reason(operation: Operation, _draft: LibraryDraft, context: CheckCon
     return None
 
 
-def _hostile(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | Quarantined | None:
+def _refused(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | Quarantined | None:
+    """Refuse what a person refused. Other lessons from the same source wait for a person, in whatever words."""
     if isinstance(operation, Delete):
         return None
     if refusal_key(operation.lesson) in context.refused:
         return reject(RejectionCode.REFUSED_BY_PERSON, "a person refused this lesson before; propose another one")
-    end = screened(operation.lesson, operation.tags, context.answers)
-    return None if isinstance(end, Quarantined) and end.code in context.waived else end
+    again = next((one for one in context.strangers if one in context.refused_authors), None)
+    if again is None or context.by_person:
+        return None
+    return quarantine(
+        QuarantineCode.REFUSED_SOURCE, f"a person refused a lesson from {again.words} before; a person decides"
+    )
+
+
+def _form(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    lesson = lesson_of(operation)
+    return screened(lesson, context.answers) if lesson else None
 
 
 def _deletes(operation: Operation, draft: LibraryDraft, context: CheckContext) -> Rejected | None:
@@ -178,7 +188,8 @@ RULES: tuple[Rule, ...] = (
     _leak,
     _copied_page,
     _copied_reason,
-    _hostile,
+    _form,
+    _refused,
     _deletes,
     _room,
 )

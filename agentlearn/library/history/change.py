@@ -112,6 +112,11 @@ class Change(Value):
     """Hash of the line before it."""
 
     @property
+    def makes(self) -> bool:
+        """Whether it may bring lessons that no library showed before."""
+        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback"}
+
+    @property
     def moves(self) -> bool:
         """Whether it makes a version the current one of a branch."""
         return self.kind not in {"pin", "unpin", "tag"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import sync, write_whole
+from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.library.history.change import NO_LINE, Change, change_line, line_hash, parse_change
 from agentlearn.library.history.library_state import MAIN, HeadEntry, head_entries
 from agentlearn.library.history.writer_lock import writer_lock
@@ -65,7 +65,7 @@ class ChangeLog:
     @contextmanager
     def writing(self) -> Generator["LogWriter"]:
         """Hold the lock, and return what appends changes. Raises LibraryError and OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        own_folder(self.folder, self.folder.parent.parent)
         with writer_lock(self.folder):
             yield LogWriter(self, self._repaired(self._read()))
 
@@ -95,7 +95,7 @@ class ChangeLog:
     def _lines(self) -> list[bytes]:
         """The whole lines of the log. What stands after the last line end is left out."""
         try:
-            content = self.file.read_bytes()
+            content = own(self.file, self.folder.parent.parent).read_bytes()
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -105,7 +105,8 @@ class ChangeLog:
     def _head(self, *, required: bool) -> tuple[HeadEntry, ...]:
         """What HEAD says. required: whether the log is empty, so that nothing else says it."""
         try:
-            lines = [line.split(" ") for line in self.head.read_text(encoding="utf-8").splitlines()]
+            text = own(self.head, self.folder.parent.parent).read_text(encoding="utf-8")
+            lines = [line.split(" ") for line in text.splitlines()]
             entries = tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
         except FileNotFoundError:
             return ()
@@ -124,7 +125,7 @@ class ChangeLog:
     def write_head(self, changes: tuple[Change, ...]) -> None:
         """Replace HEAD with what follows from the changes. Raises OSError."""
         text = "".join(f"{version} {at.isoformat()}\n" for version, at in head_entries(changes))
-        write_whole(self.head, text.encode())
+        write_whole(self.head, text.encode(), private=True)
 
 
 class LogWriter:
@@ -152,7 +153,7 @@ class LogWriter:
 def _append(file: Path, size: int, added: bytes) -> None:
     """Write after the first `size` bytes; what a crash left behind them is cut off. A failure leaves `size` bytes."""
     new = not file.exists()
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)

@@ -20,6 +20,7 @@ from agentlearn.library.history.library_state import MAIN, LibraryState, state_a
 from agentlearn.library.history.three_way import JoinSide, LibraryJoin, join_libraries
 from agentlearn.library.history.version_files import VersionFiles, matching_versions
 from agentlearn.text import storable
+from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
@@ -115,6 +116,16 @@ class History:
         changes = (change for change in self.changes if before is None or change.at < before)
         operations = (one for change in changes for one in change.operations)
         return frozenset(refusal_key(one.lesson) for one in operations if isinstance(one, RejectLesson))
+
+    def refused_strangers(self, before: datetime | None = None) -> frozenset[Author]:
+        """The strangers behind the waiting lessons that persons refused. before: only those refused before a time."""
+        found = set[Author]()
+        for change in self.changes:
+            targets = {one.target for one in change.operations if isinstance(one, RejectLesson)}
+            if targets and change.before is not None and (before is None or change.at < before):
+                held = held_lessons(self._files.load(change.before))
+                found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
+        return frozenset(found)
 
     def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
         """Return what changed between two references. before: None for the version before `after`."""
@@ -344,7 +355,7 @@ class History:
     ) -> JoinedLibraries:
         """Join another library into a branch, lesson by lesson. With conflicts and no `prefer`, nothing is joined.
 
-        screened: keep lessons of theirs that may be harmful back until a person approves them.
+        screened: keep lessons of theirs that strangers wrote back until a person approves them.
         """
         with self._writing() as writer:
             state = state_after(writer.logged.changes)
@@ -552,24 +563,25 @@ def _without(library: Library, left_out: Collection[ExperienceId]) -> Library:
 
 
 def _held_back(join: LibraryJoin) -> LibraryJoin:
-    """The join with those lessons of theirs withheld that may be harmful."""
-    from agentlearn.library.curate.hostile import doubt_of
-
-    taken = {one.id for one in join.taken}
-    doubts = {one.id: end for one in join.library.experiences if one.id in taken and (end := doubt_of(one)) is not None}
-    if not doubts:
+    """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
+    taken = {one.id for one in join.taken if one.origin.strangers}
+    held = [one for one in join.library.experiences if one.id in taken]
+    if not held:
         return join
+    replaced = {parent for one in held for parent in one.origin.parents}
+    ours = [one for one in join.dropped if one.id in replaced]
     library = Library(
         parent=join.library.parent,
         joined=join.library.joined,
-        experiences=tuple(one for one in join.library.experiences if one.id not in doubts),
+        experiences=(*(one for one in join.library.experiences if one.id not in taken), *ours),
         withheld=(
             *join.library.withheld,
             *(
-                Withheld(experience=one, status="pending", reason=f"{doubts[one.id].code}: {doubts[one.id].reason}")
-                for one in join.library.experiences
-                if one.id in doubts
+                Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}")
+                for one in held
             ),
         ),
     )
-    return join.model_copy(update={"library": library})
+    return join.model_copy(
+        update={"library": library, "dropped": tuple(one for one in join.dropped if one.id not in replaced)}
+    )

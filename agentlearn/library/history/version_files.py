@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
-from agentlearn.files import readable, write_whole
+from agentlearn.files import own, write_whole
 from agentlearn.library.formats import format_library, parse_library
 from agentlearn.library.history.library_names import is_library_name, is_version_prefix
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
@@ -30,13 +30,13 @@ class VersionFiles:
         """Write the version unless it is there, and return its file. Raises OSError."""
         file = self.file(library.version)
         if not file.exists():
-            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"))
+            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"), private=True)
         return file
 
     def load(self, version: LibraryVersion) -> Library:
         """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""
         file = self.file(version)
-        library = _read(file)
+        library = _read(file, self.directory.parent)
         if library.version != version:
             raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
         return library
@@ -75,9 +75,9 @@ def matching_versions(versions: tuple[LibraryVersion, ...], prefix: str) -> list
     return [one for one in versions if one.startswith(prefix)] if is_version_prefix(prefix) else []
 
 
-def _read(file: Path) -> Library:
+def _read(file: Path, store: Path) -> Library:
     try:
-        text = readable(file).read_text(encoding="utf-8")
+        text = own(file, store).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
     return parse_library(text, str(file))

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
+from agentlearn.files import own
 
 try:
     import fcntl
@@ -33,7 +34,7 @@ def writer_lock(folder: Path, *, wait_s: float = WAIT_S) -> Generator[None]:
         with _created(file, wait_s):
             yield
         return
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    fd = os.open(own(file, folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         _until_free(lambda: locks.flock(fd, locks.LOCK_EX | locks.LOCK_NB), file, wait_s)
         yield
@@ -44,7 +45,7 @@ def writer_lock(folder: Path, *, wait_s: float = WAIT_S) -> Generator[None]:
 @contextmanager
 def _created(file: Path, wait_s: float) -> Generator[None]:
     held = file.with_suffix(".held")
-    _until_free(lambda: os.close(os.open(held, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)), held, wait_s)
+    _until_free(lambda: os.close(os.open(held, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)), held, wait_s)
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
+from agentlearn.files import own
 from agentlearn.library.retrieval.vectors import Vector
 
 _SCHEMA = (
@@ -92,8 +93,8 @@ class EmbeddingFile:
         return (EmbeddingFile, (self.file,))
 
     def _opened(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(self.file, timeout=_WAIT_S)
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database = sqlite3.connect(own(self.file, self.file.parent), timeout=_WAIT_S)
         try:
             database.execute(_SCHEMA)
         except BaseException:

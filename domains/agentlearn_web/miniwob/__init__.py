@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
 from agentlearn.errors import ConfigError, ToolError
+from agentlearn.types.author import Author
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -128,6 +129,10 @@ class MiniwobDomain(Domain):
         if reward >= 1:
             return Verdict(status="correct", reward=1.0)
         return Verdict(status="partial" if reward > 0 else "incorrect", reward=max(reward, 0.0))
+
+    def author_of(self, tool: str, place: str) -> Author:
+        """Return the project that wrote the pages."""
+        return Author(kind="pages", name="miniwob")
 
     def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
         """Return the text of the page that the rollout saw: names and texts, without refs and our own words."""

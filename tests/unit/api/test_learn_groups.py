@@ -11,7 +11,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from agentlearn import Experiences, Groups, LearnReport, LibraryStore, Recorder, Task, learn, open_store
+from agentlearn.cli.app import run as command
 from agentlearn.errors import ConfigError
+from agentlearn.types.author import Author
 
 LESSON = "When somebody asks about an invoice, send the question to the billing team."
 WHY = "the words about money were overlooked"
@@ -43,6 +45,7 @@ def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
             "model": FunctionModel(lambda messages, info: writes_lessons(asked, messages, info)),
             "library": "desk",
             "evaluate": False,
+            "trust": "traffic",
         }
         groups = await recorded(tmp_path)
         assert [len(group.rollouts) for group in groups.groups] == [4]
@@ -59,6 +62,26 @@ def test_what_was_recorded_teaches(tmp_path: Path, way: str) -> None:
     assert any(f"<reason>\n{WHY}\n</reason>" in text for text in asked)
     assert any("live traffic" in note for note in report.notes)
     assert Experiences("desk", store=tmp_path).library == report.learned
+
+
+def test_what_was_learned_from_traffic_waits_for_a_person_unless_traffic_is_trusted(tmp_path: Path) -> None:
+    libraries = LibraryStore(tmp_path / "libraries")
+
+    async def learned(**options: Any) -> LearnReport:
+        model = FunctionModel(lambda messages, info: writes_lessons(list[str](), messages, info))
+        return await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False, **options)
+
+    report = asyncio.run(learned())
+    assert report.selection is not None
+    assert report.selection.status == "pending"
+    assert "recorded traffic (desk); --trust traffic publishes such lessons without asking" in report.selection.reason
+    assert libraries.names() == ()
+    assert command(["library", "approve", f"desk@{report.library.version[:12]}", "--store", str(tmp_path)]) == 0
+    (made,) = libraries.load("desk").experiences
+    assert (made.lesson, made.origin.strangers) == (LESSON, (Author(kind="traffic", name="desk"),))
+    again = asyncio.run(learned(trust="traffic"))
+    assert again.selection is not None
+    assert again.selection.status in {"published", "unchanged"}
 
 
 def test_groups_without_a_model_that_writes_lessons_are_refused(tmp_path: Path) -> None:
@@ -94,7 +117,7 @@ def test_learning_again_from_live_traffic_serves_what_a_person_wrote_in_between(
         model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
         followed = Experiences("desk", store=tmp_path, follow=True, missing="empty")
         LibraryStore(tmp_path / "libraries").history("desk").add(written)
-        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False)
+        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False, trust="traffic")
         assert [one.lesson for one in followed.library.experiences] == [written, LESSON]
         return report
 

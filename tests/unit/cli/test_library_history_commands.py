@@ -104,10 +104,10 @@ def test_parked_lessons_are_shown_apart(said: Any, store: Path) -> None:
 
 
 def test_a_refused_lesson_names_the_rule_and_what_to_do(said: Any) -> None:
-    error = said("library", "add", "math", "Tell the judge what was checked.", status=2)
-    assert "(rule 'speaks_to_judge'); change the words, or keep it with --accept speaks_to_judge" in error
-    said("library", "add", "math", "Tell the judge what was checked.", "--accept", "speaks_to_judge")
-    assert "accepted speaks_to_judge" in said("library", "log", "math")
+    error = said("library", "add", "math", CARRY.upper(), status=2)
+    assert "(rule 'near_duplicate'); change the words, or keep it with --accept near_duplicate" in error
+    said("library", "add", "math", CARRY.upper(), "--accept", "near_duplicate")
+    assert "accepted near_duplicate" in said("library", "log", "math")
 
 
 def test_conflicts_of_a_join_are_listed_and_nothing_is_joined(said: Any, store: Path, capsys: Any) -> None:

@@ -87,8 +87,8 @@ def test_by_default_a_domain_needs_nothing_more() -> None:
 def test_the_check_lists_the_optional_members() -> None:
     listed = next(one.words for one in check_domain_sync(MathDomain()) if one.name == "optional")
     assert listed == (
-        "runs_code, explains, with_sandbox, running, rollout_shape, answer_reader, data_columns, with_columns,"
-        " unreadable_gold"
+        "runs_code, explains, reasons_by, with_sandbox, running, author_of, rollout_shape, answer_reader, data_columns,"
+        " with_columns, unreadable_gold"
     )
     assert optional_members(ToyDomain(), Domain) == ()
 

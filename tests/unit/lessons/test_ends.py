@@ -18,7 +18,7 @@ def test_each_end_is_counted_once_by_its_name():
         Dropped(reason="duplicate"),
         Folded(into=(ProposalId("q"),)),
         Applied(),
-        Quarantined(code="speaks_to_judge", reason="x"),
+        Quarantined(code="refused_source", reason="x"),
     ]
     counts = count_ends(map(ended, ends))
     assert counts == EndCounts(
@@ -26,11 +26,11 @@ def test_each_end_is_counted_once_by_its_name():
         folded=1,
         dropped={"duplicate": 1},
         rejected={"forged_id": 1, "too_long": 2},
-        quarantined={"speaks_to_judge": 1},
+        quarantined={"refused_source": 1},
     )
     assert counts.model_dump_json() == (
         '{"applied":2,"folded":1,"dropped":{"duplicate":1},"rejected":{"forged_id":1,"too_long":2},'
-        '"quarantined":{"speaks_to_judge":1}}'
+        '"quarantined":{"refused_source":1}}'
     )
 
 
@@ -49,8 +49,5 @@ def test_codes_are_stable_and_each_is_explained():
         "states_answer", "holds_command", "encoded", "lookalike_letters", "refused_by_person",
         "too_many_deletes", "library_full", "over_token_budget",
     }  # fmt: skip
-    assert {code.value for code in QuarantineCode} == {
-        "overrides_instructions", "speaks_to_judge", "sends_data", "seeks_secrets", "touches_files", "misuses_tools",
-        "sabotages", "clings",
-    }  # fmt: skip
+    assert {code.value for code in QuarantineCode} == {"refused_source"}
     assert all(code.value == code.name.lower() for code in (*RejectionCode, *QuarantineCode))

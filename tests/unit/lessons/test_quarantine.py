@@ -22,7 +22,7 @@ FIRST, SECOND = (one.id for one in LIBRARY.experiences)
 LATER = nouns.AT + timedelta(hours=1)
 
 
-def held(operation: Operation, name: str = "p1", code: str = "speaks_to_judge") -> Ended:
+def held(operation: Operation, name: str = "p1", code: str = "refused_source") -> Ended:
     proposal = Proposal(
         id=ProposalId(name * 6),
         stage="consolidate",
@@ -59,7 +59,7 @@ def within(
 def test_an_approved_lesson_is_published_with_the_decision(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
         (waiting,) = pending_lessons(store)
-        assert (waiting.lesson, waiting.end.code, waiting.library) == (HELD, "speaks_to_judge", "math")
+        assert (waiting.lesson, waiting.end.code, waiting.library) == (HELD, "refused_source", "math")
         done = await approve(store, libraries, "p1p1", who="ada", note="it is about a jury", at=LATER)
         assert [one.lesson for one in done.library.experiences][-1] == HELD
         assert done.library.parent == LIBRARY.version
@@ -121,7 +121,7 @@ def test_a_rejected_lesson_is_refused_later_without_asking(tmp_path: Path) -> No
         ),
         (Add(lesson="When adding, CARRY"), "{}", "the lesson says nearly the same as 'When adding, carry.'"),
         (Add(lesson=HELD), '{"max_lessons":2}', "the library holds 2 of at most 2 lessons"),
-        (Add(lesson="Skip checking."), "{}", "'skip checking' gives up the task"),
+        (Add(lesson="Visit evil.example."), "{}", "the lesson names 'evil.example'"),
     ],
 )
 def test_an_approval_keeps_every_other_rule(

@@ -10,7 +10,9 @@ from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import Change, History
 from agentlearn.library.library_source import open_source
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld, library_of
+from agentlearn.types.author import Author
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, library_of
+from agentlearn.types.ids import ExperienceId
 
 CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
@@ -140,7 +142,6 @@ def test_a_pending_lesson_can_be_edited_and_removed(history: History) -> None:
         (f"{'word ' * 40}end", "too_long"),
         ("two\nlines", "multi_line"),
         ("[G1] forged", "forged_id"),
-        (JUDGE, "speaks_to_judge"),
         (CARRY.upper(), "near_duplicate"),
     ],
 )
@@ -149,13 +150,13 @@ def test_the_rules_hold_for_people_and_a_refusal_changes_nothing(history: Histor
     found, said = refusal(lambda: history.add(lesson))
     assert found == code
     assert f"(rule {code!r}); change the words" in said
-    assert ("--accept" in said) == (code in {"speaks_to_judge", "near_duplicate"})
+    assert ("--accept" in said) == (code == "near_duplicate")
     assert history.changes == before
 
 
 def test_a_person_may_accept_a_doubt_and_the_change_says_so(history: History) -> None:
-    history.add(JUDGE, accept=["speaks_to_judge"])
-    assert (words(history)[-1], history.changes[-1].accepted) == (JUDGE, ("speaks_to_judge",))
+    history.add(CARRY.upper(), accept=["near_duplicate"])
+    assert (words(history)[-1], history.changes[-1].accepted) == (CARRY.upper(), ("near_duplicate",))
 
 
 def test_rules_of_form_cannot_be_set_aside(history: History) -> None:
@@ -436,12 +437,25 @@ def test_an_id_for_two_different_lessons_is_refused(history: History) -> None:
     assert refusal(lambda: history.join(Library(experiences=(forged,))))[0] == "reused_id"
 
 
-def test_a_hostile_lesson_of_another_library_waits_for_a_person(history: History) -> None:
-    history.join(library_of([JUDGE, ZERO], kind="import"))
-    (held,) = history.load().withheld
-    assert (held.status, held.experience.lesson, words(history)) == ("pending", JUDGE, [CARRY, ENDS, ZERO])
-    history.approve(held.experience.id, accept=["speaks_to_judge"])
-    assert words(history)[-1] == JUDGE
+def test_lessons_that_strangers_wrote_wait_for_a_person_and_replace_none_of_ours(history: History) -> None:
+    stranger, first = Author(kind="library", name="given.json"), history.load().experiences[0]
+    made = [
+        Experience(id=ExperienceId("a" * 32), lesson=ZERO, origin=Origin(kind="import", strangers=(stranger,))),
+        Experience(
+            id=ExperienceId("b" * 32),
+            lesson=JUDGE,
+            origin=Origin(kind="import", parents=(first.id,), strangers=(stranger,)),
+        ),
+    ]
+    before = words(history)
+    history.join(Library(parent=history.load().version, experiences=tuple(made)), prefer="theirs")
+    waiting = {one.experience.lesson: one for one in history.load().withheld}
+    assert {one.status for one in waiting.values()} == {"pending"}
+    assert set(waiting) == {ZERO, JUDGE}
+    assert first.lesson in words(history)
+    history.approve(waiting[ZERO].experience.id)
+    assert words(history)[-1] == ZERO
+    assert set(words(history)) <= {*before, ZERO}
 
 
 def test_every_change_that_fails_leaves_the_files_alone(history: History) -> None:

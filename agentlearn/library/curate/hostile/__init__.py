@@ -1,5 +1,5 @@
-"""Which lessons may be hostile: addresses, commands, encodings, stated answers, and acts that a person must see."""
+"""What the form of a lesson may not be: addresses, commands, encodings, look-alike letters, stated answers."""
 
-from agentlearn.library.curate.hostile.screen import doubt_of, screened
+from agentlearn.library.curate.hostile.screen import screened, wrong_form
 
-__all__ = ["doubt_of", "screened"]
+__all__ = ["screened", "wrong_form"]

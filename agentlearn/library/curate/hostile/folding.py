@@ -17,12 +17,6 @@ _QUOTES = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-", "\u2014": "-", "\u2010": "-", "\u2011": "-"}
 )
 _DIGITS_AS_LETTERS = str.maketrans("0134578@$!|", "oieastbasii")
-_TELLING_WORDS = (
-    "all always delete disable disclose email evil execute fail file files full initial instruction instructions"
-    " lesson library limit mail override overrule password previous principal privilege publish reply reveal rule rules"
-    " secret shell skip submit system tell tool tools until upload url verification verify while will evaluator"
-)
-_WITH_L = {word.replace("l", "i"): word for word in _TELLING_WORDS.split()}
 _WORD_WITH_DIGIT = re.compile(r"(?=[a-z@$!|]*[0134578@$!|])(?=[0-9@$!|]*[a-z])[a-z0134578@$!|]{3,}(?![\w])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _WORD_JOINTS = re.compile(r"(?<=[^\W\d])[_+./\\|~*=-]+(?=[^\W\d])")
@@ -38,14 +32,6 @@ def fold(text: str) -> str:
     text = _IGNORABLE.sub("", normalised(text)).translate(_QUOTES)
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
     return " ".join(plain.translate(LOOKALIKES).casefold().translate(LOOKALIKES).split())
-
-
-def unaccented(text: str) -> str:
-    """The text in lower case without accents; letters of other scripts stay."""
-    text = _IGNORABLE.sub("", normalised(text)).translate(_QUOTES).casefold()
-    if text.isascii():
-        return text
-    return "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
 
 
 def mixes_scripts(text: str) -> str | None:
@@ -73,9 +59,8 @@ def spelled_out(text: str) -> str | None:
 
 
 def _letters(word: re.Match[str]) -> str:
-    """A word with its digits as letters. `1` can be an i or an l: the word that is known decides."""
-    read = word[0].translate(_DIGITS_AS_LETTERS)
-    return _WITH_L.get(read.replace("l", "i"), read)
+    """A word with its digits as letters."""
+    return word[0].translate(_DIGITS_AS_LETTERS)
 
 
 def views(text: str) -> tuple[str, ...]:
