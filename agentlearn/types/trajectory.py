@@ -35,7 +35,7 @@ LIVE = "live"
 """Phase of the rollouts that a recorder took from live traffic."""
 DEMONSTRATION = "demonstration"
 """Phase of the right answers that persons wrote for rollouts of live traffic."""
-_MEASURING = ("before", "during", "after", "validation", "compare", "sentinel")
+_MEASURING = ("before", "during", "after", "validation", "compare")
 
 
 def measures(phase: str) -> bool:
