@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 
+ONE_RUN = "run:"
+"""How the version of an agent or program starts to which its program gave none: it is another one in each run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareGiven:
     """Objects that a program gives to a comparison, in place of the names in its settings."""
@@ -137,11 +141,13 @@ class ComparePlan:
     def question_key(self, arm: str, baseline: str) -> str:
         """Return hashes that name two arms in any order, one per domain, whatever tasks and seeds they have.
 
-        Files of tasks that are judged alike share a hash, because they may hold parts of the same tasks.
+        Files of tasks that are judged alike share a hash, because they may hold parts of the same tasks. So do all runs
+        of a program's own agent that has no version.
         """
+        same = {"domain": "", "version": "" if self.given.version.startswith(ONE_RUN) else self.given.version}
         sides = {one.name: one for one in self.arms if one.name in (arm, baseline)}
         pairs = (
-            [self.conditions(side, one).model_copy(update={"domain": ""}).phase for side in sides.values()]
+            [self.conditions(side, one).model_copy(update=same).phase for side in sides.values()]
             for one in self.task_sets
         )
         return " ".join(sorted({content_hash("contrast", sorted(pair))[:24] for pair in pairs}))

@@ -240,6 +240,8 @@ def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(t
     assert look(TICKETS, swapped=True) == 4
     assert look(TICKETS[2:5], sequential=True) == 5
     assert look(TICKETS, seed=4, k=2) == 6
+    unversioned = [look(TICKETS[:3], version=None), look(TICKETS[3:], version=None)]
+    assert unversioned == [1, 2], "nobody says that the agent is another one"
     other = compare_sync(
         desk_agent(), TICKETS, arms={"none": None, "b": ["Be kind."]}, reward=right_team, version="v1", store=tmp_path
     )
