@@ -11,9 +11,9 @@ verdict is false.
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -134,16 +134,27 @@ def parts(rule: Rule, rng: np.random.Generator) -> bool:
     return False
 
 
-def rows() -> Iterator[tuple[str, Rule, Any]]:
+Simulation = Callable[[np.random.Generator], bool]
+
+
+def _given(kind: Kind, drop: float, rule: Rule) -> Simulation:
+    return lambda rng: verdict(kind, drop, rule, rng) != "cannot_tell"
+
+
+def _parts(rule: Rule) -> Simulation:
+    return lambda rng: parts(rule, rng)
+
+
+def rows() -> Iterator[tuple[str, Rule, Simulation]]:
     """Return the name, the rule and the simulation of every row."""
-    for rule in ("by arm", "now"):
+    rules: tuple[Rule, ...] = ("by arm", "now")
+    others: tuple[tuple[Kind, str], ...] = (("grown", "K from 4 to 8"), ("stopped", "stopped and continued"))
+    for rule in rules:
         for drop in (0.0, 0.05, 0.1, 0.15, 0.2, 0.4):
-            name = f"arm added, {100 * drop:.0f} points worse: {rule}"
-            yield name, rule, lambda rng, drop=drop, rule=rule: verdict("added", drop, rule, rng) != "cannot_tell"
-        for kind, words in (("grown", "K from 4 to 8"), ("stopped", "stopped and continued")):
-            name = f"{words}, 40 points worse: {rule}"
-            yield name, rule, lambda rng, kind=kind, rule=rule: verdict(kind, 0.4, rule, rng) != "cannot_tell"
-        yield f"five parts of the tasks: {rule}", rule, lambda rng, rule=rule: parts(rule, rng)
+            yield f"arm added, {100 * drop:.0f} points worse: {rule}", rule, _given("added", drop, rule)
+        for kind, words in others:
+            yield f"{words}, 40 points worse: {rule}", rule, _given(kind, 0.4, rule)
+        yield f"five parts of the tasks: {rule}", rule, _parts(rule)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

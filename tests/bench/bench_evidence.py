@@ -104,8 +104,9 @@ def _check_against_judge(effects_BL: Array, lost_BL2: Array, labels: Labels) -> 
                 ExperienceId(f"{lesson:02}"),
                 "m",
                 float(effects_BL[block, lesson]),
-                *(size - one for one in lost),
-                block,
+                size - lost[0],
+                size - lost[1],
+                int(block),
                 lost_shown=lost[0],
                 lost_hidden=lost[1],
             )

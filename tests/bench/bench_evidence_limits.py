@@ -12,7 +12,7 @@ comparisons has not.
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product, repeat
@@ -173,16 +173,16 @@ def _figures(setting: Setting, world: World, blocks: int) -> dict[str, float]:
         "good": float(any(lesson == GOOD and one.label == "proven" for lesson, one in labelled)),
         "like_these": float(any(lesson == HARMFUL and one.label == "harmful" for lesson, one in alike)),
         "odd": len(odd) / len(setting.loses),
-        "any_wrong": _share(labelled, lambda lesson: means.get(lesson, 0.0)),
-        "wrong_alike": _share(alike, lambda lesson: means.get(lesson, 0.0)),
-        "wrong_here": _share(here, lambda lesson: float(recent_L[lesson])),
+        "any_wrong": _share(labelled, means),
+        "wrong_alike": _share(alike, means),
+        "wrong_here": _share(here, {lesson: float(mean) for lesson, mean in enumerate(recent_L)}),
         "withheld": float(any(one.withheld for one in found)),
     }
 
 
-def _share(labelled: list[tuple[int, LessonEvidence]], true: Any) -> float:
+def _share(labelled: list[tuple[int, LessonEvidence]], true: Mapping[int, float]) -> float:
     """Share of labels whose sign the true mean effect has not; 0 without labels."""
-    wrong = [true(lesson) * (1 if one.label == "proven" else -1) <= 0 for lesson, one in labelled]
+    wrong = [true.get(lesson, 0.0) * (1 if one.label == "proven" else -1) <= 0 for lesson, one in labelled]
     return sum(wrong) / len(wrong) if wrong else 0.0
 
 

@@ -157,7 +157,11 @@ def _labelled(tested: Sequence[_Tested], rules: EvidenceRules) -> tuple[LessonEv
     halves = _rejected(counted, [side.log_e_halves for side in harmful], rules)
     halves |= _rejected(counted, [side.log_e_halves for side in proven], rules)
     either = chosen["harmful"] | chosen["proven"]
-    ps = {key: p_like_these(one.units) for one in counted if (key := _key(one.known)) in either}
+    ps = {
+        key: p_like_these(one.units, -1 if key in chosen["harmful"] else 1)
+        for one in counted
+        if (key := _key(one.known)) in either
+    }
     like_these = _like_these(counted, chosen["harmful"], ps, rules) | _like_these(counted, chosen["proven"], ps, rules)
     found = list[LessonEvidence]()
     for each in tested:
@@ -276,11 +280,12 @@ def _units(blocks: Sequence[LessonBlock]) -> tuple[list[list[LessonBlock]], Lite
     return list(units.values()), "days" if days else "families" if families - {""} and len(families) > 1 else "tasks"
 
 
-def p_like_these(units: Sequence[Sequence[LessonBlock]]) -> float:
-    """p that the mean effect over units has the sign that it has by chance, for units that are drawn at random.
+def p_like_these(units: Sequence[Sequence[LessonBlock]], sign: int) -> float:
+    """p that the mean effect over units has this sign by chance, for units that are drawn at random.
 
-    units: the blocks of each. It is the largest of Student's t and `mean_test`, which allows for a few units, not among
-    these, that lose all that they have; both with all undecided rollouts wrong, and all right.
+    units: the blocks of each. A mean with the other sign gives 1. It is the largest of Student's t and `mean_test`, which
+    allows for a few units, not among these, that lose all that they have; both with all undecided rollouts wrong, and
+    all right.
     """
     if len(units) < _FEWEST_UNITS:
         return 1.0
@@ -288,10 +293,13 @@ def p_like_these(units: Sequence[Sequence[LessonBlock]]) -> float:
     has, lacks = typical_size(level) or 1.0, typical_size([1 - one for one in level]) or 1.0
     ps = list[float]()
     for which in (0, 1):
-        means = [fmean(one.alike()[which] for one in unit) for unit in units]
+        means = [sign * fmean(one.alike()[which] for one in unit) for unit in units]
+        if fmean(means) <= 0:
+            return 1.0
         error = math.sqrt(variance(means) / len(means))
-        t = abs(fmean(means)) / max(error, _LEAST_VARIANCE)
-        ps += [2 * cdf(-t, len(means) - 1), mean_test(means, most_lost=has, most_gained=lacks).p]
+        t = fmean(means) / max(error, _LEAST_VARIANCE)
+        most_lost, most_gained = (has, lacks) if sign > 0 else (lacks, has)
+        ps += [2 * cdf(-t, len(means) - 1), mean_test(means, most_lost=most_lost, most_gained=most_gained).p]
     return min(1.0, max(ps))
 
 

@@ -231,7 +231,7 @@ def test_a_service_that_changed_between_two_comparisons_is_no_difference_between
 
 
 def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(tmp_path: Path) -> None:
-    def look(tasks: list[Task], *, swapped: bool = False, **given: Any) -> int:
+    def look(tasks: list[tuple[str, str]], *, swapped: bool = False, **given: Any) -> int:
         arms = dict(reversed(TWO.items())) if swapped else TWO
         options: dict[str, Any] = {"reward": right_team, "version": "v1", "store": tmp_path, "k": 1, **given}
         return compare_sync(desk_agent(), tasks, arms=arms, **options).look

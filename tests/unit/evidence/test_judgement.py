@@ -137,6 +137,13 @@ def test_the_unit_is_the_family_and_a_single_family_is_none() -> None:
     assert of_families(1).holds_for_words == "tasks like these 100"
 
 
+def test_topics_that_come_in_waves_leave_a_label_for_the_latest_ones_only() -> None:
+    earlier = some("x", 400, tasks=80, effect=lambda _, __: 0.5)
+    later = [replace(one, effect=-0.5, task=f"late {one.task}", at=400 + one.at) for one in earlier[:300]]
+    (found,) = judge([*earlier, *later])
+    assert (found.label, found.holds_for) == ("harmful", "these_tasks")
+
+
 @pytest.mark.parametrize(
     ("effect", "lost", "label"),
     [
