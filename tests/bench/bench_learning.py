@@ -19,9 +19,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
-from agentlearn.sim.worlds import HARD, HARD_SEEDS, SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS, TURNING, world_named
+from agentlearn.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS
 from tests.bench.found import Found, Row, Target
 from tests.bench.learning_rules.environment import Environment
+from tests.bench.learning_rules.hard_worlds import HARD, HARD_SEEDS, TURNING, named
 from tests.bench.learning_rules.loop import Run
 from tests.bench.learning_rules.opponents import OPPONENTS
 from tests.bench.learning_rules.rules import EARLIER, GATED, NEW, PUBLISHED, REFERENCE, WITHOUT_ONE, Rules
@@ -67,7 +68,7 @@ def measure(chosen: argparse.Namespace) -> Found:
     catalogue, seeds = (TUNING, TUNING_SEEDS) if chosen.tuning else (SEALED, SEALED_SEEDS)
     if chosen.hard:
         catalogue, seeds = (*HARD, *TURNING), HARD_SEEDS
-    worlds = [world_named(name).name for name in chosen.world] or [world.name for world in catalogue]
+    worlds = [named(name).name for name in chosen.world] or [world.name for world in catalogue]
     jobs = [(world, seed, not chosen.only_ours) for world in worlds for seed in seeds[: chosen.seeds]]
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each process has one core
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
@@ -110,7 +111,7 @@ def _hard(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
 
 
 def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
-    environment = Environment(world_named(world), seed)
+    environment = Environment(named(world), seed)
     library = Run(environment, rules).learn()
     success = environment.success(library)
     without, with_lessons = environment.deaf[False], environment.deaf[True]
@@ -127,7 +128,7 @@ def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
 
 
 def _oppose(name: str, world: str, seed: int, calls: int, tokens: int) -> Outcome:
-    environment = Environment(world_named(world), seed)
+    environment = Environment(named(world), seed)
     learned = OPPONENTS[name](environment, calls, tokens)
     spent = environment.spent
     gain = learned.success - environment.law.oracle.without

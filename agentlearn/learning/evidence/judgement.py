@@ -283,9 +283,9 @@ def _units(blocks: Sequence[LessonBlock]) -> tuple[list[list[LessonBlock]], Lite
 def p_like_these(units: Sequence[Sequence[LessonBlock]], sign: int) -> float:
     """p that the mean effect over units has this sign by chance, for units that are drawn at random.
 
-    units: the blocks of each. A mean with the other sign gives 1. It is the largest of Student's t and `mean_test`, which
-    allows for a few units, not among these, that lose all that they have; both with all undecided rollouts wrong, and
-    all right.
+    units: the blocks of each. A mean with the other sign gives 1. It is the larger p of Student's t and `mean_test`,
+    which allows for a few units, not among these, that lose all that they have; both with all undecided rollouts wrong,
+    and all right.
     """
     if len(units) < _FEWEST_UNITS:
         return 1.0

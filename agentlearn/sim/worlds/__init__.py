@@ -4,30 +4,18 @@ A world says how the solver reacts to lessons, how the reflector errs, and how v
 a domain gives the families of problems and their habits. Code that learns never imports it.
 """
 
-from agentlearn.sim.worlds.catalogue import (
-    HARD,
-    HARD_SEEDS,
-    SEALED,
-    SEALED_SEEDS,
-    TUNING,
-    TUNING_SEEDS,
-    TURNING,
-    world_named,
-)
+from agentlearn.sim.worlds.catalogue import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS, world_named
 from agentlearn.sim.worlds.law import ATTACK_SUCCEEDS, ATTACKS, Law, Oracle
 from agentlearn.sim.worlds.learning_world import LEARNING_ENDED, LearningWorld
 
 __all__ = [
     "ATTACKS",
     "ATTACK_SUCCEEDS",
-    "HARD",
-    "HARD_SEEDS",
     "LEARNING_ENDED",
     "SEALED",
     "SEALED_SEEDS",
     "TUNING",
     "TUNING_SEEDS",
-    "TURNING",
     "Law",
     "LearningWorld",
     "Oracle",
