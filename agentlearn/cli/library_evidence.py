@@ -44,7 +44,8 @@ def library_effects(
     """Show what each lesson does to the reward, measured by rollouts that it was hidden from.
 
     proven: it raises the reward. harmful: it lowers the reward. unknown: neither has been shown. On average at most
-    10 % of the lessons labelled proven are not, and the same holds for harmful, whenever you look.
+    10 % of the lessons labelled proven are not, and the same holds for harmful, whenever you look. A label holds for
+    the tasks that were compared ("these 12 tasks"), or also for others like them ("tasks like these 100").
     """
     found = _evidence(store, name)
     rows = _rows(found, model)
@@ -56,10 +57,13 @@ def library_effects(
         out.print(f"nothing was measured about the lessons of {name} yet; hide them from some rollouts:")
         out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
         return
-    titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know")
+    titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know", "on")
     print_table(out, [titles, *(_cells(one) for one in rows)])
     for lesson, text in {one.lesson: one.text for one in rows}.items():
         out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
+    for one in rows:
+        if one.evidence is not None and one.evidence.withheld:
+            out.print(f"{one.lesson[:_ID_SHOWN]}  no label with {one.evidence.model}: {one.evidence.withheld}")
     if own := sum(one.evidence.own_task_blocks for one in rows if one.evidence is not None):
         out.print(f"not counted: {count_words(own, 'block')} on tasks that the lesson was learned from")
     out.print(
@@ -166,19 +170,24 @@ def _cells(row: _Row) -> Sequence[str]:
     known = row.evidence
     shown = row.lesson[:_ID_SHOWN] + ("" if row.status == "shown" else f" ({row.status})")
     if known is None:
-        return (shown, "", "unknown", "", "", "0", "0", "0", str(row.tokens), "never hidden")
+        return (shown, "", "unknown", "", "", "0", "0", "0", str(row.tokens), "never hidden", "-")
     return (
         shown,
         known.model,
         known.label,
         f"{known.points:+.1f}",
         f"[{known.low:+.1f}, {known.high:+.1f}]",
-        str(known.shown),
-        str(known.hidden),
+        _with_undecided(known.shown, known.undecided_shown),
+        _with_undecided(known.hidden, known.undecided_hidden),
         str(known.blocks),
         str(row.tokens),
         _to_know(known),
+        known.holds_for_words or "-",
     )
+
+
+def _with_undecided(rollouts: int, undecided: int) -> str:
+    return f"{rollouts} + {undecided} undecided" if undecided else str(rollouts)
 
 
 def _to_know(known: "LessonEvidence") -> str:

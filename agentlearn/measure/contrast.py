@@ -98,13 +98,15 @@ class Contrast(Value):
     pairs: int = 0
     """Pairs of rollouts that are decided in both arms."""
     key: str = ""
-    """Hash of both arms' conditions and the seed. The same question asked on other data has the same key."""
+    """Hashes of the two arms' conditions in any order, one per domain. The same arms on other tasks share a hash."""
+    data: str = ""
+    """Hash of the scores that are compared."""
     look: int = 1
-    """How many times this question has been asked on growing data, this time included."""
+    """How many times these two arms have been compared on different data, this time included."""
     p: float | None = None
     """Two-sided sign-flip p, uncorrected; anytime-valid in a sequential comparison."""
     p_adjusted: float | None = None
-    """p corrected for the number of arms and for earlier looks at growing data. The verdict uses it."""
+    """p corrected for the number of arms and for earlier looks at these arms. The verdict uses it."""
     p_mean: float | None = None
     """One-sided p of the sign of the mean, uncorrected. It assumes no symmetry, and allows for large values that the
     sample missed."""

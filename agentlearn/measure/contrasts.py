@@ -47,7 +47,7 @@ class Rules:
     margin: float | None = None
     """Difference by which an arm may be worse and still count as no worse."""
     planned_looks: int = 1
-    """Number of looks at growing data that were planned beforehand."""
+    """Number of looks at the same arms that were planned beforehand."""
     seed: int = 0
     """Seed of a sampled sign-flip test."""
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -51,16 +51,22 @@ class EProcess(Value):
 
     def after(self, differences: Iterable[float]) -> "EProcess":
         """The evidence after further differences, each in -1..1. Raises ConfigError for one that is not."""
-        n, started = self.n, list(self.log_started or (-math.inf,) * len(BETS))
-        for difference in differences:
+        import numpy as np
+
+        numbers = list(differences)
+        for difference in numbers:
             if not -1 <= difference <= 1:
                 raise ConfigError(f"the difference {difference!r} is not usable; it must be between -1 and 1")
-            starting = math.log(waiting(n) - waiting(n + 1))
-            started = [
-                log_sum((one, starting)) + math.log1p(bet * difference) for one, bet in zip(started, BETS, strict=True)
-            ]
-            n += 1
-        return EProcess(n=n, log_started=tuple(started)) if n else self
+        if not numbers:
+            return self
+        n = self.n + len(numbers)
+        left = np.array([waiting(at) for at in range(self.n, n + 1)])
+        # Capital that starts at a step has grown by what was won since; with all growth divided out, starts just add up.
+        growth = np.cumsum(np.log1p(np.outer(BETS, numbers)), axis=1)
+        starting = np.log(left[:-1] - left[1:]) - np.hstack((np.zeros((len(BETS), 1)), growth[:, :-1]))
+        before = self.log_started or (-math.inf,) * len(BETS)
+        started = np.logaddexp(np.logaddexp.reduce(starting, axis=1), before) + growth[:, -1]
+        return EProcess(n=n, log_started=tuple(map(float, started)))
 
 
 def e_bh(log_e_values: Sequence[float], alpha: float) -> tuple[int, ...]:

@@ -238,10 +238,12 @@ class Query(StrEnum):
     EXPOSED = f"""
         SELECT t.id, t.run, t.phase, t.batch, t.task, t.g, t.attempt, t.seed, t.model, t.library_version AS library,
                t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at, coalesce(l.name, '') AS run_name,
-               coalesce(l.episode, '') AS episode, v.experiences
+               coalesce(l.episode, '') AS episode, v.experiences,
+               CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family
         FROM ({_TRAJECTORY}) t
         LEFT JOIN library_version v ON v.version = t.library_version
         LEFT JOIN live l ON l.rollout = t.id
+        LEFT JOIN task k ON k.id = t.task
         WHERE list_has_any(v.experiences, $1::VARCHAR[]) OR list_contains($2::VARCHAR[], t.library_version)
         QUALIFY max(len(t.masked)) OVER (
           PARTITION BY t.library_version, CASE WHEN t.phase = '{LIVE}' THEN '' ELSE t.run END, t.phase,

@@ -237,6 +237,8 @@ class ExposedRow:
     episode: str
     experiences: list[ExperienceId]
     """All lessons that the version shows."""
+    family: str
+    """Domain and family of the task; empty when it has no family."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ DEMONSTRATION = "demonstration"
 """Phase of the right answers that persons wrote for rollouts of live traffic."""
 IMPORTED = "import"
 """Phase of the rollouts of other programs' logs."""
-_MEASURING = ("before", "during", "after", "validation", "compare", "sentinel")
+_MEASURING = ("before", "during", "after", "validation", "compare")
 
 
 def measures(phase: str) -> bool:

@@ -98,5 +98,5 @@ def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
     table = tabulate(observations, names)
     drafts = estimate_contrasts(table, rules)
     if settings.sequential:
-        drafts = SequentialDesign(plan, rules).anytime_contrasts(drafts, table)
+        drafts = SequentialDesign(plan, rules, {}).anytime_contrasts(drafts, table)
     return any(one.verdict != "cannot_tell" for one in with_verdicts(drafts, table, rules))

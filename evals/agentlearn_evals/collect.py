@@ -50,6 +50,8 @@ class Collector:
     phases: dict[RolloutKey, str] = field(init=False)
     reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
     """Stored rollouts that can be reused."""
+    apart: dict[str, int] = field(default_factory=dict[str, int])
+    """Number of stored rollouts that are made again, by arm."""
     first: FirstRollouts = field(init=False)
     """The first rollouts of the comparison."""
     first_of: dict[RolloutKey, FirstRollouts] = field(init=False)
@@ -87,8 +89,12 @@ class Collector:
         await self.store.save_tasks([task for task_set in plan.task_sets for task in task_set.tasks])
         for arm in plan.arms:
             await self.store.save_version(arm.library, run=None)
-            for task_set in plan.task_sets:
-                self.reusable[arm.name, task_set.domain.name] = plan.reusable(self.store, arm, task_set)
+        for task_set in plan.task_sets:
+            for name, rows in plan.reusable(self.store, task_set).items():
+                self.reusable[name, task_set.domain.name] = rows
+                arm = next(one for one in plan.arms if one.name == name)
+                if apart := len(plan.stored(self.store, arm, task_set)) - len(rows):
+                    self.apart[name] = self.apart.get(name, 0) + apart
 
     def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
         """Return the number of the arm's reused rollouts, on all tasks or on these."""
@@ -138,15 +144,15 @@ class Collector:
         return finished.trajectory
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
-        """Return the stored rollouts of these tasks in all arms."""
+        """Return the rollouts of these tasks in all arms: the reused ones, and those that this run made."""
         settings, observations = self.plan.settings, list[Observation]()
-        by_id = {task.id: task for task in tasks}
+        by_id, run = {task.id: task for task in tasks}, self.call_context.run
         for arm in self.plan.arms:
-            tokens = arm_library_tokens(arm, self.plan.settings.retrieval)
-            rows = stored_rollouts(
-                self.store, self.phases[arm.name, task_set.domain.name], tasks, settings.k, settings.seed
-            )
-            observations += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in sorted(rows.items())]
+            tokens, key = arm_library_tokens(arm, settings.retrieval), (arm.name, task_set.domain.name)
+            made = stored_rollouts(self.store, self.phases[key], tasks, settings.k, settings.seed, run=run)
+            reused = {key: row for key, row in self.reusable[key].items() if key[0] in by_id}
+            rows = sorted({**reused, **made}.items())
+            observations += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in rows]
         return observations
 
 

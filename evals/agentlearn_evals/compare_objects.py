@@ -30,7 +30,7 @@ from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.eval_tasks import EvalTasks, held_out_run, held_out_tasks, load_eval_tasks
 from agentlearn_evals.given_arms import ArmModels, arms_from, texts_of
-from agentlearn_evals.plan import CompareGiven, checked_plan, refuse_contradictory_looks
+from agentlearn_evals.plan import ONE_RUN, CompareGiven, checked_plan, refuse_contradictory_looks
 from agentlearn_evals.write_results import write_all
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ async def compare(
     given = CompareGiven(
         models=objects,
         store=store if isinstance(store, Store) else None,
-        version=(version or f"run:{new_run_id()}") if own else "",
+        version=(version or f"{ONE_RUN}{new_run_id()}") if own else "",
     )
     plan = checked_plan(settings, found.arms, task_sets, given)
     check_models(plan)

@@ -26,6 +26,5 @@ class CompareOptions(RolloutKeywords, total=False):
     planned_looks: int
     sequential: bool
     block: int
-    sentinels: int
     fresh: bool
     retry_failed: bool

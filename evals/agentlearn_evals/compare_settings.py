@@ -73,13 +73,11 @@ class CompareSettings(
     correction: Correction = "holm"
     """Correction of p-values for the number of arms."""
     planned_looks: int = Field(default=1, ge=1, le=100)
-    """Number of times that the result of growing data will be looked at, fixed in advance."""
+    """Number of times that the same arms will be compared, on growing or on other data, fixed in advance."""
     sequential: bool = False
     """Stop as soon as the result is certain, by an anytime-valid test."""
     block: int = Field(default=5, ge=1)
     """With sequential: tasks between two tests."""
-    sentinels: int = Field(default=8, ge=0, le=1000)
-    """Reused rollouts per arm that are repeated to detect drift of the model, when some are reused and others new."""
     fresh: bool = False
     """Reuse no stored rollouts."""
     retry_failed: bool = False

@@ -28,8 +28,7 @@ from agentlearn_evals.before_calls import check_models, check_verdicts
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import ArmFlag, Comparison, DriftCheck, InterimLook, Reproducibility
-from agentlearn_evals.drift_checks import check_drift
+from agentlearn_evals.comparison import ArmFlag, Comparison, InterimLook, Reproducibility
 from agentlearn_evals.eval_tasks import data_hash
 from agentlearn_evals.flags import find_flags, untrusted_arms
 from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
@@ -124,9 +123,8 @@ class _Session:
         flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store, known)]
         rules = self._rules(flags)
         observations, drafts = await self._collect(rules)
-        drift = await check_drift(collector)
         table = tabulate(observations, names)
-        looks = self._earlier_looks(drafts, table)
+        looks = self._earlier_looks(drafts)
         drafts = [draft.model_copy(update={"look": len(own) + 1}) for draft, own in zip(drafts, looks, strict=True)]
         comparison = assemble(
             table,
@@ -139,13 +137,14 @@ class _Session:
             reproducibility=self._reproducibility(table),
             notes=(
                 *self.notes,
+                *self._made_again(),
                 *self._function_notes(),
                 *(task_set.note for task_set in plan.task_sets if task_set.note),
             ),
         )
         all_looks = [look for own in looks for look in own]
         return Compared(
-            self._complete(comparison, flags, drift, all_looks, table, started),
+            self._complete(comparison, flags, all_looks, table, started),
             tuple(observations),
         )
 
@@ -158,11 +157,16 @@ class _Session:
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, task_set.tasks), task_set)
             observations += self.collector.observations(task_set, task_set.tasks)
         table = tabulate(observations, [arm.name for arm in self.plan.arms])
-        return observations, self._with_keys(estimate_contrasts(table, rules))
+        return observations, self._with_keys(estimate_contrasts(table, rules), table)
 
     async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
         names, observations = [arm.name for arm in self.plan.arms], list[Observation]()
-        design = SequentialDesign(self.plan, rules)
+        baseline, *others = names
+        asked = [Contrast(arm=name, baseline=baseline, mean=None) for name in others]
+        looks = self._earlier_looks([one.model_copy(update={"key": self._key(one)}) for one in asked])
+        design = SequentialDesign(
+            self.plan, rules, {name: len(own) + 1 for name, own in zip(others, looks, strict=True)}
+        )
         for task_set, tasks in design.blocks():
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
             observations += self.collector.observations(task_set, tasks)
@@ -170,24 +174,48 @@ class _Session:
                 break
         table = tabulate(observations, names)
         self.ended_by = design.summary(table, early=len({one.task for one in observations}) < self.plan.tasks)
-        return observations, self._with_keys(design.anytime_contrasts(estimate_contrasts(table, rules), table))
+        drafts = design.anytime_contrasts(estimate_contrasts(table, rules), table)
+        return observations, self._with_keys(drafts, table)
 
-    def _with_keys(self, drafts: Sequence[Contrast]) -> list[Contrast]:
-        """Return the contrasts with the keys of their questions."""
-        return [draft.model_copy(update={"key": self._question_key(draft.arm, draft.baseline)}) for draft in drafts]
+    def _with_keys(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
+        """Return the contrasts with the hashes by which a later comparison knows their arms and their data."""
+        return [
+            draft.model_copy(
+                update={
+                    "key": self._key(draft),
+                    "data": _data_hash(table, draft.arm, draft.baseline),
+                }
+            )
+            for draft in drafts
+        ]
 
-    def _question_key(self, arm: str, baseline: str) -> str:
-        plan = self.plan
-        domains = sorted(task_set.domain.name for task_set in plan.task_sets)
-        sides = [[self.collector.phases[name, domain] for domain in domains] for name in (baseline, arm)]
-        return content_hash("contrast", sides, plan.settings.seed)[:24]
+    def _key(self, contrast: Contrast) -> str:
+        return self.plan.question_key(contrast.arm, contrast.baseline)
 
-    def _earlier_looks(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[tuple[InterimLook, ...]]:
-        """Return the earlier looks of each contrast; none for a sequential comparison, whose p is valid at any time."""
+    def _earlier_looks(self, drafts: Sequence[Contrast]) -> list[tuple[InterimLook, ...]]:
+        """Return the earlier looks of each contrast.
+
+        A sequential comparison goes on with an earlier sequential one if it can use all that the earlier one made. As
+        its p is valid at any time, that is no further look.
+        """
+        reports = earlier_reports(self.store.runs(limit=_RUNS))
         if self.plan.settings.sequential:
-            return [() for _ in drafts]
-        reports, tasks = earlier_reports(self.store.runs(limit=_RUNS)), set(table.tasks)
-        return [earlier_looks(reports, draft, tasks) for draft in drafts]
+            used = {row.id for rows in self.collector.reusable.values() for row in rows.values()}
+            made = [row for phase in set(self.collector.phases.values()) for row in self.store.evaluated(phase)]
+            left = {row.run for row in made if row.id not in used}
+            reports = [(row, report) for row, report in reports if not report["sequential"] or row.run in left]
+        return [earlier_looks(reports, draft) for draft in drafts]
+
+    def _made_again(self) -> list[str]:
+        """Say which stored rollouts were not reused, unless the user asked for that."""
+        settings = self.plan.settings
+        if settings.fresh or settings.retry_failed:
+            return []
+        return [
+            f"{count:,} stored rollouts of {arm} were made again, because no run made them together with those of the"
+            " other arms: a service that changed meanwhile would look like a difference between the arms"
+            for arm, count in self.collector.apart.items()
+        ]
 
     def _function_notes(self) -> list[str]:
         return [note for one in self.collector.endpoints.values() if (note := one.function_note)]
@@ -234,27 +262,31 @@ class _Session:
         self,
         comparison: Comparison,
         flags: Sequence[ArmFlag],
-        drift: Sequence[DriftCheck],
         looks: Sequence[InterimLook],
         table: ScoreTable,
         started: float,
     ) -> Comparison:
         budget = self.collector.call_context.budget
         services = service_records([one.endpoint_state for one in self.collector.endpoints.values()])
-        beside, drifted = reply_notes(services), [f"{one.arm}: {one.words}" for one in drift if one.drifted]
+        beside = reply_notes(services)
         return comparison.model_copy(
             update={
                 "run": self.collector.call_context.run,
                 "simulated": self.collector.simulated,
                 "flags": tuple(flags),
-                "sentinels": tuple(drift),
                 "looks": tuple(looks),
                 "sequential": self.ended_by,
                 "curve": learning_curve(self.plan.arms, table),
                 "warnings": (*comparison.warnings, *beside),
-                "notes": (*comparison.notes, *drifted, *service_notes(services)[len(beside) :]),
+                "notes": (*comparison.notes, *service_notes(services)[len(beside) :]),
                 "services": services,
                 "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
                 "wall_s": time.perf_counter() - started,
             }
         )
+
+
+def _data_hash(table: ScoreTable, arm: str, baseline: str) -> str:
+    """Return a hash of the scores of two arms, in any order."""
+    sides = (sorted((task, table.scores[name][task]) for task in table.tasks) for name in (arm, baseline))
+    return content_hash("scores", sorted(content_hash("side", side) for side in sides))[:24]

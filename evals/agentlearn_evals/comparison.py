@@ -137,25 +137,8 @@ class VersionPoint(Value):
     high: float | None = None
 
 
-class DriftCheck(Value):
-    """Reused rollouts of one arm that were repeated, to check whether the service still answers as it did."""
-
-    arm: str
-    rollouts: int
-    """Number of repeated rollouts."""
-    then: float
-    """Mean score of the reused rollouts."""
-    now: float
-    """Mean score of the repeated rollouts, with the same tasks, seeds and indexes."""
-    p: float | None
-    drifted: bool
-    """Whether the scores differ at a level of 0.01."""
-    words: str
-    """The finding in words."""
-
-
 class InterimLook(Value):
-    """An earlier comparison of the same arms with other amounts of the same data."""
+    """An earlier comparison of the same two arms on other data."""
 
     arm: str = ""
     run: str
@@ -221,7 +204,7 @@ class Comparison(Value):
     correction: Correction = "holm"
     """How p-values are corrected for the number of arms."""
     looks: tuple[InterimLook, ...] = ()
-    """Earlier looks at the same questions with fewer data; of logs, with fewer or more data."""
+    """Earlier looks at the same arms with other data."""
     planned_looks: int = 1
     """Number of looks that were planned beforehand."""
     looks_note: str = ""
@@ -233,8 +216,6 @@ class Comparison(Value):
     tasks: tuple[TaskLine, ...] = ()
     flips: tuple[Flip, ...] = ()
     curve: tuple[VersionPoint, ...] = ()
-    sentinels: tuple[DriftCheck, ...] = ()
-    """Drift checks, one per arm with repeated rollouts."""
     flags: tuple[ArmFlag, ...] = ()
     missing: tuple[Missing, ...] = ()
     notes: tuple[str, ...] = ()
@@ -252,7 +233,7 @@ class Comparison(Value):
 
     @property
     def look(self) -> int:
-        """Largest number of looks at growing data of any contrast."""
+        """Largest number of looks of any contrast."""
         return max((one.look for one in self.contrasts), default=1)
 
     @property

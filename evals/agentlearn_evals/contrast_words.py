@@ -49,7 +49,7 @@ def _has_gaps(found: Comparison, contrast: Contrast) -> bool:
 
 
 def looks_words(found: Comparison) -> list[str]:
-    """Return which look at growing data this is, one line for each arm that was looked at before."""
+    """Return which look at the same arms this is, one line for each arm that was looked at before."""
     lines: list[str] = []
     for contrast in found.contrasts:
         earlier = [one for one in found.looks if one.arm == contrast.arm]
@@ -57,7 +57,7 @@ def looks_words(found: Comparison) -> list[str]:
             planned = f" of {found.planned_looks} planned" if found.planned_looks > 1 else ""
             named = ", ".join(f"{one.pairs:,} pairs (run {one.run})" for one in earlier[-_LOOKS:])
             lines.append(
-                f"{contrast.arm}: look {contrast.look}{planned} at these data; p is corrected for it; earlier: {named}"
+                f"{contrast.arm}: look {contrast.look}{planned} at these arms; p is corrected for it; earlier: {named}"
             )
     if found.looks_note:
         lines.append(found.looks_note)

@@ -1,7 +1,7 @@
-"""Finds interim looks: earlier comparisons of the same arms, with the same seed, on fewer data."""
+"""Finds interim looks: earlier comparisons of the same two arms on other data."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentlearn.measure.contrast import Contrast
@@ -18,19 +18,20 @@ def earlier_reports(runs: Sequence[RunRow]) -> list[EvalReport]:
     return [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
 
 
-def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast, tasks: Collection[str]) -> tuple[InterimLook, ...]:
-    """Return the earlier looks at the contrast's question, oldest first.
+def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast) -> tuple[InterimLook, ...]:
+    """Return the earlier looks at the contrast's two arms, oldest first, whatever tasks and seeds they had.
 
-    Two looks with the same number of pairs count as one. A comparison that shares no task does not count.
+    Two looks at the same scores count as one, and scores that were looked at before keep the look that they had then.
     """
-    found: dict[int, InterimLook] = {}
+    found: dict[str, InterimLook] = {}
     for row, report in reports:
-        if not any(one["task"] in tasks for one in report["tasks"]):
-            continue
         for one in report["contrasts"]:
-            if one["key"] == contrast.key and one["pairs"] < contrast.pairs:
-                look = InterimLook(
-                    arm=contrast.arm, run=row.run, at=row.started_at.isoformat(), pairs=one["pairs"], p=one["p"]
-                )
-                found.setdefault(look.pairs, look)
+            if not {*one["key"].split()} & {*contrast.key.split()}:
+                continue
+            if one["data"] == contrast.data:
+                return tuple(found.values())
+            look = InterimLook(
+                arm=contrast.arm, run=row.run, at=row.started_at.isoformat(), pairs=one["pairs"], p=one["p"]
+            )
+            found.setdefault(one["data"], look)
     return tuple(found.values())

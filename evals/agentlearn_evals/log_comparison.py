@@ -3,7 +3,7 @@
 import asyncio
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentlearn.errors import ConfigError, DataError
@@ -17,6 +17,7 @@ from agentlearn_evals.analysis import assemble
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, Reproducibility
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
+from agentlearn_evals.formats.log_file import Span
 from agentlearn_evals.log_fingerprint import fingerprint
 from agentlearn_evals.log_looks import EarlierLogs, LogSettings, compare_and_record, without_store
 from agentlearn_evals.lost_rollouts import demand_decided, lost_rollouts
@@ -36,9 +37,10 @@ def compare_logs(
     """Compare the arms in the logs and return the result with its rollouts.
 
     files: `FILE`, `ARM=FILE` or `FILE#SCORE`; see docs/other_programs_logs.md. arms: the baseline first; empty: all
-    arms, in the order of the logs. planned_looks: number of looks at growing logs, fixed in advance. seed: of a sampled
-    sign-flip test. allow_missing: compare on the shared rollouts. store: directory in which earlier comparisons of
-    growing logs are found, and this one is recorded; with it, call from a program without an event loop.
+    arms, in the order of the logs. planned_looks: number of looks at logs of the same arms, fixed in advance.
+    seed: of a sampled sign-flip test. allow_missing: compare on the shared rollouts. store: directory in which earlier
+    comparisons of the same arms are found, and this one is recorded; with it, call from a program without an event
+    loop.
 
     Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, or arms
     that ran on different tasks. A store that cannot be used is no error; the result says so.
@@ -63,7 +65,8 @@ def compare_logs(
 
     def with_looks(earlier: EarlierLogs) -> Comparison:
         found = [earlier.looks(draft, settings) for draft in drafts]
-        contrasts = with_verdicts([contrast for contrast, _ in found], table, rules)
+        judged = with_verdicts([contrast for contrast, _ in found], table, rules)
+        contrasts = [_with_times(one, logs.times) for one in judged]
         compared = _assembled(logs, table, contrasts, rules)
         return compared.model_copy(update={"looks": tuple(look for _, looks in found for look in looks)})
 
@@ -88,6 +91,19 @@ def _assembled(logs: LogSet, table: ScoreTable, contrasts: Sequence[Contrast], r
         reproducibility=_reproducibility(logs, table, rules.seed),
         places=logs.places,
     )
+
+
+def _with_times(contrast: Contrast, times: Mapping[str, Span]) -> Contrast:
+    """Return the contrast with a sentence that says so when the logs show that its arms ran at different times."""
+    mine, other = times.get(contrast.arm), times.get(contrast.baseline)
+    if mine is None or other is None or (mine[0] <= other[1] and other[0] <= mine[1]):
+        return contrast
+    ran = " and ".join(
+        f"{name} from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+        for name, (first, last) in ((contrast.baseline, other), (contrast.arm, mine))
+    )
+    words = f"The arms ran at different times ({ran}), so a service that changed in between would look like this too."
+    return contrast.model_copy(update={"sentence": f"{contrast.sentence} {words}"})
 
 
 def _demand_comparable(observations: Sequence[Observation], arms: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Earlier looks at growing logs. Every comparison of logs is stored as a run with fingerprints of its data."""
+"""Earlier looks at the arms of logs. Every comparison of logs is stored as a run with fingerprints of its data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -50,14 +50,15 @@ class EarlierLogs:
     def looks(self, contrast: Contrast, settings: LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
         """Return the contrast with its key and look, and the earlier looks at its question, oldest first.
 
-        Data that were already looked at keep the look that they had then.
+        That are comparisons of two arms with the same names, or with more or less of the same rollouts. Data that were
+        already looked at keep the look that they had then.
         """
         now = settings.sides(contrast.arm)
         seen: dict[str, InterimLook] = {}
         key = ""
         for row, arm, sides in self._pairs():
             again = same_data(now, sides)
-            if again or same_question(now, sides):
+            if again or _same_names(now, sides) or same_question(now, sides):
                 earlier = _contrast(row, arm)
                 key = key or earlier.key
                 if again:
@@ -132,6 +133,10 @@ def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Com
     """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
     note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
     return compare(EarlierLogs(())).model_copy(update={"looks_note": note})
+
+
+def _same_names(now: Sequence[ArmFingerprint], sides: Sequence[ArmFingerprint]) -> bool:
+    return {one.arm for one in now} == {one.arm for one in sides}
 
 
 def _digests(sides: Sequence[ArmFingerprint]) -> str:

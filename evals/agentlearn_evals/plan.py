@@ -24,16 +24,21 @@ from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 from agentlearn_evals.methods import parse_methods
-from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
+from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, made_together, stored_rollouts, treatment_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+
+ONE_RUN = "run:"
+"""How the version of an agent or program starts to which its program gave none: it is another one in each run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,15 +138,41 @@ class ComparePlan:
         others = [name if value is True else f"{name} {value}" for name, value in given.items()]
         return ", ".join([temperature_words(arm.temperature), *others])
 
-    def reusable(self, reader: StoreReader, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
-        """Return the arm's stored rollouts in that domain that can be reused."""
+    def question_key(self, arm: str, baseline: str) -> str:
+        """Return hashes that name two arms in any order, one per domain, whatever tasks and seeds they have.
+
+        Files of tasks that are judged alike share a hash, because they may hold parts of the same tasks. So do all runs
+        of a program's own agent that has no version.
+        """
+        same = {"domain": "", "version": "" if self.given.version.startswith(ONE_RUN) else self.given.version}
+        sides = {one.name: one for one in self.arms if one.name in (arm, baseline)}
+        pairs = (
+            [self.conditions(side, one).model_copy(update=same).phase for side in sides.values()]
+            for one in self.task_sets
+        )
+        return " ".join(sorted({content_hash("contrast", sorted(pair))[:24] for pair in pairs}))
+
+    def phases(self, task_set: EvalTasks) -> dict[str, str]:
+        """Return the names under which each arm's rollouts in that domain are stored, by arm name."""
+        return {arm.name: self.conditions(arm, task_set).phase for arm in self.arms}
+
+    def reusable(self, reader: StoreReader, task_set: EvalTasks) -> Mapping[str, StoredRollouts]:
+        """Return the stored rollouts in that domain that can be reused, by arm name; see `made_together`.
+
+        All arms have the same tasks and indexes. With `retry_failed`, those that are undecided in an arm are left out.
+        """
         settings = self.settings
         if settings.fresh:
-            return {}
-        rows = stored_rollouts(reader, self.conditions(arm, task_set).phase, task_set.tasks, settings.k, settings.seed)
-        if not settings.retry_failed:
-            return rows
-        return {key: row for key, row in rows.items() if row.outcome != "undecided"}
+            return {arm.name: {} for arm in self.arms}
+        rows = made_together(reader, self.phases(task_set), task_set.tasks, settings.k, settings.seed)
+        undecided = {key for found in rows.values() for key, row in found.items() if row.outcome == "undecided"}
+        left_out = undecided if settings.retry_failed else set[tuple[TaskId, int]]()
+        return {name: {key: row for key, row in found.items() if key not in left_out} for name, found in rows.items()}
+
+    def stored(self, reader: StoreReader | None, arm: Arm, task_set: EvalTasks) -> StoredRollouts:
+        """Return the arm's stored rollouts in that domain, whether they can be reused or not. reader: as `reusable`."""
+        phase, settings = self.conditions(arm, task_set).phase, self.settings
+        return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, settings.k, settings.seed)
 
 
 def plan_comparison(settings: CompareSettings) -> ComparePlan:
@@ -225,6 +256,8 @@ class ArmForecast(Value):
     label: str
     reused: int
     """Stored rollouts that are reused."""
+    again: int = 0
+    """Stored rollouts that are made again, because the other arms' were not made at the same time, or to retry."""
     new: StageEstimate
     """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
     rollouts: int
@@ -264,7 +297,7 @@ class Forecast(Value):
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         judging = f", without the calls to the judge {self.judge}" if self.judge and is_paid(self.judge) else ""
         arms = [
-            (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused, {arm.new.words()}")
+            (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused{_again(arm)}, {arm.new.words()}")
             for arm in self.arms
         ]
         bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
@@ -274,6 +307,10 @@ class Forecast(Value):
             *arms,
             ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
+
+
+def _again(arm: ArmForecast) -> str:
+    return f", {arm.again:,} stored ones made again" if arm.again else ""
 
 
 def forecast(plan: ComparePlan) -> Forecast:
@@ -297,25 +334,28 @@ def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
 
 
 def _arm_forecasts(plan: ComparePlan, reader: StoreReader | None) -> tuple[ArmForecast, ...]:
-    stored = {
-        (arm.name, task_set.domain.name): {} if reader is None else plan.reusable(reader, arm, task_set)
-        for arm in plan.arms
-        for task_set in plan.task_sets
-    }
-    return tuple(_arm_forecast(plan, arm, stored, reader) for arm in plan.arms)
+    reusable: dict[tuple[str, str], StoredRollouts] = {}
+    if reader is not None:
+        for task_set in plan.task_sets:
+            for name, rows in plan.reusable(reader, task_set).items():
+                reusable[name, task_set.domain.name] = rows
+    return tuple(_arm_forecast(plan, arm, reusable, reader) for arm in plan.arms)
 
 
 def _arm_forecast(
-    plan: ComparePlan, arm: Arm, stored: Mapping[tuple[str, str], StoredRollouts], reader: StoreReader | None
+    plan: ComparePlan, arm: Arm, reusable: Mapping[tuple[str, str], StoredRollouts], reader: StoreReader | None
 ) -> ArmForecast:
-    """Forecast one arm. stored: reusable rollouts by arm and domain."""
-    parts, reused, bases = list[StageEstimate](), 0, list[str]()
+    """Forecast one arm. reusable: reusable rollouts by arm and domain."""
+    parts, reused, again, bases = list[StageEstimate](), 0, 0, list[str]()
     for task_set in plan.task_sets:
         domain = task_set.domain.name
-        found = len(stored[arm.name, domain])
+        found = len(reusable.get((arm.name, domain), ()))
         reused += found
+        again += len(plan.stored(reader, arm, task_set)) - found
         alike = [one for one in plan.arms if (one.model, one.instructions) == (arm.model, arm.instructions)]
-        size, basis = _size(plan, arm.model, task_set, [(one, stored[one.name, domain]) for one in alike], reader)
+        size, basis = _size(
+            plan, arm.model, task_set, [(one, plan.stored(reader, one, task_set)) for one in alike], reader
+        )
         rollouts = len(task_set.tasks) * plan.settings.k - found
         parts.append(
             sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm, plan.settings.retrieval), size)
@@ -334,6 +374,7 @@ def _arm_forecast(
         arm=arm.name,
         label=arm.label(),
         reused=reused,
+        again=again,
         rollouts=wanted - reused,
         new=new,
         basis="; ".join(dict.fromkeys(bases)),

@@ -12,7 +12,7 @@ from pydantic import Field
 from agentlearn.config import RequestOptions, SiteOptions
 from agentlearn.measure.observation import Observation
 from agentlearn.store import EvaluatedRow, StoreReader
-from agentlearn.types.ids import TaskId, content_hash, derive_seed
+from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed
 from agentlearn.types.ranking import Retrieval
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef
@@ -115,17 +115,43 @@ StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
 """Stored rollouts by task and index."""
 
 
-def stored_rollouts(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> StoredRollouts:
+def stored_rollouts(
+    reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int, *, run: RunId | None = None
+) -> StoredRollouts:
     """Return the stored rollouts of these tasks with an index below k, made under this phase and seed.
 
     Of several rollouts with the same task and index, the latest is returned, because failed ones can be repeated.
+    run: only rollouts that this run made.
     """
+    return {(row.task, row.g): row for row in _wanted(reader, phase, tasks, k, seed) if run in (None, row.run)}
+
+
+def made_together(
+    reader: StoreReader, phases: Mapping[str, str], tasks: Sequence[Task], k: int, seed: int
+) -> Mapping[str, StoredRollouts]:
+    """Return, by arm, the stored rollouts whose counterparts in all other arms were made by the same run.
+
+    A run interleaves its arms, so a service that changes between two runs affects both sides of such a pair alike. Of
+    several runs that made a task and index in every arm, the latest counts. phases: by arm name.
+    """
+    by_run: dict[tuple[RunId, TaskId, int], dict[str, EvaluatedRow]] = {}
+    for arm, phase in phases.items():
+        for row in _wanted(reader, phase, tasks, k, seed):
+            by_run.setdefault((row.run, row.task, row.g), {})[arm] = row
+    found: dict[str, dict[tuple[TaskId, int], EvaluatedRow]] = {arm: {} for arm in phases}
+    for (_, task, g), rows in by_run.items():  # in order of start
+        if len(rows) == len(phases):
+            for arm, row in rows.items():
+                found[arm][task, g] = row
+    return found
+
+
+def _wanted(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> Iterator[EvaluatedRow]:
+    """Yield the rollouts of a phase that a comparison can use, in order of start."""
     wanted = {task.id: task for task in tasks}
-    return {
-        (row.task, row.g): row
-        for row in reader.evaluated(phase)
-        if row.g < k and row.task in wanted and row.seed == rollout_seed(seed, wanted[row.task], row.g)
-    }
+    for row in reader.evaluated(phase):
+        if row.g < k and row.task in wanted and row.seed == rollout_seed(seed, wanted[row.task], row.g):
+            yield row
 
 
 def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:

@@ -32,6 +32,8 @@ class SequentialDesign:
 
     plan: ComparePlan
     rules: Rules
+    looks: Mapping[str, int]
+    """Which look at the arm this is, by arm; see `Contrast.look`."""
 
     def blocks(self) -> Iterator[tuple[EvalTasks, tuple[Task, ...]]]:
         """All tasks, a few clusters at a time."""
@@ -68,6 +70,7 @@ class SequentialDesign:
                     "high": evidence[draft.arm].high,
                     "p": evidence[draft.arm].p,
                     "p_mean": None,
+                    "look": self.looks.get(draft.arm, 1),
                     "assumes": ASSUMES,
                     "method": METHOD,
                     "standard_error": None,

@@ -161,7 +161,6 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
         ("sequential", [found.sequential] if found.sequential else []),
         ("look", looks_words(found)),
-        ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels]),
         ("missing", _missing(found)),
         ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
         ("note", list(found.notes)),

@@ -39,6 +39,8 @@ SEALED = 10_000
 """First seed of the reported figures. Bets and window were chosen with seeds below 100."""
 AT = (1_000, 2_000, 3_000, 5_000)
 RULES = EvidenceRules()
+LOST_OF = 12
+"""A number of rollouts of which every share of undecided rollouts is a whole number, whatever is hidden."""
 _SHARES = (
     "5 rollouts per group; 100 tasks; harmful and proven: share found after so many rollouts; wrong: mean share of"
     " wrong labels at the worst look; removed: share ever labelled harmful; lost: points of reward"
@@ -83,20 +85,32 @@ def measure(chosen: argparse.Namespace) -> Found:
 
 def _labels(worlds: list[World]) -> Iterator[tuple[str, Labels]]:
     effects_BNL = np.stack([one.effects_BL for one in worlds], axis=1)
-    ours = guaranteed(effects_BNL, RULES)
-    _check_against_judge(effects_BNL[:, 0], ours)
+    lost_BNL2 = np.stack([one.lost_BL2 for one in worlds], axis=1)
+    ours = guaranteed(effects_BNL, lost_BNL2, RULES)
+    _check_against_judge(effects_BNL[:, 0], lost_BNL2[:, 0], ours)
     yield "guarantee", ours
     yield "uncorrected", uncorrected(effects_BNL)
     rewards = np.stack([one.one_by_one_B for one in worlds])
     yield "no control group", running_baseline(rewards, np.stack([one.arrives_L for one in worlds]))
 
 
-def _check_against_judge(effects_BL: Array, labels: Labels) -> None:
+def _check_against_judge(effects_BL: Array, lost_BL2: Array, labels: Labels) -> None:
     """Raise AssertionError unless the library's own function gives the same labels for the first library."""
-    blocks = [
-        LessonBlock(ExperienceId(f"{lesson:02}"), "m", float(effects_BL[block, lesson]), G - 1, 1, block)
-        for block, lesson in np.argwhere(~np.isnan(effects_BL))
-    ]
+    size, blocks = LOST_OF, list[LessonBlock]()
+    for block, lesson in np.argwhere(~np.isnan(effects_BL)):
+        lost = [round(size * share) for share in lost_BL2[block, lesson]]
+        blocks.append(
+            LessonBlock(
+                ExperienceId(f"{lesson:02}"),
+                "m",
+                float(effects_BL[block, lesson]),
+                size - lost[0],
+                size - lost[1],
+                int(block),
+                lost_shown=lost[0],
+                lost_hidden=lost[1],
+            )
+        )
     found = [one.label for one in judge(blocks, RULES)]
     harmful, proven = labels.harmful[-1, 0], labels.proven[-1, 0]
     expected = [

@@ -7,6 +7,7 @@ For each set of rules and each world: mean and worst share of the oracle's gain,
 the published library. Our readings of other methods get as many calls as our rules took with the same seed.
 
     just bench learning --tuning --seeds 10
+    just bench learning --hard
     just bench learning
 """
 
@@ -18,20 +19,22 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
-from agentlearn.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS, world_named
+from agentlearn.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS
 from tests.bench.found import Found, Row, Target
 from tests.bench.learning_rules.environment import Environment
+from tests.bench.learning_rules.hard_worlds import HARD, HARD_SEEDS, TURNING, named
 from tests.bench.learning_rules.loop import Run
 from tests.bench.learning_rules.opponents import OPPONENTS
-from tests.bench.learning_rules.rules import EARLIER, NEW, PUBLISHED, REFERENCE, WITHOUT_ONE, Rules
+from tests.bench.learning_rules.rules import EARLIER, GATED, NEW, PUBLISHED, REFERENCE, WITHOUT_ONE, Rules
 
-OURS, BEFORE = "agentlearn", "agentlearn before"
+OURS, BEFORE, GATE = "agentlearn", "agentlearn before", "agentlearn with its held-out gate"
 _RULES = {OURS: NEW, BEFORE: EARLIER, "published": PUBLISHED}
 _EQUAL = "reference, equal calls"
 GAINS = {"clean": 0.98, "bad-30": 0.90, "bad-60": 0.60}
 """Smallest mean share of the oracle's gain that we want, by world."""
 _BELOW = -0.005
 """A true gain below this counts as worse than the empty library."""
+_BY_2 = -0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--seeds", type=int, default=50, help="seeds per world")
     parser.add_argument("--tuning", action="store_true", help="use the worlds for tuning")
+    parser.add_argument("--hard", action="store_true", help="hard worlds, with and without the held-out gate")
     parser.add_argument("--world", action="append", default=[], help="only this world (may be given again)")
     parser.add_argument("--only-ours", action="store_true", help="without opponents and rules that are switched off")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="processes at once")
@@ -61,14 +65,17 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def measure(chosen: argparse.Namespace) -> Found:
     """Run every set of rules in every world."""
-    worlds = [world_named(name).name for name in chosen.world] or [
-        world.name for world in (TUNING if chosen.tuning else SEALED)
-    ]
-    seeds = (TUNING_SEEDS if chosen.tuning else SEALED_SEEDS)[: chosen.seeds]
-    jobs = [(world, seed, not chosen.only_ours) for world in worlds for seed in seeds]
+    catalogue, seeds = (TUNING, TUNING_SEEDS) if chosen.tuning else (SEALED, SEALED_SEEDS)
+    if chosen.hard:
+        catalogue, seeds = (*HARD, *TURNING), HARD_SEEDS
+    worlds = [named(name).name for name in chosen.world] or [world.name for world in catalogue]
+    jobs = [(world, seed, not chosen.only_ours) for world in worlds for seed in seeds[: chosen.seeds]]
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each process has one core
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
-        found = [outcome for outcomes in pool.map(_judge, jobs, chunksize=2) for outcome in outcomes]
+        judged = pool.map(_judge_gate if chosen.hard else _judge, jobs, chunksize=2)
+        found = [outcome for outcomes in judged for outcome in outcomes]
+    if chosen.hard:
+        return _hard(found, worlds)
     return Found(rows=(*_mean_rows(found), *_world_rows(found, worlds)), targets=tuple(_targets(found, worlds)))
 
 
@@ -85,8 +92,26 @@ def _judge(job: tuple[str, int, bool]) -> list[Outcome]:
     return found
 
 
+def _judge_gate(job: tuple[str, int, bool]) -> list[Outcome]:
+    """Run our rules without and with the held-out gate with one seed of one world."""
+    world, seed, _ = job
+    return [_run(name, rules, world, seed) for name, rules in ((OURS, NEW), (GATE, GATED))]
+
+
+def _hard(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
+    """Return the hard worlds together, then those that turn, and a target for what the gate lets through."""
+    hard = {world.name for world in HARD}
+    together = [one for one in found if one.world in hard]
+    rows = [Row(name=f"hard worlds: {name}", figures=_figures(of)) for name, of in _by_rules(together).items()]
+    gated = [one for one in together if one.rules == GATE]
+    worse = sum(one.gain < _BY_2 for one in gated) / max(1, len(gated))
+    what = "hard worlds: share of runs more than 2 points below the empty library"
+    target = Target(what=what, figure=worse, bound="at_most", limit=0.025)
+    return Found(rows=(*rows, *_world_rows(found, worlds)), targets=(target,) if gated else ())
+
+
 def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
-    environment = Environment(world_named(world), seed)
+    environment = Environment(named(world), seed)
     library = Run(environment, rules).learn()
     success = environment.success(library)
     without, with_lessons = environment.deaf[False], environment.deaf[True]
@@ -103,7 +128,7 @@ def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
 
 
 def _oppose(name: str, world: str, seed: int, calls: int, tokens: int) -> Outcome:
-    environment = Environment(world_named(world), seed)
+    environment = Environment(named(world), seed)
     learned = OPPONENTS[name](environment, calls, tokens)
     spent = environment.spent
     gain = learned.success - environment.law.oracle.without
@@ -116,6 +141,7 @@ def _figures(found: Sequence[Outcome]) -> dict[str, float]:
         "share": statistics.mean(shares),
         "worst": min(shares),
         "below_empty": sum(one.gain < _BELOW for one in found),
+        "below_by_2": sum(one.gain < _BY_2 for one in found),
         "gain": statistics.mean(one.gain for one in found),
         "calls": statistics.mean(one.calls for one in found),
         "ktokens": statistics.mean(one.tokens for one in found) / 1000,

@@ -25,6 +25,7 @@ EVERY = 20
 """Blocks between two looks: 100 rollouts."""
 WRONG, UNDECIDED = 0.05, 0.03
 Z = 1.645
+BOUND_Z = 1.959964
 _ROUNDS = 12
 
 
@@ -51,7 +52,9 @@ class World:
     """The rollouts of one library. L lessons, B blocks."""
 
     effects_BL: Array
-    """Shown minus hidden; NaN where the lesson was not offered, or one side has no verdict."""
+    """Shown minus hidden, with undecided rollouts as half right; NaN where the lesson was not offered."""
+    lost_BL2: Array
+    """Share of undecided rollouts among those that were shown the lesson, and those from which it was hidden."""
     truth_BL: Array
     """True mean effect of each lesson at the time of each block: -1, 0 or 1."""
     reward: float
@@ -83,7 +86,10 @@ def simulate(setting: Setting, seed: int) -> World:
     right_BG = _rate(base_T[tasks_B][:, None] + (change_BA[:, :, None] * shown_BAG).sum(axis=1))
     rewards_BG = (rng.random(right_BG.shape) < right_BG).astype(float)
     rewards_BG[rng.random(rewards_BG.shape) < UNDECIDED] = np.nan
-    effects_BL = _mean(rewards_BG[:, None], ~hidden_BLG) - _mean(rewards_BG[:, None], hidden_BLG)
+    lost_BG = np.isnan(rewards_BG)
+    half_BG = np.where(lost_BG, 0.5, rewards_BG)
+    effects_BL = _mean(half_BG, ~hidden_BLG) - _mean(half_BG, hidden_BLG)
+    lost_BL2 = np.stack([_mean(lost_BG, ~hidden_BLG), _mean(lost_BG, hidden_BLG)], axis=-1)
     if setting.retrieved:
         offered_TL = np.zeros((TASKS, LESSONS), bool)
         for lesson in range(LESSONS):
@@ -104,6 +110,7 @@ def simulate(setting: Setting, seed: int) -> World:
     one_by_one_B = rng.binomial(G, alone_B) / G
     return World(
         effects_BL=effects_BL,
+        lost_BL2=lost_BL2,
         truth_BL=truth_BL,
         reward=float(right_BG.mean()),
         unmasked=float(_rate(base_T[tasks_B] + change_BA.sum(axis=1)).mean()),
@@ -138,10 +145,9 @@ def _true_effects(base_T: Array, change_TA: Array, share: float) -> Array:
     return effects_A
 
 
-def _mean(rewards: Array, chosen: Array) -> Array:
-    counted = chosen & ~np.isnan(rewards)
-    totals, numbers = np.where(counted, rewards, 0.0).sum(axis=-1), counted.sum(axis=-1)
-    return np.divide(totals, numbers, out=np.full(totals.shape, np.nan), where=numbers > 0)
+def _mean(values_BG: Array, chosen_BLG: Array) -> Array:
+    """Mean of the chosen rollouts of each block, by lesson."""
+    return np.where(chosen_BLG, values_BG[:, None], 0.0).sum(axis=-1) / chosen_BLG.sum(axis=-1)
 
 
 def log_e_values(effects: Array, *, every: int = EVERY) -> Array:
@@ -176,18 +182,28 @@ def rejected(log_e: Array, alpha: float) -> Array:
     return rank < count[..., None]
 
 
-def window_means(effects: Array, window: int) -> Array:
-    """Mean of the last `window` differences of each lesson at each look; NaN without any."""
-    found = list[Array]()
-    totals = np.concatenate([np.zeros((1, *effects.shape[1:])), np.nancumsum(effects, axis=0)])
-    numbers = np.concatenate([np.zeros((1, *effects.shape[1:]), int), np.cumsum(~np.isnan(effects), axis=0)])
-    for block in range(EVERY, len(effects) + 1, EVERY):
+def window_sums(values: Array, window: int) -> tuple[Array, Array]:
+    """Sum and number of the last `window` differences of each lesson at each look."""
+    rest = values.shape[1:]
+    totals = np.concatenate([np.zeros((1, *rest)), np.nancumsum(values, axis=0)])
+    numbers = np.concatenate([np.zeros((1, *rest), int), np.cumsum(~np.isnan(values), axis=0)])
+    sums, counts = list[Array](), list[Array]()
+    for block in range(EVERY, len(values) + 1, EVERY):
         before = (numbers <= np.maximum(numbers[block] - window, 0)).sum(axis=0) - 1
-        before = np.minimum(before, block)
-        total = totals[block] - np.take_along_axis(totals, before[None], axis=0)[0]
-        number = numbers[block] - np.take_along_axis(numbers, before[None], axis=0)[0]
-        found.append(np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0))
-    return np.array(found)
+        before = np.minimum(before, block)[None]
+        sums.append(totals[block] - np.take_along_axis(totals, before, axis=0)[0])
+        counts.append(numbers[block] - np.take_along_axis(numbers, before, axis=0)[0])
+    return np.array(sums), np.array(counts)
+
+
+def surely_positive(values: Array, window: int) -> Array:
+    """Whether all differences, or the last `window`, are above 0 beyond chance, at each look."""
+    found: Any = False
+    for size in (window, len(values)):
+        (total, n), (squares, _) = window_sums(values, size), window_sums(values**2, size)
+        mean = total / np.maximum(n, 1)
+        found |= mean > BOUND_Z * np.sqrt(np.maximum(squares / np.maximum(n, 1) - mean**2, 0) / np.maximum(n, 1))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +214,18 @@ class Labels:
     proven: Any
 
 
-def guaranteed(effects_BNL: Array, rules: EvidenceRules) -> Labels:
+def guaranteed(effects_BNL: Array, lost_BNL2: Array, rules: EvidenceRules) -> Labels:
     """The labels of `agentlearn.learning.evidence`, for many libraries at once."""
-    means = window_means(effects_BNL, rules.window)
-    harmful = np.where(means < 0, log_e_values(-effects_BNL), -np.inf)
-    proven = np.where(means > 0, log_e_values(effects_BNL), -np.inf)
-    return Labels(rejected(harmful, rules.alpha), rejected(proven, rules.alpha))
+    totals, _ = window_sums(effects_BNL, rules.window)
+    more_BNL = (lost_BNL2[..., 0] - lost_BNL2[..., 1]) / 2
+    lost_BNL = lost_BNL2.sum(axis=-1) / 2
+    found = list[Array]()
+    for sign in (-1, 1):
+        signed = sign * effects_BNL
+        log_e = np.minimum(log_e_values(signed - more_BNL), log_e_values(signed + more_BNL))
+        holds = (sign * totals > 0) & surely_positive(signed - lost_BNL, rules.window)
+        found.append(rejected(np.where(holds, log_e, -np.inf), rules.alpha))
+    return Labels(*found)
 
 
 def uncorrected(effects_BNL: Array) -> Labels:

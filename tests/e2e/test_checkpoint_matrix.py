@@ -198,7 +198,7 @@ def learned(model: str, tasks: Path, store: Path) -> int:
 
 
 def compared(first: str, second: str, tasks: Path, store: Path) -> int:
-    options = ["--reward", REWARD, "-k", "2", "--sentinels", "0", "--max-output-tokens", "8", "--model", first]
+    options = ["--reward", REWARD, "-k", "2", "--max-output-tokens", "8", "--model", first]
     arms = ["none", f"trained=none,model={second}"]
     return run(["compare", *arms, "--domain", str(tasks), *options, "--store", str(store)])
 

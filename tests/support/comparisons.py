@@ -7,7 +7,6 @@ from agentlearn_evals.comparison import (
     ArmFlag,
     ArmLine,
     Comparison,
-    DriftCheck,
     Flip,
     InterimLook,
     MethodLine,
@@ -84,20 +83,6 @@ def rich(*, tasks: int = 60, arms: int = 4, simulated: bool = True, seed: int = 
             )
             for n, name in enumerate(names[1:3])
             for step in range(4)
-        ),
-        sentinels=(
-            DriftCheck(
-                arm="none",
-                rollouts=24,
-                then=0.46,
-                now=0.21,
-                p=0.002,
-                drifted=True,
-                words=(
-                    "24 reused rollouts were repeated; they scored 0.460 then and 0.210 now; the service no longer"
-                    " answers as it did, so make all rollouts again with --fresh"
-                ),
-            ),
         ),
         flags=(
             ArmFlag(arm=names[1], code="gold_in_lesson", words="Lesson 7 holds the expected answer of task t-0007."),

@@ -100,4 +100,6 @@ def _weakest(found: Sequence[LessonEvidence]) -> LessonEvidence | None:
 def evidence_words(one: LessonEvidence) -> str:
     """The evidence on a lesson in words."""
     exposures = f"{one.shown} rollouts with it and {one.hidden} without it"
-    return f"{one.label}: {one.points:+.1f} points [{one.low:+.1f}, {one.high:+.1f}] with {one.model}, {exposures}"
+    where = f" on {one.holds_for_words}" if one.holds_for else ""
+    estimate = f"{one.points:+.1f} points [{one.low:+.1f}, {one.high:+.1f}]"
+    return f"{one.label}: {estimate} with {one.model}{where}, {exposures}"

@@ -3,23 +3,38 @@
 The labels hold whenever one looks. Of the lessons that are labelled harmful, at most a share `alpha` is not harmful on
 average, and the same holds for proven. One budget of errors serves all lessons that were ever tested under a library's
 name, with every model: removed and parked lessons stay in the count.
+
+A label says what a lesson did on the tasks that were compared. Whether it does the same on tasks like these is a second
+question: a lesson without any mean effect helps on some tasks and harms on others, and a few tasks that are visited
+often would show their own mean as surely as one likes. Its unit is the task, or its family.
+
+Undecided rollouts could be right or wrong. The evidence must hold if they are right equally often with and without the
+lesson, whatever that share is; and the bounds that hold whatever each of them is must leave the label, beyond chance.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, pvariance
+from dataclasses import dataclass
+from statistics import fmean, pvariance, variance
 from typing import Literal
 
 from pydantic import Field
 
-from agentlearn.learning.evidence.blocks import LessonBlock
-from agentlearn.stats import EProcess, anytime, e_bh, log_threshold
+from agentlearn.learning.evidence.blocks import DAY, LessonBlock
+from agentlearn.stats import EProcess, anytime, benjamini_hochberg, e_bh, log_threshold, mean_test, typical_size
+from agentlearn.stats.students_t import cdf
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value
 
 EvidenceLabel = Literal["proven", "unknown", "harmful"]
 """proven: the lesson raises the reward. harmful: it lowers the reward. unknown: neither has been shown."""
+Scope = Literal["", "these_tasks", "tasks_like_these"]
+"""What a label holds for; empty without a label."""
+_Z = 1.959964
+"""Standard errors by which a bound must be on the side of the label: 5 % for two looks, at all blocks or the latest."""
+_FEWEST_UNITS = 5
+"""Fewest tasks or families that can stand for others."""
 _MOST_FORECAST = 1_000_000
 _LEAST_VARIANCE = 1e-6
 
@@ -52,9 +67,22 @@ class LessonEvidence(Value):
     blocks_counted: int
     """The latest ones among them, which the estimate and the interval rest on."""
     shown: int
-    """Rollouts of these comparisons that were shown the lesson."""
+    """Rollouts of these comparisons with a reward that were shown the lesson."""
     hidden: int
-    """Rollouts of these comparisons from which it was hidden."""
+    """Rollouts of these comparisons with a reward from which it was hidden."""
+    undecided_shown: int = 0
+    """Undecided rollouts of these comparisons that were shown the lesson."""
+    undecided_hidden: int = 0
+    """Undecided rollouts of these comparisons from which it was hidden."""
+    holds_for: Scope = ""
+    """What the label holds for: the tasks of these comparisons, or also tasks like these."""
+    units: int = 0
+    """Independent units of these comparisons: families, or tasks that have none; days of an application's episodes."""
+    unit: Literal["tasks", "families", "days"] = "tasks"
+    p_like_these: float | None = None
+    """p that the mean effect over tasks or families like these has not the sign of the label; None without a label."""
+    withheld: str = ""
+    """Why there is no label although the rollouts with a reward would give one; empty otherwise."""
     own_task_blocks: int
     """Comparisons on tasks that the lesson was learned from. They are counted nowhere else."""
     log_e_harmful: float
@@ -63,6 +91,17 @@ class LessonEvidence(Value):
     """Logarithm of the e-value against "it was never useful"."""
     rollouts_to_know: int | None
     """About how many more rollouts a label takes if the effect is as estimated; None when that cannot be said."""
+
+    @property
+    def holds_for_words(self) -> str:
+        """What the label holds for, in words: `these 12 tasks`, `tasks like these 100`; empty without a label."""
+        match self.holds_for:
+            case "tasks_like_these":
+                return f"{self.unit} like these {self.units:,}"
+            case "these_tasks":
+                return f"these {self.units:,} {self.unit}"
+            case _:
+                return ""
 
 
 def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> tuple[LessonEvidence, ...]:
@@ -75,26 +114,100 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
     for block in blocks:
         by_lesson[block.lesson, block.model].append(block)
     tested = [_tested(lesson, model, found, rules) for (lesson, model), found in sorted(by_lesson.items())]
-    return labelled([one for one in tested if one.blocks or one.own_task_blocks], rules)
+    return _labelled([one for one in tested if one.known.blocks or one.known.own_task_blocks], rules)
 
 
-def labelled(tested: Sequence[LessonEvidence], rules: EvidenceRules) -> tuple[LessonEvidence, ...]:
-    """The same evidence with labels, and with the rollouts that a label would still take.
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """A lesson without a label yet, and what decides about one."""
 
-    A lesson whose latest blocks say the opposite takes no part in a label: its e-value counts as 0, which is never more
-    than it is, so that the bound on wrong labels stays as it is.
+    known: LessonEvidence
+    units: Sequence[Sequence[LessonBlock]]
+    """Its blocks by independent unit."""
+    harmful: "_Side"
+    proven: "_Side"
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The evidence for one label."""
+
+    log_e: float
+    """Logarithm of the e-value, if undecided rollouts are right equally often with and without the lesson."""
+    log_e_halves: float
+    """The same with undecided rollouts as half right."""
+    bounded: bool
+    """Whether the bounds of the effect leave the label, beyond chance."""
+
+
+def _labelled(tested: Sequence[_Tested], rules: EvidenceRules) -> tuple[LessonEvidence, ...]:
+    """The evidence with labels, and with the rollouts that a label would still take.
+
+    A lesson whose latest blocks say the opposite, or whose bounds allow the opposite, takes no part in a label: its
+    e-value counts as 0, which is never more than it is, so that the bound on wrong labels stays as it is.
     """
-    counted = [one for one in tested if one.blocks]
-    harmful = _labelled(counted, [one.log_e_harmful if one.points < 0 else -math.inf for one in counted], rules)
-    proven = _labelled(counted, [one.log_e_proven if one.points > 0 else -math.inf for one in counted], rules)
-    return tuple(
-        one.model_copy(
-            update={
-                "label": _label(one, harmful, proven),
-                "rollouts_to_know": _rollouts_to_know(one, len(counted), harmful if one.points < 0 else proven, rules),
-            }
+    counted = [one for one in tested if one.known.blocks]
+    harmful = [one.harmful if one.known.points < 0 else _NOTHING for one in counted]
+    proven = [one.proven if one.known.points > 0 else _NOTHING for one in counted]
+    labels: tuple[tuple[EvidenceLabel, list[_Side]], ...] = (("harmful", harmful), ("proven", proven))
+    chosen = {
+        label: _rejected(counted, [side.log_e if side.bounded else -math.inf for side in sides], rules)
+        for label, sides in labels
+    }
+    halves = _rejected(counted, [side.log_e_halves for side in harmful], rules)
+    halves |= _rejected(counted, [side.log_e_halves for side in proven], rules)
+    either = chosen["harmful"] | chosen["proven"]
+    ps = {
+        key: p_like_these(one.units, -1 if key in chosen["harmful"] else 1)
+        for one in counted
+        if (key := _key(one.known)) in either
+    }
+    like_these = _like_these(counted, chosen["harmful"], ps, rules) | _like_these(counted, chosen["proven"], ps, rules)
+    found = list[LessonEvidence]()
+    for each in tested:
+        one, key = each.known, _key(each.known)
+        label: EvidenceLabel = (
+            "harmful" if key in chosen["harmful"] else "proven" if key in chosen["proven"] else "unknown"
         )
-        for one in tested
+        scope: Scope = "" if label == "unknown" else "tasks_like_these" if key in like_these else "these_tasks"
+        side, together = (each.harmful, chosen["harmful"]) if one.points < 0 else (each.proven, chosen["proven"])
+        found.append(
+            one.model_copy(
+                update={
+                    "label": label,
+                    "holds_for": scope,
+                    "p_like_these": ps.get(key),
+                    "withheld": _undecided_words(one) if label == "unknown" and key in halves else "",
+                    "rollouts_to_know": _rollouts_to_know(one, side.log_e, len(counted), together, rules),
+                }
+            )
+        )
+    return tuple(found)
+
+
+_NOTHING = _Side(-math.inf, -math.inf, bounded=False)
+
+
+def _rejected(counted: Sequence[_Tested], log_e: Sequence[float], rules: EvidenceRules) -> frozenset["_Key"]:
+    return frozenset(_key(counted[index].known) for index in e_bh(log_e, rules.alpha))
+
+
+def _like_these(
+    counted: Sequence[_Tested], chosen: frozenset["_Key"], ps: Mapping["_Key", float], rules: EvidenceRules
+) -> frozenset["_Key"]:
+    """The lessons among the chosen ones whose label also holds for tasks like these. ps: of the chosen ones."""
+    if not chosen:
+        return frozenset()
+    keys = [_key(one.known) for one in counted]
+    corrected = benjamini_hochberg([ps[key] if key in chosen else 1.0 for key in keys])
+    return frozenset(key for key, p in zip(keys, corrected, strict=True) if p <= rules.alpha)
+
+
+def _undecided_words(one: LessonEvidence) -> str:
+    return (
+        f"{one.undecided_shown:,} of {one.shown + one.undecided_shown:,} rollouts with it and"
+        f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it are undecided, and their true"
+        " rewards could change the label"
     )
 
 
@@ -105,22 +218,14 @@ def _key(one: LessonEvidence) -> _Key:
     return one.lesson, one.model
 
 
-def _labelled(counted: Sequence[LessonEvidence], log_e: Sequence[float], rules: EvidenceRules) -> frozenset[_Key]:
-    return frozenset(_key(counted[index]) for index in e_bh(log_e, rules.alpha))
-
-
-def _label(one: LessonEvidence, harmful: frozenset[_Key], proven: frozenset[_Key]) -> EvidenceLabel:
-    if _key(one) in harmful:
-        return "harmful"
-    return "proven" if _key(one) in proven else "unknown"
-
-
-def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rules: EvidenceRules) -> LessonEvidence:
+def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rules: EvidenceRules) -> _Tested:
     blocks = [one for one in found if not one.own_task]
     effects = [one.effect for one in blocks]
     latest = effects[-rules.window :]
     interval = anytime(latest, alpha=rules.interval_alpha) if latest else None
-    return LessonEvidence(
+    units, unit = _units(blocks)
+    harmful, proven = _side(blocks, -1, rules), _side(blocks, 1, rules)
+    known = LessonEvidence(
         lesson=lesson,
         model=model,
         label="unknown",
@@ -131,11 +236,71 @@ def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rule
         blocks_counted=len(latest),
         shown=sum(one.shown for one in blocks),
         hidden=sum(one.hidden for one in blocks),
+        undecided_shown=sum(one.lost_shown for one in blocks),
+        undecided_hidden=sum(one.lost_hidden for one in blocks),
+        units=len(units),
+        unit=unit,
         own_task_blocks=len(found) - len(blocks),
-        log_e_harmful=EProcess().after(-one for one in effects).log_e,
-        log_e_proven=EProcess().after(effects).log_e,
+        log_e_harmful=harmful.log_e,
+        log_e_proven=proven.log_e,
         rollouts_to_know=_growth_forecast(blocks, latest),
     )
+    return _Tested(known, units, harmful, proven)
+
+
+def _side(blocks: Sequence[LessonBlock], sign: int, rules: EvidenceRules) -> _Side:
+    """The evidence that the effect of these blocks has this sign."""
+    halves = EProcess().after(sign * one.effect for one in blocks).log_e
+    if not any(one.lost_shown or one.lost_hidden for one in blocks):
+        return _Side(halves, halves, bounded=True)
+    wrong, right = zip(*(one.alike() for one in blocks), strict=True)
+    log_e = min(EProcess().after(sign * one for one in side).log_e for side in (wrong, right))
+    least = [min(sign * bound for bound in one.bounds()) for one in blocks]
+    return _Side(log_e, halves, bounded=any(_surely_positive(part) for part in (least, least[-rules.window :])))
+
+
+def _surely_positive(values: Sequence[float]) -> bool:
+    """Whether the mean of the values is above 0 beyond chance."""
+    mean = fmean(values)
+    spread = math.fsum((one - mean) ** 2 for one in values) / len(values)
+    return mean > _Z * math.sqrt(spread / len(values))
+
+
+def _units(blocks: Sequence[LessonBlock]) -> tuple[list[list[LessonBlock]], Literal["tasks", "families", "days"]]:
+    """The blocks of each independent unit. Where all tasks are of one family, each task is a unit."""
+    families = {one.family for one in blocks}
+    names = [
+        (one.family if one.family and len(families) > 1 else one.task) or f"block {number}"
+        for number, one in enumerate(blocks)
+    ]
+    units = defaultdict[str, list[LessonBlock]](list)
+    for name, one in zip(names, blocks, strict=True):
+        units[name].append(one)
+    days = sum(name.startswith(DAY) for name in units)
+    return list(units.values()), "days" if days else "families" if families - {""} and len(families) > 1 else "tasks"
+
+
+def p_like_these(units: Sequence[Sequence[LessonBlock]], sign: int) -> float:
+    """p that the mean effect over units has this sign by chance, for units that are drawn at random.
+
+    units: the blocks of each. A mean with the other sign gives 1. It is the larger p of Student's t and `mean_test`,
+    which allows for a few units, not among these, that lose all that they have; both with all undecided rollouts wrong,
+    and all right.
+    """
+    if len(units) < _FEWEST_UNITS:
+        return 1.0
+    level = [fmean(one.level for one in unit) for unit in units]
+    has, lacks = typical_size(level) or 1.0, typical_size([1 - one for one in level]) or 1.0
+    ps = list[float]()
+    for which in (0, 1):
+        means = [sign * fmean(one.alike()[which] for one in unit) for unit in units]
+        if fmean(means) <= 0:
+            return 1.0
+        error = math.sqrt(variance(means) / len(means))
+        t = fmean(means) / max(error, _LEAST_VARIANCE)
+        most_lost, most_gained = (has, lacks) if sign > 0 else (lacks, has)
+        ps += [2 * cdf(-t, len(means) - 1), mean_test(means, most_lost=most_lost, most_gained=most_gained).p]
+    return min(1.0, max(ps))
 
 
 def _growth_forecast(blocks: Sequence[LessonBlock], latest: Sequence[float]) -> int | None:
@@ -144,19 +309,19 @@ def _growth_forecast(blocks: Sequence[LessonBlock], latest: Sequence[float]) -> 
     if len(latest) < 2 or not mean:
         return None
     growth = mean**2 / (2 * max(pvariance(latest) + mean**2, _LEAST_VARIANCE))
-    rollouts = fmean(one.shown + one.hidden for one in blocks)
+    rollouts = fmean(one.shown + one.lost_shown + one.hidden + one.lost_hidden for one in blocks)
     return math.ceil(min(rollouts / growth, _MOST_FORECAST))
 
 
-def _rollouts_to_know(one: LessonEvidence, tested: int, together: frozenset[_Key], rules: EvidenceRules) -> int | None:
+def _rollouts_to_know(
+    one: LessonEvidence, log_e: float, tested: int, together: frozenset[_Key], rules: EvidenceRules
+) -> int | None:
     if _key(one) in together:
         return 0
     per_unit = one.rollouts_to_know
     if per_unit is None:
         return None
-    missing = log_threshold(tested, len(together) + 1, rules.alpha) - (
-        one.log_e_harmful if one.points < 0 else one.log_e_proven
-    )
+    missing = log_threshold(tested, len(together) + 1, rules.alpha) - log_e
     needed = math.ceil(per_unit * max(missing, 0.0))
     return needed if needed < _MOST_FORECAST else None
 

@@ -6,11 +6,12 @@ a domain gives the families of problems and their habits. Code that learns never
 
 from agentlearn.sim.worlds.catalogue import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS, world_named
 from agentlearn.sim.worlds.law import ATTACK_SUCCEEDS, ATTACKS, Law, Oracle
-from agentlearn.sim.worlds.learning_world import LearningWorld
+from agentlearn.sim.worlds.learning_world import LEARNING_ENDED, LearningWorld
 
 __all__ = [
     "ATTACKS",
     "ATTACK_SUCCEEDS",
+    "LEARNING_ENDED",
     "SEALED",
     "SEALED_SEEDS",
     "TUNING",

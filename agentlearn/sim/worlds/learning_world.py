@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 
+LEARNING_ENDED = -1
+"""A world's `drift_after` that stands for the end of learning and selection."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningWorld:
@@ -39,4 +42,4 @@ class LearningWorld:
     drifting: int = 0
     """Habits on which lessons turn harmful later."""
     drift_after: int = 0
-    """Rollouts of a run after which that happens. What a run publishes is judged after it."""
+    """Rollouts of a run after which that happens, or `LEARNING_ENDED`. What a run publishes is judged after it."""

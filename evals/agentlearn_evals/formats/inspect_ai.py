@@ -17,7 +17,7 @@ from agentlearn_evals.formats.fields import (
     parse_texts,
 )
 from agentlearn_evals.formats.inspect_records import InspectHeader, InspectSample, parse_header, parse_sample
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
+from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog, span
 from agentlearn_evals.formats.log_format import LogFormat
 
 _HEADER, _START = "header.json", "_journal/start.json"
@@ -47,11 +47,13 @@ def read_inspect_log(log: LogFile, content: Content, limits: ArchiveLimits = Arc
     all_ended = all(sample.error or sample.limit for sample in samples)
     scorer = "" if all_ended and not names else choose_score(log, names)
     rollouts = tuple(_rollout(log, header.eval.task, arm, sample, scorer) for sample in samples)
+    ran = span((header.eval.created, header.stats.started_at, header.stats.completed_at))
     return ParsedLog(
         rollouts,
         {arm: as_text(header.eval.model)},
         tuple(_notes(log, samples, scorer)),
         tuple(_warnings(log, header, samples)),
+        {} if ran is None else {arm: ran},
     )
 
 

@@ -136,6 +136,8 @@ class InspectEval(ForeignRecord):
 
     task: str
     model: str
+    created: Any = None
+    """When the log was begun, ISO 8601."""
     dataset: InspectDataset = InspectDataset()
     config: InspectConfig = InspectConfig()
 
@@ -147,12 +149,20 @@ class InspectEval(ForeignRecord):
         return chosen * (self.config.epochs or 1)
 
 
+class InspectStats(ForeignRecord):
+    """When an evaluation ran."""
+
+    started_at: Any = None
+    completed_at: Any = None
+
+
 class InspectHeader(ForeignRecord):
     """The log without its samples."""
 
     version: int
     status: str = "started"
     eval: InspectEval
+    stats: InspectStats = InspectStats()
     error: InspectError | None = None
     """What ended the run, when its status is `error`."""
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from agentlearn_evals.formats.fields import (
     parse_number,
     prompt_text,
 )
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
+from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog, Span, span
 from agentlearn_evals.formats.log_format import LogFormat
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)")
@@ -53,6 +54,7 @@ def read_lm_eval_log(log: LogFile, content: Content) -> ParsedLog:
         {arm: model} if model else {},
         tuple(_notes(log, chosen)),
         tuple(_warnings(log, results, task, len({as_text(row.fields.get("doc_id")) for row in chosen}))),
+        {} if (ran := _ran(named["date"] if named else "", results)) is None else {arm: ran},
     )
 
 
@@ -148,6 +150,15 @@ def _results(samples: Path, date: str) -> dict[str, Any]:
         return {}
     content = read_content(results)
     return content.value if isinstance(content, Document) else {}
+
+
+def _ran(date: str, results: Mapping[str, Any]) -> Span | None:
+    """Return when the evaluation ran. The file's name says when it ended, and the results file how long it took."""
+    day, _, clock = date.partition("T")
+    ended = span([f"{day}T{clock.replace('-', ':')}"])
+    took = as_text(results.get("total_evaluation_time_seconds"))
+    seconds = float(took) if re.fullmatch(r"\d+(\.\d+)?", took) else 0.0
+    return ended and (ended[0] - timedelta(seconds=seconds), ended[1])
 
 
 def _demand_more_is_better(log: LogFile, results: Mapping[str, Any], task: str, metric: str) -> None:

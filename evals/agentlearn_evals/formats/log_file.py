@@ -1,8 +1,10 @@
 """A log file as the user names it, and what is read from one file and from all files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -35,6 +37,27 @@ def _with_score(log: LogFile) -> list[LogFile]:
     return [log.model_copy(update={"path": Path(file), "score": score})] if mark and file and score else []
 
 
+Span = tuple[datetime, datetime]
+"""The first and the last moment of something, with a time zone."""
+
+
+def span(moments: Iterable[Any]) -> Span | None:
+    """Return the span of moments: ISO 8601 texts, seconds since 1970, or datetimes; UTC where they have no time zone.
+
+    What is none of these is left out; None when nothing is left.
+    """
+    found: list[datetime] = []
+    for one in moments:
+        try:
+            moment = datetime.fromtimestamp(one, UTC) if isinstance(one, int | float) else one
+            moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        except (ValueError, OverflowError, OSError):
+            continue
+        if isinstance(moment, datetime):
+            found.append(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return (min(found), max(found)) if found else None
+
+
 class LogSet(Value):
     """Everything that was read from the logs."""
 
@@ -50,6 +73,8 @@ class LogSet(Value):
     """How many rollouts of each file failed or are undecided, by code."""
     notes: tuple[str, ...] = ()
     """What else a reader of the result should know, such as unread columns."""
+    times: dict[str, Span] = Field(default_factory=dict[str, Span])
+    """When the rollouts of an arm were made, by arm, where the logs say it."""
     places: dict[tuple[str, str, int], str] = Field(default_factory=dict[tuple[str, str, int], str])
     """Where each rollout is in the logs, by arm, task and index: `runs.csv line 7`."""
 
@@ -78,3 +103,5 @@ class ParsedLog:
     """What a reader of the result should know about this file."""
     warnings: tuple[str, ...] = ()
     """Why this file may say too little, such as a run that did not finish."""
+    times: Mapping[str, Span] = field(default_factory=dict[str, Span])
+    """When the rollouts of an arm were made, where the log says it."""

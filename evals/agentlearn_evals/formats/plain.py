@@ -17,7 +17,7 @@ from agentlearn_evals.formats.fields import (
     parse_optional_number,
     parse_texts,
 )
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
+from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog, Span, span
 from agentlearn_evals.formats.log_format import LogFormat
 
 COUNTS = ("tokens_in", "tokens_library", "tokens_out", "tool_calls")
@@ -28,6 +28,8 @@ TEXTS = ("cluster", "domain", "problem", "rollout")
 """Columns of text."""
 TIMEOUT = "timeout"
 """Status in foreign tables of a rollout that ran out of time. Nothing is known about its answer."""
+STARTED = "started_at"
+"""Column that may hold when a rollout began: ISO 8601, or seconds since 1970."""
 RESPONSES = ("response", "completion", "output", "prediction")
 """Columns that may hold what the agent answered. Only whether it is empty is read."""
 COLUMNS = tuple(Observation.model_fields)
@@ -51,7 +53,11 @@ def read_plain_log(log: LogFile, content: Content) -> ParsedLog:
     response = _response_column(rows, score)
     rollouts = tuple(_rollout(log, row, score, response, numbered=numbered) for row in rows.rows)
     return ParsedLog(
-        rollouts, _models(rows, rollouts), tuple(_notes(log, rows, score)), tuple(_warnings(log, rows, rollouts))
+        rollouts,
+        _models(rows, rollouts),
+        tuple(_notes(log, rows, score)),
+        tuple(_warnings(log, rows, rollouts)),
+        _times(rows, rollouts),
     )
 
 
@@ -144,6 +150,14 @@ def _models(rows: RowsFile, rollouts: tuple[LoggedRollout, ...]) -> dict[str, st
     return {arm: model for arm, model in zip(arms, models, strict=True) if model}
 
 
+def _times(rows: RowsFile, rollouts: tuple[LoggedRollout, ...]) -> dict[str, Span]:
+    by_arm: dict[str, list[Any]] = {}
+    for one, row in zip(rollouts, rows.rows, strict=True):
+        by_arm.setdefault(one.observation.arm, []).append(row.fields.get(STARTED))
+    spans = {arm: span(moments) for arm, moments in by_arm.items()}
+    return {arm: ran for arm, ran in spans.items() if ran is not None}
+
+
 def _warnings(log: LogFile, rows: RowsFile, rollouts: tuple[LoggedRollout, ...]) -> Iterator[str]:
     without = sum(bool(as_text(row.fields.get("error"))) and not as_text(row.fields.get("status")) for row in rows.rows)
     if without:
@@ -158,7 +172,7 @@ def _warnings(log: LogFile, rows: RowsFile, rollouts: tuple[LoggedRollout, ...])
 
 
 def _notes(log: LogFile, rows: RowsFile, score: str) -> list[str]:
-    unread = [name for name in rows.columns if name not in {*COLUMNS, "model", score}]
+    unread = [name for name in rows.columns if name not in {*COLUMNS, "model", STARTED, score}]
     notes = [f"{log.path.name}: columns not read: {', '.join(unread)}"] if unread else []
     if not rows.ends_with_line:
         notes.append(f"{log.path.name}: the last line has no line end; if the file was cut, its last value is wrong")

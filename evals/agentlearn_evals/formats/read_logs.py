@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from agentlearn.errors import DataError
@@ -11,7 +12,7 @@ from agentlearn_evals.formats.content import as_rows, read_content
 from agentlearn_evals.formats.fields import abbreviate
 from agentlearn_evals.formats.inspect_ai import INSPECT_LOG
 from agentlearn_evals.formats.lm_eval import LM_EVAL_LOG
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog
+from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, LogSet, ParsedLog, Span
 from agentlearn_evals.formats.plain import PLAIN_LOG
 from agentlearn_evals.formats.pydantic_evals import PYDANTIC_EVALS_LOG
 from agentlearn_evals.formats.trl import TRL_LOG
@@ -48,6 +49,7 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
         ),
         outcomes=tuple(one for log, result in zip(logs, results, strict=True) for one in _outcomes(log, result)),
         notes=tuple(note for result in results for note in result.notes),
+        times=_times(results),
         places={(one.arm, one.task, one.g): place for one, place in numbered},
     )
 
@@ -72,6 +74,14 @@ def _models(results: Sequence[ParsedLog]) -> dict[str, str]:
         for arm, model in result.models.items():
             by_arm.setdefault(arm, {})[model] = None
     return {arm: ", ".join(models) for arm, models in by_arm.items()}
+
+
+def _times(results: Sequence[ParsedLog]) -> dict[str, Span]:
+    by_arm: dict[str, list[datetime]] = {}
+    for result in results:
+        for arm, moments in result.times.items():
+            by_arm.setdefault(arm, []).extend(moments)
+    return {arm: (min(moments), max(moments)) for arm, moments in by_arm.items()}
 
 
 def _demand_distinct_logs(logs: Sequence[LogFile], hashes: Sequence[str]) -> None:

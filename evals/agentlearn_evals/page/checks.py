@@ -1,7 +1,7 @@
-"""Checks on the result: notes, flags, drift checks, missing rollouts and earlier looks."""
+"""Checks on the result: notes, flags, missing rollouts and earlier looks."""
 
 from agentlearn.html import Column, Note, PagePart, Section, Table, TableCell
-from agentlearn.html.number_format import count, decimal, p_value
+from agentlearn.html.number_format import count, p_value
 from agentlearn_evals.comparison import Comparison
 
 MISSING_SHOWN = 200
@@ -10,7 +10,7 @@ MISSING_SHOWN = 200
 
 def checks_section(comparison: Comparison) -> Section | None:
     """Return the section; None when there is nothing to report."""
-    tables = (_flags(comparison), _drift_checks(comparison), _missing(comparison), _looks(comparison))
+    tables = (_flags(comparison), _missing(comparison), _looks(comparison))
     parts: list[PagePart] = [Note(text=text) for text in comparison.notes]
     if comparison.sequential:
         parts.append(Note(title="Sequential", text=comparison.sequential))
@@ -27,31 +27,6 @@ def _flags(comparison: Comparison) -> Table | None:
         rows=tuple(
             (TableCell(text=one.arm), TableCell(text=one.code), TableCell(text=one.words)) for one in comparison.flags
         ),
-    )
-
-
-def _drift_checks(comparison: Comparison) -> Table | None:
-    if not comparison.sentinels:
-        return None
-    numbers = ("Rollouts", "Then", "Now", "p")
-    return Table(
-        caption="Drift checks: does the service still answer as it did?",
-        columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in numbers), Column(name="Finding")),
-        rows=tuple(
-            (
-                TableCell(text=one.arm),
-                TableCell(text=count(one.rollouts), value=one.rollouts),
-                TableCell(text=decimal(one.then), value=one.then),
-                TableCell(text=decimal(one.now), value=one.now),
-                TableCell(text=p_value(one.p), value=one.p),
-                TableCell(
-                    text=one.words or ("drifted" if one.drifted else "no drift seen"),
-                    tone="bad" if one.drifted else "plain",
-                ),
-            )
-            for one in comparison.sentinels
-        ),
-        note="Some reused rollouts were repeated with the same tasks, seeds and indexes. Then and now: mean scores.",
     )
 
 
@@ -74,7 +49,7 @@ def _looks(comparison: Comparison) -> Table | None:
     if not comparison.looks:
         return None
     return Table(
-        caption=f"Earlier looks at these data (this is look {comparison.look})",
+        caption=f"Earlier looks at these arms (this is look {comparison.look})",
         columns=(
             Column(name="Run"),
             Column(name="When"),
@@ -90,5 +65,5 @@ def _looks(comparison: Comparison) -> Table | None:
             )
             for one in comparison.looks
         ),
-        note="Each further look at growing data raises the chance of a false finding. The corrected p allows for this.",
+        note="Each further look at the same arms raises the chance of a false finding. The corrected p allows for it.",
     )

@@ -101,15 +101,10 @@ def _warnings(comparison: Comparison) -> list[PagePart]:
         if one.caution
     ]
     flags = [Note(kind="warning", title=f"{flag.arm}: {flag.code}", text=flag.words) for flag in comparison.flags[:5]]
-    drifted = [
-        Note(kind="warning", title=f"{one.arm}: the service has changed", text=one.words)
-        for one in comparison.sentinels
-        if one.drifted
-    ]
     more = len(comparison.flags) - len(flags)
     rest = [Note(kind="warning", text=f"The section Checks lists {more} more.")] if more > 0 else []
-    looks = [Note(title="Looks at growing data", text=line) for line in looks_words(comparison)]
-    return [*unsafe, *flags, *rest, *drifted, *rough, *looks]
+    looks = [Note(title="Earlier looks", text=line) for line in looks_words(comparison)]
+    return [*unsafe, *flags, *rest, *rough, *looks]
 
 
 def _key_figures(comparison: Comparison) -> KeyFigures:

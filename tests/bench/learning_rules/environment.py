@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from random import Random
 
+from agentlearn.domain.base import load_domain
 from agentlearn.learning.allocation import differ
 from agentlearn.sim.comparing import reflector_compare
 from agentlearn.sim.consolidating import reflector_consolidate
@@ -23,7 +24,7 @@ from agentlearn.sim.reflector_state import ReflectorState
 from agentlearn.sim.repairing import RefusedItem, reflector_repair
 from agentlearn.sim.skills import Skills, Trap
 from agentlearn.sim.stage_text import Attempt, ComparePrompt, ConsolidatePrompt, Suggestion
-from agentlearn.sim.worlds import ATTACK_SUCCEEDS, ATTACKS, Law, LearningWorld
+from agentlearn.sim.worlds import ATTACK_SUCCEEDS, ATTACKS, LEARNING_ENDED, Law, LearningWorld
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
@@ -80,6 +81,9 @@ class Environment:
     train: tuple[Task, ...] = ()
     """Tasks to learn from; empty: those of the world."""
     validation: tuple[Task, ...] = ()
+    test: tuple[Task, ...] = field(init=False)
+    """Held-out tasks, one of three of a family that is not learned from."""
+    learning_ended: bool = False
     law: Law = field(init=False)
     spent: Spent = field(default_factory=Spent)
     deaf: dict[bool, list[int]] = field(default_factory=lambda: {False: [0, 0], True: [0, 0]})
@@ -90,6 +94,7 @@ class Environment:
 
     def __post_init__(self) -> None:
         self.law, train, validation = _made(self.world, self.seed)
+        self.test = tuple(load_domain("math").tasks("test", seed=self.seed))
         self.train, self.validation = self.train or train, self.validation or validation
         self._vocabulary, self._writer = _reflector_words(self.law.wordless)
         self._careless = {trap.name: trap for trap in TRAPS}
@@ -187,6 +192,8 @@ class Environment:
 
     @property
     def _drifted(self) -> bool:
+        if self.world.drift_after == LEARNING_ENDED:
+            return self.learning_ended
         return self.world.drifting > 0 and self.spent.rollouts > self.world.drift_after
 
     def _judged(self, flaws: frozenset[str], family: str, seed: int) -> float:

@@ -12,8 +12,11 @@ from typing import Literal
 
 from agentlearn.config.options import LessonOptions
 from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.evaluate import Scores, held_out
 from agentlearn.learning.lessons.candidates import Candidates
+from agentlearn.learning.report import Delta
 from agentlearn.library.curate import CheckContext, NextVersion, next_version, parse_item
+from agentlearn.measure.observation import Observation
 from agentlearn.sim.malformed import Item
 from agentlearn.sim.repairing import RefusedItem
 from agentlearn.sim.stage_text import Suggestion, SuggestionEvidence
@@ -40,6 +43,8 @@ class Run:
     versions: list[Library] = field(default_factory=lambda: [EMPTY_LIBRARY])
     """Every version, in the order in which they were made."""
     _candidates: Candidates = field(default_factory=lambda: Candidates(EMPTY_LIBRARY))
+    _validated: dict[str, list[Rollout]] = field(default_factory=dict[str, list[Rollout]])
+    """Rollouts on validation tasks, by version."""
     _settled: set[str] = field(default_factory=set[str])
     _allocation: Allocation = field(init=False)
 
@@ -65,7 +70,41 @@ class Run:
             for number, at in enumerate(range(0, len(visited), self.rules.batch), start=1):
                 if self.environment.spent.calls < self.rules.most_calls:
                     self._learn_from(visited[at : at + self.rules.batch], f"epoch-{epoch}", number)
-        return self._selected()
+        selected = self._selected()
+        self.environment.learning_ended = True
+        return selected if self.rules.held_out_rollouts == 0 or self._passes(selected) else self.versions[0]
+
+    def _passes(self, selected: Library) -> bool:
+        """Whether the version is published: as in real runs, unless it is worse than the start where that is known."""
+        start, k, tasks = self.versions[0], self.rules.held_out_rollouts, self.environment.test
+        if selected.version == start.version:
+            return True
+        sides = [
+            [self.environment.rollout(task, library, "test", g, temperature=0.3) for task in tasks for g in range(k)]
+            for library in (start, selected)
+        ]
+        if self._delta(tasks, *sides).verdict == "worse":
+            return False
+        known = [self._validated.get(library.version, []) for library in (start, selected)]
+        shared = {(one.task.id, one.g) for one in known[0]} & {(one.task.id, one.g) for one in known[1]}
+        if not shared:
+            return True
+        pairs = [[one for one in side if (one.task.id, one.g) in shared] for side in known]
+        interval = self._delta(self.environment.validation, *pairs).ci
+        return interval is None or interval[1] >= 0
+
+    def _delta(self, tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> Delta:
+        seen = [
+            Scores(
+                max(one.g for one in side) + 1,
+                tuple(
+                    Observation(arm="held-out", task=one.task.id, g=one.g, score=one.reward, cluster=one.task.cluster)
+                    for one in side
+                ),
+            )
+            for side in (before, after)
+        ]
+        return held_out(tasks, *seen, arms=("before", "after"), seed=self.environment.seed).delta
 
     def _visits(self, task: Task, epoch: int) -> bool:
         settled = task.id in self._settled
@@ -178,6 +217,7 @@ class Run:
     def _validate(self, task: Task, g: int, arms: Sequence[Library]) -> None:
         for library in arms:
             made = self.environment.rollout(task, library, "validation", g, temperature=0.3)
+            self._validated.setdefault(library.version, []).append(made)
             self._candidates.observe("validation", task.id, task.family, g, library.version, made.reward)
 
 

@@ -21,6 +21,9 @@ class Rules:
     finalists: int = 3
     validation_rollouts: int = 3
     """0: the rollouts to learn from alone decide."""
+    held_out_rollouts: int = 0
+    """Rollouts per held-out task of the start and of the selected version, which is published unless it is shown to be
+    worse there or on the validation tasks. 0: whatever is selected is published."""
     evidence: bool = True
     """Whether consolidation sees the tasks and rewards behind each proposal (version 2 of its prompt)."""
     checked: bool = True
@@ -31,6 +34,8 @@ class Rules:
 
 NEW = Rules()
 """The rules of this library."""
+GATED = replace(NEW, held_out_rollouts=4)
+"""The same with the last gate of real runs: a held-out test of what is to be published."""
 EARLIER = Rules(
     batch=20,
     stop_after=5,

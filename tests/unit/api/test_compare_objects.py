@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -204,3 +205,44 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), TICKETS, held_out_of="last", **asked)
     with pytest.raises(ConfigError, match="has no run whose id starts with 'nobody'"):
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
+
+
+def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
+    broken: list[bool] = []
+
+    def changing(messages: list[Any], info: Any) -> Any:
+        wrong = ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"team": "it"})])
+        return wrong if broken else reply(messages, info)
+
+    def compared(**arms: Any) -> Comparison:
+        model = FunctionModel(changing, model_name="desk")
+        given: dict[str, Any] = {"reward": right_team, "k": 4, "version": "v1", "store": tmp_path}
+        return compare_sync(desk_agent(), TICKETS, arms=arms, model=model, **given)
+
+    first = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
+    assert first.arms[0].score == 1.0
+    broken.append(True)
+    second = compared(learned=LIBRARY, other=library_of([LESSON, "Be brief."]))
+    assert [arm.reused for arm in second.arms] == [0, 0]
+    assert [arm.score for arm in second.arms] == [0.0, 0.0]
+    again = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
+    assert [arm.reused for arm in again.arms] == [32, 32], "both are of the time before"
+    assert again.contrasts == first.contrasts
+
+
+def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(tmp_path: Path) -> None:
+    def look(tasks: list[tuple[str, str]], *, swapped: bool = False, **given: Any) -> int:
+        arms = dict(reversed(TWO.items())) if swapped else TWO
+        options: dict[str, Any] = {"reward": right_team, "version": "v1", "store": tmp_path, "k": 1, **given}
+        return compare_sync(desk_agent(), tasks, arms=arms, **options).look
+
+    assert [look(TICKETS[:3]), look(TICKETS[3:6]), look(TICKETS[6:]), look(TICKETS[3:6])] == [1, 2, 3, 2]
+    assert look(TICKETS, swapped=True) == 4
+    assert look(TICKETS[2:5], sequential=True) == 5
+    assert look(TICKETS, seed=4, k=2) == 6
+    unversioned = [look(TICKETS[:3], version=None), look(TICKETS[3:], version=None)]
+    assert unversioned == [1, 2], "nobody says that the agent is another one"
+    other = compare_sync(
+        desk_agent(), TICKETS, arms={"none": None, "b": ["Be kind."]}, reward=right_team, version="v1", store=tmp_path
+    )
+    assert other.look == 1

@@ -85,18 +85,20 @@ def test_rollouts_that_were_undecided_may_be_decided_later() -> None:
     assert [look("first.jsonl"), look("second.jsonl")] == [1, 2]
 
 
-def test_a_changed_score_is_another_question() -> None:
+def test_arms_of_the_same_names_are_compared_again_whatever_their_tasks_and_scores_are() -> None:
     found = scores(20, 2)
     assert look(logged("one.csv", scores(20, 1))) == 1
-    assert look(logged("two.csv", found | {("b", "t4", 0): 1 - found["b", "t4", 0]})) == 1
-    assert look(logged("three.csv", scores(20, 2, run=1))) == 1
+    assert look(logged("two.csv", found | {("b", "t4", 0): 1 - found["b", "t4", 0]})) == 2
+    others = {(arm, f"other {task}", g): score for (arm, task, g), score in scores(20, 2, run=1).items()}
+    assert look(logged("three.csv", others)) == 3
 
 
-def test_other_arms_with_the_same_few_scores_are_another_question() -> None:
+def test_other_arms_with_other_scores_or_the_same_few_are_another_question() -> None:
     assert look(logged("one.csv", scores(4, 1))) == 1
     others = {({"a": "c", "b": "d"}[arm], task, g): score for (arm, task, g), score in scores(5, 1).items()}
     assert look(logged("two.csv", others)) == 1
     assert look(logged("three.csv", scores(5, 1))) == 2
+    assert look(logged("four.csv", scores(20, 2, run=1, arms="ef"))) == 1
 
 
 def test_planned_looks_divide_alpha_equally() -> None:
@@ -111,7 +113,7 @@ def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) 
     for k in (1, 2):
         arguments = ["compare", "--logs", logged("one.csv", scores(20, k)), "--looks", "2"]
         assert command(arguments) == 0
-    assert "b: look 2 of 2 planned at these data; p is corrected for it; earlier: 20 pairs (run " in (
+    assert "b: look 2 of 2 planned at these arms; p is corrected for it; earlier: 20 pairs (run " in (
         capsys.readouterr().out
     )
     assert command([*arguments, "--json"]) == 0
@@ -182,3 +184,25 @@ def test_the_fingerprint_of_a_large_log_is_a_sample_that_still_recognises_parts(
         assert same_question((large, large), (small, small))
         other = fingerprint("a", seen({key: 1 - score for key, score in whole.items() if key[0] < tasks}))
         assert not same_question((large, large), (other, other))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("2026-11-01T10:{:02d}:00Z", "2026-11-20T10:{:02d}:00+01:00", True),
+        ("2026-11-01T10:{:02d}:00", "2026-11-01T10:{:02d}:30", False),
+        ("2026-11-01T10:{:02d}:00", "", False),
+    ],
+)
+def test_logs_of_arms_from_different_times_say_so_beside_the_verdict(
+    before: str, after: str, said: bool
+) -> None:
+    rows = [
+        {"arm": arm, "task": task, "g": g, "score": score, "started_at": started.format(int(task[1:]))}
+        for (arm, task, g), score in scores(20, 1).items()
+        for started in [before if arm == "a" else after]
+    ]
+    found = looked(str(log_samples.write_csv(Path("times.csv"), rows)))
+    words = "The arms ran at different times (a from 2026-11-01 10:00 to 2026-11-01 10:19 and b from 2026-11-20 10:00"
+    assert (words in found.contrasts[0].sentence) == said
+    assert not any("not read" in note for note in found.notes)

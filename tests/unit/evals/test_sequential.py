@@ -32,7 +32,7 @@ def rolled(chances: dict[str, float], tasks: int, seed: int) -> ScoreTable:
 
 def test_an_undecided_task_is_not_an_early_stop(tmp_path: Path) -> None:
     design, found = (
-        SequentialDesign(plan(tmp_path, limit=8), Rules()),
+        SequentialDesign(plan(tmp_path, limit=8), Rules(), {}),
         rolled({"none": 0.5, "hot": 0.5}, tasks=7, seed=0),
     )
     assert design.summary(found, early=False).startswith("went through all tasks: 7 of 8 tasks")
@@ -41,7 +41,7 @@ def test_an_undecided_task_is_not_an_early_stop(tmp_path: Path) -> None:
 
 def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
     found = plan(tmp_path)
-    blocks = [tasks for _, tasks in SequentialDesign(found, Rules()).blocks()]
+    blocks = [tasks for _, tasks in SequentialDesign(found, Rules(), {}).blocks()]
     tried = [task for tasks in blocks for task in tasks]
     assert sorted(task.id for task in tried) == sorted(task.id for task in found.task_sets[0].tasks)
     homes = {}
@@ -49,12 +49,12 @@ def test_clusters_come_whole_and_each_task_once(tmp_path: Path) -> None:
         for task in tasks:
             assert homes.setdefault(task.family, place) == place, "a family is not torn apart"
     assert len(blocks) > 5
-    other = [task for _, tasks in SequentialDesign(plan(tmp_path, seed=1), Rules()).blocks() for task in tasks]
+    other = [task for _, tasks in SequentialDesign(plan(tmp_path, seed=1), Rules(), {}).blocks() for task in tasks]
     assert [task.family for task in other] != [task.family for task in tried]
 
 
 def test_a_larger_difference_stops_sooner(tmp_path: Path) -> None:
-    design = SequentialDesign(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules(), {})
 
     def needed(gain: float) -> int:
         return next(n for n in range(2, 400) if design.has_verdict(rolled({"none": 0.4, "hot": 0.4 + gain}, n, 1)))
@@ -64,7 +64,7 @@ def test_a_larger_difference_stops_sooner(tmp_path: Path) -> None:
 
 
 def test_it_does_not_stop_while_undecided_rollouts_withhold_the_verdict(tmp_path: Path) -> None:
-    design, found = SequentialDesign(plan(tmp_path), Rules()), rolled({"none": 0.2, "hot": 0.9}, 60, 1)
+    design, found = SequentialDesign(plan(tmp_path), Rules(), {}), rolled({"none": 0.2, "hot": 0.9}, 60, 1)
     assert design.has_verdict(found)
     gone = {"score": None, "status": "undecided", "error": "timeout"}
     rows = [one for arm in found.arms for one in found.all[arm]]
@@ -73,7 +73,7 @@ def test_it_does_not_stop_while_undecided_rollouts_withhold_the_verdict(tmp_path
 
 
 def test_the_error_rate_holds_although_it_looks_every_time(tmp_path: Path) -> None:
-    design = SequentialDesign(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules(), {})
     wrong = 0
     for seed in range(60):
         whole = rolled({"none": 0.5, "hot": 0.5}, 80, seed)
@@ -87,7 +87,7 @@ def test_the_error_rate_holds_although_it_looks_every_time(tmp_path: Path) -> No
 
 
 def test_sequential_estimates_are_valid_at_any_time(tmp_path: Path) -> None:
-    design = SequentialDesign(plan(tmp_path), Rules())
+    design = SequentialDesign(plan(tmp_path), Rules(), {})
     found = rolled({"none": 0.3, "hot": 0.8}, 60, 2)
     (one,) = with_verdicts(design.anytime_contrasts(estimate_contrasts(found, Rules()), found), found, Rules())
     assert (one.verdict, one.method) == ("better", "bets")

@@ -34,6 +34,7 @@ def row(g: int, reward: float | None, masked: tuple[str, ...] = (), **changes: A
         run_name="",
         episode="",
         experiences=[A, B],
+        family="",
     )
     return replace(made, **changes)
 
@@ -53,14 +54,17 @@ def live(number: int, reward: float | None, masked: tuple[str, ...] = (), **chan
 def test_a_group_gives_one_difference_for_each_hidden_lesson() -> None:
     rows = [row(0, 1.0), row(1, 1.0, ("b",)), row(2, 0.0, ("a",)), row(3, 0.0), row(4, 1.0)]
     first, second = blocks_of(rows)
-    assert first == LessonBlock(A, "m", effect=0.75, shown=4, hidden=1, at=0)
+    assert first == LessonBlock(A, "m", effect=0.75, shown=4, hidden=1, at=0, level=0.0, task="t")
     assert (second.lesson, second.effect) == (B, pytest.approx(-0.5))
 
 
-def test_undecided_rollouts_are_left_out_and_not_wrong() -> None:
+def test_undecided_rollouts_count_as_half_right_and_bound_the_effect() -> None:
     (block,) = blocks_of([row(0, 1.0), row(1, None), row(2, 1.0, ("a",)), row(3, None, ("a",))])
-    assert (block.effect, block.shown, block.hidden) == (0.0, 1, 1)
-    assert blocks_of([row(0, 1.0), row(1, None, ("a",))]) == []
+    assert (block.effect, block.shown, block.hidden, block.lost_shown, block.lost_hidden) == (0.0, 1, 1, 1, 1)
+    assert (block.bounds(), block.alike()) == ((-0.5, 0.5), (0.0, 0.0))
+    (one_sided,) = blocks_of([row(0, 1.0), row(1, 1.0), row(2, None, ("a",))])
+    assert (one_sided.effect, one_sided.bounds(), one_sided.alike()) == (0.5, (0.0, 1.0), (1.0, 0.0))
+    assert blocks_of([row(0, None), row(1, None, ("a",))]) == []
 
 
 def test_a_rollout_counts_only_where_retrieval_chose_the_lesson() -> None:

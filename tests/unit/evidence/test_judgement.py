@@ -1,8 +1,10 @@
 """Labels: one budget of errors for every lesson ever tested, and what it would take to know."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -95,3 +97,69 @@ def test_wrong_labels_are_rare_however_often_one_looks() -> None:
         )
         wrong += any(one.label != "unknown" for look in looks for one in look)
     assert wrong <= 4
+
+
+Effect = Callable[[int, Random], float]
+"""Effect of a block, by the number of its task."""
+
+
+def some(lesson: str, count: int, *, tasks: int, effect: Effect, **more: Any) -> list[LessonBlock]:
+    """Blocks of a lesson, whose tasks come in turn."""
+    rng, name = Random(5), ExperienceId(lesson)
+    made = ((at, at % tasks) for at in range(count))
+    return [LessonBlock(name, "m", effect(task, rng), 4, 1, at, task=f"t{task}", **more) for at, task in made]
+
+
+def noisy(mean: float) -> Effect:
+    return lambda _, rng: mean + rng.choice((-0.5, 0.5))
+
+
+def test_a_label_holds_for_tasks_like_these_only_when_enough_of_them_agree() -> None:
+    (many,) = judge(some("x", 600, tasks=100, effect=noisy(-0.2)))
+    assert (many.label, many.holds_for_words) == ("harmful", "tasks like these 100")
+    (few,) = judge(some("x", 600, tasks=4, effect=noisy(-0.2)))
+    assert (few.label, few.holds_for_words) == ("harmful", "these 4 tasks")
+
+    def two_tasks_suffer(task: int, rng: Random) -> float:
+        return -0.9 if task < 2 else noisy(0.0)(task, rng)
+
+    (mixed,) = judge(some("x", 600, tasks=20, effect=two_tasks_suffer))
+    assert (mixed.label, mixed.holds_for) == ("harmful", "these_tasks")
+
+
+def test_the_unit_is_the_family_and_a_single_family_is_none() -> None:
+    def of_families(count: int) -> LessonEvidence:
+        found = some("x", 600, tasks=100, effect=noisy(-0.2))
+        return judge([replace(one, family=f"f{int(one.task[1:]) % count}") for one in found])[0]
+
+    assert of_families(3).holds_for_words == "these 3 families"
+    assert of_families(50).holds_for_words == "families like these 50"
+    assert of_families(1).holds_for_words == "tasks like these 100"
+
+
+def test_topics_that_come_in_waves_leave_a_label_for_the_latest_ones_only() -> None:
+    earlier = some("x", 400, tasks=80, effect=lambda _, __: 0.5)
+    later = [replace(one, effect=-0.5, task=f"late {one.task}", at=400 + one.at) for one in earlier[:300]]
+    (found,) = judge([*earlier, *later])
+    assert (found.label, found.holds_for) == ("harmful", "these_tasks")
+
+
+@pytest.mark.parametrize(
+    ("effect", "lost", "label"),
+    [
+        (0.1, (1, 0), "unknown"),  # wrong rollouts end as undecided where it is shown
+        (-0.1, (1, 0), "unknown"),  # right ones do
+        (0.3, (0, 0), "proven"),
+        (0.3, (1, 1), "unknown"),  # wrong ones with it and right ones without it may be lost
+    ],
+)
+def test_a_label_holds_whatever_the_undecided_rollouts_are(effect: float, lost: tuple[int, int], label: str) -> None:
+    (found,) = judge(some("x", 1_200, tasks=100, effect=noisy(effect), lost_shown=lost[0], lost_hidden=lost[1]))
+    assert found.label == label
+    assert ("1,200 of 6,000 rollouts with it" in found.withheld) == (lost[0] > 0)
+
+
+def test_few_undecided_rollouts_leave_a_clear_label() -> None:
+    found = some("x", 400, tasks=100, effect=noisy(-0.2))
+    lost = [replace(one, shown=3, lost_shown=1) if one.at % 20 == 0 else one for one in found]
+    assert judge(lost)[0].label == "harmful"

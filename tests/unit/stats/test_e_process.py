@@ -63,7 +63,8 @@ def test_the_capital_is_the_sum_over_all_bets_and_all_starts(values: list[float]
 @given(values=differences, cut=st.integers(0, 30))
 def test_evidence_goes_on_where_it_was_stored(values: list[float], cut: int) -> None:
     stored = EProcess().after(values[:cut]).model_dump_json()
-    assert EProcess.model_validate_json(stored).after(values[cut:]) == EProcess().after(values)
+    continued, whole = EProcess.model_validate_json(stored).after(values[cut:]), EProcess().after(values)
+    assert (continued.n, continued.log_e) == (whole.n, pytest.approx(whole.log_e, abs=1e-9))
 
 
 def test_an_effect_that_begins_after_a_thousand_differences_is_found() -> None:

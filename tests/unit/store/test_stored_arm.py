@@ -29,7 +29,6 @@ KINDS = [
     ("epoch-1", treatment(step=0), "step-0"),
     ("epoch-3", treatment(step=12), "step-12"),
     ("compare:0123", treatment("compare"), "compare"),
-    ("sentinel:0123", treatment("compare"), "compare"),
     ("import", treatment(), "foreign"),
     ("epoch-1", treatment("canary"), "canary"),
 ]
