@@ -14,13 +14,17 @@ from pydantic import Field
 
 from agentlearn.types.value import Value
 
-EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated"]
+EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated", "incomplete"]
 MAX_URL = 400
 """Most characters of an address that are shown."""
 
 NOT_VISIBLE = "not visible"
 """Mark of a line whose words a person cannot see on the page."""
 PARTLY_VISIBLE = "partly not visible"
+NEW = "new"
+"""Mark of a line that the view before did not have."""
+SCROLLS = "scrolls"
+"""Mark of an element in a part of the page that scrolls by itself."""
 PRE = "pre"
 """Role of one line of a preformatted text. Its spaces are kept."""
 CONTEXT = "context"

@@ -87,8 +87,16 @@ class Tab:
         def compose() -> ShownSnapshot:
             kept = _cut(elements, settings.snapshot_chars)
             lines = parse_snapshot(kept, self.id, scripted=scripted)
-            left_out = len(elements) - len(kept)
-            return compose_snapshot(document, lines, text, settings.page_chars, truncated=left_out, changes=changes)
+            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.scrollers else ()
+            return compose_snapshot(
+                document,
+                lines,
+                text,
+                settings.page_chars,
+                truncated=len(elements) - len(kept),
+                changes=changes,
+                every_ref=every_ref,
+            )
 
         return await asyncio.to_thread(compose) if len(elements) > _LONG_CHARS else compose()
 

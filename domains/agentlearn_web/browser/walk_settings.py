@@ -29,6 +29,11 @@ class WalkSettings:
     """Longest time to wait until an element can be clicked or filled."""
     load_s: float = 20.0
     """Longest time for a page to load. Afterwards it is shown as far as it has loaded."""
+    stalled_s: float = 3.0
+    """A page whose own text has arrived is shown after this long without any further one of its parts arriving."""
+    typed_quiet_s: float = 0.4
+    """A page counts as settled after this long without a request or a change when keys were typed. Many lists of
+    suggestions wait for about 300 ms after the last key."""
     quiet_s: float = 0.15
     """A page that stayed in place counts as settled after this long without a request or a change."""
     loaded_quiet_s: float = 0.05
