@@ -44,6 +44,12 @@ class Task(Value):
         return json.loads(self.extra) if self.extra else {}
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Labels by which results are broken down: the list `tags` of `fields`; none if it has no such list of texts."""
+        found = self.fields.get("tags")
+        return tuple(str(one) for one in cast("list[object]", found)) if isinstance(found, list) else ()
+
+    @property
     def cluster(self) -> str:
         """Label of its independent unit in statistics: its domain and family; empty when it has no family."""
         return f"{self.domain}/{self.family}" if self.family else ""

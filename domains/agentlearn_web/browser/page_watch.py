@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentlearn_web.boundary.client_connection import REFUSED_HEADER
 from agentlearn_web.browser.act_result import plural
 from agentlearn_web.browser.liveness import BrowserLink, is_alive
 from agentlearn_web.browser.playwright_errors import browser_error
@@ -19,7 +20,7 @@ from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.reading.page_text import PageText, page_text_script, parse_page_text
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Page, Request
+    from playwright.async_api import CDPSession, Page, Request, Response
 
 _T = TypeVar("_T")
 
@@ -52,7 +53,7 @@ _PROBE = r"""(() => {
       "boolean(//@*[starts-with(local-name(), 'on')])", document, null, XPathResult.BOOLEAN_TYPE, null).booleanValue;
   }
   return {
-    ready, still: ready && kept.still, title: document.title.slice(0, 300),
+    ready, still: ready && kept.still, elements: document.getElementsByTagName("*").length, title: document.title.slice(0, 300),
     status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
     changes: kept.changes, unchanged_s: (performance.now() - kept.changed) / 1000,
     bodiless: document.querySelector("body, frameset") ? null
@@ -89,6 +90,8 @@ class PageWatch:
     """Address of the last navigation."""
     failure: str = ""
     """Why the last navigation failed; empty if it did not."""
+    refusal: str = ""
+    """Code with which the walk's proxy refused the last navigation; empty if a server answered it."""
     title: str = ""
     status: int = 0
     """HTTP status of the document; 0 if there is none."""
@@ -102,6 +105,8 @@ class PageWatch:
     """Whether the document did not settle the last time."""
     is_static: bool = False
     """Whether the document has no scripts, so only links and fields react to acts."""
+    elements: int = 0
+    """Number of elements of the document."""
     text_only: str | None = None
     """Text of a document without a body, such as an SVG image; None if there is a body."""
     changes: int = 0
@@ -210,6 +215,9 @@ class PageWatch:
         while self.loading:
             if self._is_stalled(settings):
                 self.unfinished = f"the page is not complete: {plural(len(self.pending), 'part')} of it did not arrive"
+                for frame in {one.frame for one in self.pending if one.is_navigation_request()}:
+                    with suppress(browser_error()):  # a view would wait for the document of this frame
+                        await frame.goto("about:blank", timeout=settings.stalled_s * 1000)
                 return True
             if (left_s := until - time.monotonic()) <= 0:
                 await self.stop(settings)
@@ -245,6 +253,7 @@ class PageWatch:
             else:
                 self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
                 self.is_static, self.text_only = state["still"], state["bodiless"]
+                self.elements = state["elements"]
                 return state
         raise PageHung
 
@@ -350,6 +359,11 @@ def _listen_to_requests(watch: PageWatch) -> None:
         if request.is_navigation_request() and request.url == watch.target_url:
             watch.failure = request.failure or ""
 
+    def answered(response: "Response") -> None:
+        if response.request.is_navigation_request() and response.frame == watch.page.main_frame:
+            watch.refusal = response.headers.get(REFUSED_HEADER, "")
+
+    watch.page.on("response", answered)
     watch.page.on("request", started)
     watch.page.on("requestfinished", finished)
     watch.page.on("requestfailed", failed)

@@ -144,7 +144,9 @@ class Tab:
         return text if text.secrets is None else replace(text, secrets=frozenset(secrets))
 
     async def _elements(self, settings: WalkSettings) -> str | None:
-        """Return Playwright's snapshot; None if there was none in time. Raises PageHung."""
+        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung."""
+        if self.watch.elements > settings.snapshot_elements:
+            return None
         try:
             return await self.page.aria_snapshot(mode="ai", timeout=settings.snapshot_s * 1000)
         except browser_error() as error:

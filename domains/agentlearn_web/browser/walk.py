@@ -19,7 +19,7 @@ from agentlearn_web.browser.acts.screenshot import Screenshot, take_picture
 from agentlearn_web.browser.acts.scroll import scroll_page
 from agentlearn_web.browser.acts.upload import upload_files
 from agentlearn_web.browser.liveness import BrowserLink
-from agentlearn_web.browser.page_events import PageEvents, RefusalSource
+from agentlearn_web.browser.page_events import PageEvents, RefusalSource, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import PageHung
 from agentlearn_web.browser.playwright_errors import browser_error, load_failure_reason
@@ -223,6 +223,7 @@ class Walk:
         """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
         since, windows, begun = time.monotonic(), self._tabs.windows(), self._tabs.current
         document, begun.pdf_link = begun.watch.document, None
+        self._tabs.dialogs.begin_act()
         result = await act()
         if result.acted:
             await self._tabs.current.watch.wait_until_settled(
@@ -271,6 +272,8 @@ class Walk:
             self._events.add("truncated", "the elements of the page could not be read; this is its text, without refs")
         if shown.truncated:
             self._events.add("truncated", f"the last {shown.truncated} characters of the page were left out")
+        elif shown.is_plain and shown.text.cut:
+            self._events.add("truncated", "the page is too long to be read whole; the text after the last line is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._remember(tab.url)
         await require_sites(self._events.refusals(), self._served)
@@ -289,6 +292,8 @@ class Walk:
                 if result.status == "load_failed"
                 else ActResult("load_failed", f"the page did not load: {reason}")
             )
+        if tab.watch.refusal:
+            return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
 
     def _remember(self, url: str) -> None:

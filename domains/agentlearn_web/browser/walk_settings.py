@@ -18,6 +18,8 @@ class WalkSettings:
     """The acts that the model is offered. Pictures cost many tokens, so a screenshot is offered only on request."""
     page_chars: int = 6_000
     """Most characters of one page of a snapshot."""
+    snapshot_elements: int = 100_000
+    """Most elements of a page whose refs are shown. A larger one is shown as text, which takes at most 20 s to read."""
     snapshot_chars: int = 2_000_000
     """Most characters of a whole snapshot. The rest is left out, and an event says so."""
     tabs: int = 4

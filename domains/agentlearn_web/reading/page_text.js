@@ -5,7 +5,7 @@
   const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 28, OPAQUE = 0.95, MOSTLY = 0.9, BAND_PX = 100, MOST_BANDS = 50;
   const MOST_NODES = 400000, MOST_DEPTH = 2500, MOST_PAINTED = 2000, MOST_DOUBTS = 2000, MOST_CELLS = 20000,
     MOST_BURIED = 50000, MOST_COVERS = 500, MOST_VALUES = 500, MOST_VALUE_CHARS = 5000,
-    MOST_SCROLLERS = 50, LEAST_SCROLLER_PX = 20, LEAST_CONTROL_PX = 8, MOST_LOOSE_CHARS = 25;
+    MOST_SCROLLERS = 50, MOST_READ_MS = 20000, LEAST_SCROLLER_PX = 20, LEAST_CONTROL_PX = 8, MOST_LOOSE_CHARS = 25;
   const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "textarea", "title", "datalist",
     "object", "video", "audio", "canvas"]);
   const PAINTED = new Set(["img", "video", "canvas", "svg", "picture", "iframe", "object", "embed"]);
@@ -309,9 +309,16 @@
         || (ink && ink[3] < LEAST_OPACITY) || (state.background && alike(over(ink, state.background), state.background)))
       unseen.push(...words.map((one) => one.slice(0, MOST_VALUE_CHARS)));
   };
+  const until = performance.now() + MOST_READ_MS;
+  // Whether the styles of the page can add words. Those of frames and shadow trees are not looked at beforehand.
+  let adds = true;
+  try {
+    adds = [...document.styleSheets, ...document.adoptedStyleSheets]
+      .some((sheet) => [...sheet.cssRules].some((rule) => /:(before|after)|@import/.test(rule.cssText)));
+  } catch { adds = true; }
   const walk = (node, style, state, depth) => {
     if (cut) return;
-    if (++nodes > MOST_NODES || depth > MOST_DEPTH) { cut = true; return; }
+    if (++nodes > MOST_NODES || depth > MOST_DEPTH || (nodes % 500 === 0 && performance.now() > until)) { cut = true; return; }
     if (node.nodeType === Node.TEXT_NODE) { if (style) read(node, style, state); return; }
     if (node.nodeType !== Node.ELEMENT_NODE) return;
     const name = node.localName;
@@ -321,7 +328,7 @@
       try { inner = node.contentDocument; } catch { inner = null; }
       const own = getComputedStyle(node);
       if (own.display === "none" || own.visibility !== "visible") return;
-      partial = true;
+      partial = adds = true;
       const root = inner?.documentElement;
       if (!root) return;
       flush();
@@ -378,12 +385,12 @@
       pre = keeps && state.inPre ? to.pre : 0;
     }
     const first = blocks.length;
-    if (node.shadowRoot) partial = true;
-    readAdded(node, "::before", to);
+    if (node.shadowRoot) partial = adds = true;
+    if (adds) readAdded(node, "::before", to);
     const children = name === "slot" && node.assignedNodes().length ? node.assignedNodes()
       : (node.shadowRoot ?? node).childNodes;
     for (const child of children) walk(child, own, to, depth + 1);
-    readAdded(node, "::after", to);
+    if (adds) readAdded(node, "::after", to);
     if (isBlock && !isCell) { flush(); [heading, pre] = before; }
     if (scrolls && blocks.length > first) scrollers.push([first, blocks.length]);
   };
