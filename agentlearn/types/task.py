@@ -45,7 +45,7 @@ class Task(Value):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Labels by which results are broken down: the list `tags` of `fields`; none if it has no such list of texts."""
+        """Labels by which results are broken down: the list `tags` of `fields`; none if there is no such list."""
         found = self.fields.get("tags")
         return tuple(str(one) for one in cast("list[object]", found)) if isinstance(found, list) else ()
 

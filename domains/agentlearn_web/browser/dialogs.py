@@ -58,7 +58,7 @@ class Dialogs:
         self._answered += 1
         stopping = None
         if self._answered % MOST_DIALOGS == 0 and dialog.page is not None:
-            self._events.add("crashed", f"the page opened {self._answered} dialogs in one act, and its script was stopped")
+            self._events.add("crashed", f"the page opened {self._answered} dialogs in one act; its script was stopped")
             stopping = asyncio.ensure_future(self._stop_script(dialog.page))
         with_text = " with the given text" if accept and text is not None and dialog.type == "prompt" else ""
         self._events.add("dialog", f"a dialog ({dialog.type}) was {_done(accept)}{with_text}", dialog.message)

@@ -41,7 +41,7 @@ async def fill_field(
 ) -> ActResult:
     """Replace the text of a field, or choose the option of that name; then submit the form if `submit` is set.
 
-    wait_for_lists: waits for suggestions before Enter is pressed, which would choose one that belongs to the text before.
+    wait_for_lists: waits for suggestions before Enter is pressed, which would choose one of those shown before.
     Raises Playwright's error if the element is gone.
     """
     kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)

@@ -53,7 +53,8 @@ _PROBE = r"""(() => {
       "boolean(//@*[starts-with(local-name(), 'on')])", document, null, XPathResult.BOOLEAN_TYPE, null).booleanValue;
   }
   return {
-    ready, still: ready && kept.still, elements: document.getElementsByTagName("*").length, title: document.title.slice(0, 300),
+    ready, still: ready && kept.still, elements: document.getElementsByTagName("*").length,
+    title: document.title.slice(0, 300),
     status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
     changes: kept.changes, unchanged_s: (performance.now() - kept.changed) / 1000,
     bodiless: document.querySelector("body, frameset") ? null

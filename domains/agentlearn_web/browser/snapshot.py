@@ -179,9 +179,7 @@ def _without_root_wrapper(nodes: list[_Node]) -> list[_Node]:
     return nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
 
 
-def _lines(
-    nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, every_ref: bool
-) -> Iterator[ElementLine]:
+def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, every_ref: bool) -> Iterator[ElementLine]:
     for node in nodes:
         yield ElementLine(
             depth=depth,

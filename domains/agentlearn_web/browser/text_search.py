@@ -1,6 +1,7 @@
 """Search over the words of a whole page: a match stands in one block of text, such as a paragraph or a table row.
 
-Line breaks (`<br>`) in a block count as spaces. A match is shown with the heading above it, the text before and after it, and the elements in it that can be acted on.
+Line breaks (`<br>`) in a block count as spaces. A match is shown with the heading above it, the text before and after
+it, and the elements in it that can be acted on.
 """
 
 import json

@@ -51,10 +51,10 @@ class Walk:
     raises an error, BrowserLost or SiteLost.
 
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
-    `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for clicks `bad_click`, for scrolling `bad_direction`,
-    `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses `bad_url`, `load_failed`, `blocked`,
-    and codes such as `http_404`, where the site's error page is shown; for history, pages and tabs `no_history`,
-    `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`; for broken pages `hung`, `crashed`,
+    `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for clicks `bad_click`;
+    for scrolling `bad_direction`, `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses
+    `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where the site's error page is shown; for history,
+    pages and tabs `no_history`, `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`; for broken pages `hung`, `crashed`,
     `closed`, `timeout`; `not_done` for everything else.
     """
 
@@ -112,7 +112,7 @@ class Walk:
         return await self._act(lambda: open_url(self._scope, url))
 
     async def click(self, ref: str, kind: ClickKind = "single") -> PageObservation:
-        """Click an element that was shown in the last view of the current tab: once, twice, or with the right button."""
+        """Click an element of the last view of the current tab: once, twice, or with the right button."""
         return await self._act(lambda: click_element(self._scope, ref, kind))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
@@ -273,7 +273,7 @@ class Walk:
         if shown.truncated:
             self._events.add("truncated", f"the last {shown.truncated} characters of the page were left out")
         elif shown.is_plain and shown.text.cut:
-            self._events.add("truncated", "the page is too long to be read whole; the text after the last line is left out")
+            self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._remember(tab.url)
         await require_sites(self._events.refusals(), self._served)

@@ -44,7 +44,7 @@ def line_words(line: ElementLine) -> str:
 def place_lines(lines: Sequence[ElementLine], page: PageText) -> Iterator[PlacedLine]:
     """Yield each line with its place in the text.
 
-    Words stand where the line before ends, or else where the next line follows them, or else where they are found first.
+    Words stand where the line before ends, else where the next line follows them, else where they are found first.
     """
     text, cursor, scanned = page.dense, 0, 0
     wanted = [dense(line_words(line)) for line in lines]

@@ -60,21 +60,29 @@ ClickKind = Literal["single", "double", "right"]
 _UNCOVERED = """(one) => {
   const { x, y, width, height } = one.getBoundingClientRect(), parts = [0.5, 0.25, 0.75, 0.1, 0.9];
   const hits = (at) => at !== null && (one === at || one.contains(at) || hits(at.getRootNode().host ?? null));
+  const others = "a[href],button,input,select,textarea,summary,label";
+  let second = null;
   for (const down of parts) {
     for (const across of parts) {
-      const at = { x: across * width, y: down * height };
-      if (hits(one.getRootNode().elementFromPoint(x + at.x, y + at.y))) return at;
+      const point = { x: across * width, y: down * height };
+      const at = one.getRootNode().elementFromPoint(x + point.x, y + point.y);
+      if (!hits(at)) continue;
+      const other = at.closest(others);
+      if (!other || other.contains(one)) return point;
+      second ??= point;
     }
   }
-  return null;
+  return second;
 }"""
-"""Returns a point of an element that no other element covers, measured from its corner; the middle if possible."""
+"""Returns a point of an element, measured from its corner, that no other element covers and where no other control
+stands in it, if there is one; the middle if possible."""
 
 
 async def click_element(scope: ActScope, ref: str, kind: ClickKind = "single") -> ActResult:
     """Click an element, where no other element covers it."""
     if kind not in get_args(ClickKind):
-        note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {', '.join(get_args(ClickKind))}"
+        known = ", ".join(get_args(ClickKind))
+        note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
         return ActResult("bad_click", note, acted=False)
 
     async def click(element: "Locator") -> ActResult:
