@@ -674,7 +674,7 @@ def test_a_button_that_is_partly_covered_is_clicked_where_it_is_not(walks: Walki
     walks.over({"/": doc(f"{buttons}{covers}<p id=out></p>")}, steps)
 
 
-SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style><ul id=list></ul><script>
+SLOW_SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style><ul id=list></ul><script>
   list.innerHTML = ['one', 'two', 'three', 'four', 'five'].map((one) => `<li>${one}`).join('');
   let held = null, busy = 0;
   onmousedown = (event) => { held = event.target.closest('li'); event.preventDefault(); };
@@ -705,7 +705,7 @@ def test_an_item_lands_where_it_was_dropped_in_a_list_that_moves_slowly(walks: W
         seen = await walk.drag(ref_of(home, item), ref_of(home, to))
         assert [one.text for one in seen.lines if one.role == "listitem"] == names
 
-    walks.over({"/": SORTABLE}, steps)
+    walks.over({"/": SLOW_SORTABLE}, steps)
 
 
 def ref_of(seen: PageObservation, text: str) -> str:

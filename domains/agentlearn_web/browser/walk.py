@@ -53,9 +53,9 @@ class Walk:
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
     `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for clicks `bad_click`;
     for scrolling `bad_direction`, `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses
-    `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where the site's error page is shown; for history,
-    pages and tabs `no_history`, `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`; for broken pages `hung`, `crashed`,
-    `closed`, `timeout`; `not_done` for everything else.
+    `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where the site's error page is shown; for
+    history, pages and tabs `no_history`, `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`;
+    for broken pages `hung`, `crashed`, `closed`, `timeout`; `not_done` for everything else.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from agentlearn_web.reading.page_text import PageText, dense
 _NEAR_CHARS = 4_000
 """How far ahead of the line before a line is expected."""
 _BACK_CHARS = 200
-"""How far behind the line before a line is looked for, where a label was taken for a text."""
+"""How far behind the line before a line is looked for, because a label can be taken for a text."""
 _MOST_SCANNED = 30_000_000
 """Most characters that are searched for lines that are not where they are expected."""
 _LONG_CHARS = 12
@@ -52,16 +52,17 @@ def place_lines(lines: Sequence[ElementLine], page: PageText) -> Iterator[Placed
         if not words:
             yield PlacedLine(line)
             continue
-        following = next((one for one in wanted[number + 1 : number + 4] if one), "")
+        following = next((one for one in wanted[number + 1 : number + 9] if one not in words), "")
         at, sure = _near(text, words, following, cursor)
         if at < 0:
             at = text.find(words, max(cursor - _BACK_CHARS, 0), cursor + len(words))
         if at < 0 and scanned < _MOST_SCANNED:
             scanned += len(text)
             at = text.find(words)
-            sure = len(words) >= _LONG_CHARS and at >= 0
+        if at >= 0 and not sure:
+            sure = len(words) >= _LONG_CHARS and text.find(words, at + 1) < 0
         is_leaf = number + 1 == len(lines) or lines[number + 1].depth <= line.depth
-        if sure and at >= cursor:  # the children of an element repeat its name
+        if sure:  # the children of an element repeat its name
             cursor = at + len(words) if line.text or is_leaf else at
         yield PlacedLine(line, at, at + len(words), sure) if at >= 0 else PlacedLine(line)
 
@@ -78,7 +79,7 @@ def _near(text: str, words: str, following: str, cursor: int) -> tuple[int, bool
         if at < 0:
             break
         end = at + len(words)
-        if following and (text.startswith(following, end) or text.startswith(following, at)):
+        if following and text.startswith(following, end):
             return at, True
         at = text.find(words, at + 1, limit)
     return first, False

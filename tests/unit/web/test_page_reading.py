@@ -163,6 +163,15 @@ def test_a_line_gets_the_breaks_of_the_page_and_keeps_its_own_spaces() -> None:
     ]
 
 
+def test_a_label_that_is_a_later_word_of_the_page_moves_no_line() -> None:
+    joined = replace(block("Choose any three."), joined=True)
+    label = ElementLine(role="link", name="SQLite", ref="t1:e1")
+    picture = ElementLine(depth=1, role="img", name="SQLite")
+    lines = [label, picture, text("Reliable.Choose any three."), text("1"), text("About SQLite")]
+    page = shown(lines, block("Reliable."), joined, block("1"), block("About SQLite"))
+    assert [line.text for line in page.lines[2:]] == ["Reliable. Choose any three.", "1", "About SQLite"]
+
+
 def test_addresses_and_labels_are_searched_too() -> None:
     link = ElementLine(role="link", name="People", ref="t1:e2", url="/STAFF")
     page = shown([link, ElementLine(role="button", name="Close it")], block("People"))
