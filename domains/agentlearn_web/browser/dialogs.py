@@ -37,7 +37,7 @@ class Dialogs:
         self._answered = 0
 
     def begin_act(self) -> None:
-        """Count dialogs anew. A script that opens more than `MOST_DIALOGS` of them in one act is stopped."""
+        """Start counting dialogs. A script that opens more than `MOST_DIALOGS` of them in one act is stopped."""
         self._answered = 0
 
     def set_next(self, page: "Page", *, accept: bool, text: str | None) -> None:
