@@ -234,6 +234,7 @@ def test_an_endless_page_shows_what_it_loads(walks: Walking) -> None:
         home = await walk.open(HOME)
         assert "entry 19" in words(home)
         assert "entry 99" not in words(home)
+        seen = home
         for _ in range(12):
             seen = await walk.scroll("end")
             if seen.status != "ok":
