@@ -53,6 +53,12 @@ class Task(Value):
         return Author(kind="tasks", name=dataset) if dataset else Author(kind="person")
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Labels by which results are broken down: the list `tags` of `fields`; none if there is no such list."""
+        found = self.fields.get("tags")
+        return tuple(str(one) for one in cast("list[object]", found)) if isinstance(found, list) else ()
+
+    @property
     def cluster(self) -> str:
         """Label of its independent unit in statistics: its domain and family; empty when it has no family."""
         return f"{self.domain}/{self.family}" if self.family else ""

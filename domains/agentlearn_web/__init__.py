@@ -42,7 +42,7 @@ class WebDomain(Domain):
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted walk restarts."""
     uses_judge: bool = True
-    rewards: tuple[str, ...] = ("answer", "path")
+    rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:
         self.browsers: Browsers | None = None
@@ -52,7 +52,8 @@ class WebDomain(Domain):
         self.judge: JudgeModel | None = None
         """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
-        """`path` also gives credit for pages on the known path that a walk without the right answer visited."""
+        """`path` also gives credit for pages on the known path that a walk without the right answer visited. `judged`
+        asks the judge about every answer, and not only about those that a comparison leaves open."""
         self.acts: frozenset[str] | None = None
         """The acts that the model is offered; None for all except `screenshot`."""
         self.columns: ColumnChoice | None = None
@@ -173,7 +174,7 @@ class WebDomain(Domain):
         """Return the prompts of the agent and of the judge of answers in free text."""
         from agentlearn.prompts import load_prompt
 
-        used = (("walk", 2), ("judge", 1))
+        used = (("walk", 3), ("judge", 1))
         return tuple(load_prompt(name, version, package="agentlearn_web.prompts").ref for name, version in used)
 
     def question(self, task: Task) -> str:
@@ -211,7 +212,7 @@ class WebDomain(Domain):
         """
         from agentlearn_web.verify import verify_walk
 
-        return verify_walk(task, trajectory, self.judge, shaped=self.reward == "path")
+        return verify_walk(task, trajectory, self.judge, shaped=self.reward == "path", judged=self.reward == "judged")
 
     def rollout_shape(self, data: str | None = None) -> RolloutShape:
         """Return the typical size of a walk: 7 turns, pages of 1,200 tokens. Tasks from `data` need a judge call."""

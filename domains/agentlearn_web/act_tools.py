@@ -10,6 +10,7 @@ from pydantic_ai.models import Model
 
 from agentlearn.secret_values import without_secrets
 from agentlearn.types.trajectory import PLACE, STATUS
+from agentlearn_web.browser.acts.pointer import ClickKind
 from agentlearn_web.browser.acts.scroll import Direction
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import SCREENSHOT, UPLOAD
@@ -46,13 +47,14 @@ async def open_(ctx: WalkRunContext, url: str) -> ToolReturn:
     return ctx.deps.tool_return(await ctx.deps.walk.open(url))
 
 
-async def click(ctx: WalkRunContext, ref: str) -> ToolReturn:
+async def click(ctx: WalkRunContext, ref: str, kind: ClickKind = "single") -> ToolReturn:
     """Click a link, a button or another element.
 
     Args:
         ref: Its ref as shown last, such as t1:e5.
+        kind: A double click edits or opens something on some pages, and a right click opens a page's own menu.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.click(ref))
+    return ctx.deps.tool_return(await ctx.deps.walk.click(ref, kind))
 
 
 async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) -> ToolReturn:

@@ -14,13 +14,17 @@ from pydantic import Field
 
 from agentlearn.types.value import Value
 
-EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated"]
+EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated", "incomplete"]
 MAX_URL = 400
 """Most characters of an address that are shown."""
 
 NOT_VISIBLE = "not visible"
 """Mark of a line whose words a person cannot see on the page."""
 PARTLY_VISIBLE = "partly not visible"
+NEW = "new"
+"""Mark of a line that the view before did not have."""
+SCROLLS = "scrolls"
+"""Mark of an element in a part of the page that scrolls by itself."""
 PRE = "pre"
 """Role of one line of a preformatted text. Its spaces are kept."""
 CONTEXT = "context"
@@ -30,6 +34,10 @@ _LINE = re.compile(
     r'^( *)- ([\w/-]+)(?: ("(?:[^"\\]|\\.)*"))?((?: \[[^\[\]"]+\])*)(?: -> (\S+))?(?:: (.*))?$', re.DOTALL
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
+_UNSEEN = re.compile(f"({_FLAG})|[\U000e0000-\U000e007f]+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{{2,}}")
+"""Characters that no person sees and that can hold a text for a model: tags, if they make no flag, and rows of
+variation selectors."""
 _FOUND = re.compile(r"^p\d+ \| ")
 _REF = re.compile(r"t[0-9]+:\w+")
 _FENCE = re.compile(r"^<page (\w+)>\n(.*?)^</page \1>$", re.MULTILINE | re.DOTALL)
@@ -115,12 +123,13 @@ class ParsedObservation(Value):
 
 
 def clean_site_text(text: str) -> str:
-    """Return a site's text on one line, without anything that looks like one of our refs or fences."""
+    """Return a site's text on one line, without characters that no person sees, our refs and our fences."""
     return _without_forgeries(" ".join(text.split()))
 
 
 def _without_forgeries(text: str) -> str:
-    return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", text)
+    seen = text if text.isascii() else _UNSEEN.sub(lambda found: found[1] or "", text)
+    return _FORGED.sub(lambda found: "(" if found[0] == "[" else "‹", seen)
 
 
 def format_line(line: ElementLine) -> str:
@@ -232,5 +241,6 @@ def _found_lines(lines: Sequence[ElementLine], pages: Sequence[int]) -> Iterable
 
 def _address(url: str) -> str:
     """Return an address without spaces or characters that could imitate our refs or fences, cut at `MAX_URL`."""
+    url = _UNSEEN.sub("", url)
     plain = re.sub(r"\[(?=t|ref)", "%5B", re.sub(r"\s", "%20", url), flags=re.IGNORECASE).replace("<", "%3C")
     return plain if len(plain) <= MAX_URL else f"{plain[:MAX_URL]}…"

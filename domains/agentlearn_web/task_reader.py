@@ -25,6 +25,8 @@ WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "sourc
 """Columns that can hold the known path. The first one that contains only addresses is used."""
 FILES = "files"
 """Column that can name files to upload: one name, or a list of names."""
+LABELS = (("type", ("type", "hop")), ("difficulty", ("difficulty_level",)), ("lang", ("lang", "language")))
+"""Labels of WebWalkerQA's questions, with the columns that can hold each of them, also in `info`."""
 COLUMNS = data.Columns()
 
 
@@ -39,12 +41,13 @@ def read_walk_tasks(
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 
     The family is that of the row, else the site: questions about one site are right and wrong together. A row can name
-    files to upload in the column `files`, by their paths below the folder of the source.
+    files to upload in the column `files`, by their paths below the folder of the source. The type, difficulty and
+    language of a row become tags, by which `compare` breaks its results down.
     """
-    files: dict[str, Mapping[str, Any]] = {}
+    fields: dict[str, Mapping[str, Any]] = {}
 
     def start_and_path(row: data.SourceRow) -> data.StartAndPath:
-        files[row.where] = files_of(row, source)
+        fields[row.where] = {**files_of(row, source), **tags_of(row)}
         return way_of(row)
 
     found = data.read_tasks(
@@ -56,7 +59,7 @@ def read_walk_tasks(
         key=lambda text: answer_match_key(text) or text,
         start_and_path=start_and_path,
     )
-    return tuple(_with_files(task, files[task.source]) for task in found)
+    return tuple(_with_fields(task, fields[task.source]) for task in found)
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
@@ -93,8 +96,22 @@ def files_of(row: data.SourceRow, source: str | Path) -> dict[str, Any]:
     return name_files(named, place if place.is_dir() else place.parent)
 
 
-def _with_files(task: Task, files: Mapping[str, Any]) -> Task:
-    if not files:
+def tags_of(row: data.SourceRow) -> dict[str, Any]:
+    """Return the task fields for the labels of a row, such as `{"tags": ["difficulty=easy", ...]}`; empty without any.
+
+    The six cells of WebWalkerQA's published table are the tags `type=... difficulty=...`.
+    """
+    found: dict[str, str] = {}
+    for label, columns in LABELS:
+        texts = (row.text(name).casefold().replace("-", "_") for one in columns for name in (f"info.{one}", one))
+        if text := next(filter(None, texts), ""):
+            found[label] = f"{label}={text}"
+    cell = [f"{found['type']} {found['difficulty']}"] if {"type", "difficulty"} <= found.keys() else []
+    return {"tags": [*found.values(), *cell]} if found else {}
+
+
+def _with_fields(task: Task, fields: Mapping[str, Any]) -> Task:
+    if not fields:
         return task
     return Task.of(
         task.domain,
@@ -105,7 +122,7 @@ def _with_files(task: Task, files: Mapping[str, Any]) -> Task:
         source=task.source,
         start=task.start,
         path=task.path,
-        fields=files,
+        fields=fields,
     )
 
 

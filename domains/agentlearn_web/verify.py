@@ -21,15 +21,16 @@ PATH_SHARE = 0.5
 
 
 def verify_walk(
-    task: Task, trajectory: Trajectory, judge: JudgeModel | None = None, *, shaped: bool = False
+    task: Task, trajectory: Trajectory, judge: JudgeModel | None = None, *, shaped: bool = False, judged: bool = False
 ) -> Verdict | Awaitable[Verdict]:
     """Return the exact verdict, or an awaitable verdict of the judge if the exact one is undecided.
 
     judge: model to ask about tasks that were not generated here, whose expected answers are free text.
-    shaped: whether to give partial credit for the path.
+    shaped: whether to give partial credit for the path. judged: whether the judge is asked about every answer.
     """
     verdict = exact_verdict(task, trajectory)
-    if judge is None or task.answer is None or verdict.status != "undecided":
+    asks = verdict.status == "undecided" or (judged and verdict.status != "no_answer")
+    if judge is None or task.answer is None or not asks:
         return with_path_credit(verdict, task, trajectory) if shaped else verdict
     return _ask_judge(task, trajectory, judge, shaped=shaped)
 

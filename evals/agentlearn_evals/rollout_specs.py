@@ -168,6 +168,7 @@ def to_observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int)
             "status": row.outcome,
             "error": row.failure_code or _CODES.get(row.verdict or "", ""),
             "cluster": task.cluster,
+            "tags": task.tags,
             "domain": task.domain,
             "problem": task.problem,
             "rollout": row.id,

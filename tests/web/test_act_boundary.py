@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn_web.browser.acts.pointer import ClickKind
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
 from tests.support.walking import Site, Walking, ref, served, walking, words
@@ -82,7 +83,7 @@ def test_a_dragged_address_of_a_file_opens_nothing(walks: Walking, tmp_path: Pat
     walks.over({"/": doc((link if way == "link" else button) + fields)}, steps)
 
 
-@pytest.mark.parametrize("act", ["drag", "press", "hover", "choose", "scroll", "dialog", "upload"])
+@pytest.mark.parametrize("act", ["drag", "press", "hover", "choose", "scroll", "dialog", "upload", "double", "right"])
 def test_a_private_address_is_not_reached_through_any_act(walks: Walking, act: str) -> None:
     with served({"/secret": SECRET}) as private:
         url = f"http://127.0.0.1:{private.port}/secret"
@@ -95,6 +96,8 @@ def test_a_private_address_is_not_reached_through_any_act(walks: Walking, act: s
             "scroll": f'<button style="margin: 9000px 0">from</button><script>onscroll = () => {{ {go} }}</script>',
             "dialog": f"<button onclick=\"if (confirm(1)) {{ {go}; location = '{url}' }}\">from</button>",
             "upload": f'<button onclick="{go}">from</button>',
+            "double": f"<button ondblclick=\"{go}; location = '{url}'\">from</button>",
+            "right": f"<button oncontextmenu=\"{go}; open('{url}')\">from</button>",
         }
 
         async def steps(walk: Walk, site: Site) -> None:
@@ -114,6 +117,8 @@ def test_a_private_address_is_not_reached_through_any_act(walks: Walking, act: s
                 case "dialog":
                     await walk.dialog(True)
                     seen = await walk.click(bait)
+                case "double" | "right":
+                    seen = await walk.click(bait, "double" if act == "double" else "right")
                 case _:
                     seen = await walk.upload(bait, [url, f"{private.port}"])
             assert SECRET not in words(seen)
@@ -150,3 +155,30 @@ def test_a_page_that_asks_in_a_loop_gets_no_second_answer(walks: Walking) -> Non
 
     ask = "out.textContent = Array.from({length: 9}, () => String(prompt('more?'))).join()"
     walks.over({"/": doc(f'<button onclick="{ask}">ask</button><p id=out></p>')}, steps)
+
+
+@pytest.mark.parametrize("kind", ["double", "right"])
+def test_a_click_of_another_kind_opens_no_file_and_no_menu_of_the_browser(
+    walks: Walking, tmp_path: Path, kind: ClickKind
+) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text(SECRET)
+    targets = {
+        "link": f"<a href='{secret.as_uri()}'>bait</a>",
+        "source": f"<a href='view-source:{HOME}'>bait</a>",
+        "field": "<input aria-label=bait value=words>",
+        "picture": f"<img width=30 height=30 alt=bait tabindex=0 role=button src='{secret.as_uri()}'>",
+    }
+
+    async def steps(walk: Walk, site: Site) -> None:
+        for name in targets:
+            home = await walk.open(f"{HOME}{name}")
+            seen = await walk.click(ref(home, "bait"), kind)
+            assert len(seen.tabs) == 1
+            assert SECRET not in words(seen)
+            for keys in ("ArrowDown Enter", "Escape"):  # in a menu, these would choose
+                assert SECRET not in words(await walk.press(keys))
+            assert walk.page.url in {f"{HOME}{name}", "about:blank"}
+            assert len(walk.page.context.pages) == 1
+
+    walks.over({f"/{name}": doc(html) for name, html in targets.items()}, steps)

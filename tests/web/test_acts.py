@@ -234,6 +234,7 @@ def test_an_endless_page_shows_what_it_loads(walks: Walking) -> None:
         home = await walk.open(HOME)
         assert "entry 19" in words(home)
         assert "entry 99" not in words(home)
+        seen = home
         for _ in range(12):
             seen = await walk.scroll("end")
             if seen.status != "ok":
@@ -588,3 +589,141 @@ def test_a_blank_tab_takes_these_acts_too(walks: Walking) -> None:
             assert seen.url == "about:blank"
 
     walks.over({}, steps)
+
+
+# clicks of other kinds, late lists, lists in lists
+
+MENU = doc("""<style>#menu{position:absolute;left:0;top:90px;background:#fff}</style>
+<table><tr><th id=h style="width:300px">Price
+<button>filter</button></th></tr><tr><td><b>30</b></td></tr><tr><td>7</td></tr></table>
+<p id=out></p><div id=menu hidden><button onclick="out.textContent = 'deleted ' + at">Delete</button></div><script>
+  let at = '';
+  h.addEventListener('click', (event) => {
+    if (event.target === h) { out.textContent = 'sorted'; h.ariaSort = 'ascending'; }
+  });
+  for (const cell of document.querySelectorAll('td')) {
+    cell.addEventListener('dblclick', () => {
+      cell.innerHTML = '<input aria-label=edit value=' + cell.textContent + '>';
+    });
+    cell.addEventListener('contextmenu', (event) => {
+      event.preventDefault(); at = cell.textContent; menu.hidden = false;
+    });
+  }
+</script>""")
+
+
+def test_a_header_sorts_a_double_click_edits_and_a_right_click_opens_the_menu(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        header = next(one for one in home.lines if one.role == "columnheader")
+        done = await walk.click(header.ref)
+        assert "sorted=ascending" in next(one.marks for one in done.lines if one.role == "columnheader")
+        assert next(one for one in done.lines if one.text == "sorted").marks == ("new",)
+        edited = await walk.click(ref(done, "7"), "double")
+        assert line(edited, "edit").text == "7"
+        menu = await walk.click(ref(done, "30", "cell"), "right")
+        assert "deleted 30" in words(await walk.click(ref(menu, "Delete")))
+        wrong = await walk.click(header.ref, "triple")  # pyright: ignore[reportArgumentType]
+        assert (wrong.status, "'triple'" in wrong.note) == ("bad_click", True)
+
+    walks.over({"/": MENU}, steps)
+
+
+LATE_LIST = doc("""<input id=q aria-label=city role=combobox><ul id=hits role=listbox></ul><p id=out></p><script>
+  const cities = ['Graz', 'Greifswald', 'Linz', 'Lienz', 'Wien'];
+  let timer, shown = [];
+  q.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(() => {
+    shown = cities.filter((one) => q.value && one.toLowerCase().startsWith(q.value.toLowerCase()));
+    hits.innerHTML = shown.map((one) => `<li role=option>${one}`).join('');
+  }, 300); });
+  q.addEventListener('keydown', (event) => { if (event.key === 'Enter') out.textContent = 'chose ' + shown[0]; });
+</script>""")
+
+
+def test_enter_chooses_from_the_list_that_belongs_to_what_was_typed(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        field = ref(home, "city")
+        typed = await walk.press(ref=field, text="gr")
+        assert [(one.name, one.marks) for one in typed.lines if one.role == "option"] == [
+            ("Graz", ("new",)),
+            ("Greifswald", ("new",)),
+        ]
+        assert "chose Linz" in words(await walk.type(field, "li", submit=True))
+        await walk.press("Control+a Delete", field)
+        assert "chose Wien" in words(await walk.press("Enter", field, "wi"))
+
+    walks.over({"/": LATE_LIST}, steps)
+
+
+def test_a_button_that_is_partly_covered_is_clicked_where_it_is_not(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert "one clicked" in words(await walk.click(ref(home, "one")))
+        hidden = await walk.click(ref(home, "two"))
+        assert (hidden.status, "covers it" in hidden.note) == ("not_actionable", True)
+
+    place = "position:absolute;left:20px;width:80px;height:40px"
+    buttons = "".join(
+        f"<button style='{place};top:{top}px' onclick=\"out.textContent='{name} clicked'\">{name}</button>"
+        for name, top in (("one", 20), ("two", 90))
+    )
+    covers = "".join(
+        f"<div style='position:absolute;left:{left}px;top:{top}px;width:120px;height:50px;background:#ddd'></div>"
+        for left, top in ((45, 15), (10, 85))
+    )
+    walks.over({"/": doc(f"{buttons}{covers}<p id=out></p>")}, steps)
+
+
+SLOW_SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style><ul id=list></ul><script>
+  list.innerHTML = ['one', 'two', 'three', 'four', 'five'].map((one) => `<li>${one}`).join('');
+  let held = null, busy = 0;
+  onmousedown = (event) => { held = event.target.closest('li'); event.preventDefault(); };
+  onmouseup = () => { held = null; };
+  onmousemove = (event) => {
+    const over = event.target.closest?.('li');
+    if (!held || !over || over === held || performance.now() < busy) return;
+    const { top, height } = over.getBoundingClientRect(), below = held.compareDocumentPosition(over) & 4;
+    if (below ? event.clientY > top + height / 2 : event.clientY < top + height / 2) {
+      below ? over.after(held) : over.before(held);
+      busy = performance.now() + 120;  // items that change places take no further one
+    }
+  };
+</script>""")
+
+
+@pytest.mark.parametrize(
+    ("item", "to"), [("one", "three"), ("one", "five"), ("five", "two"), ("two", "four"), ("four", "three")]
+)
+def test_an_item_lands_where_it_was_dropped_in_a_list_that_moves_slowly(walks: Walking, item: str, to: str) -> None:
+    names = ["one", "two", "three", "four", "five"]
+    place = names.index(to)
+    names.remove(item)
+    names.insert(place, item)
+
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        seen = await walk.drag(ref_of(home, item), ref_of(home, to))
+        assert [one.text for one in seen.lines if one.role == "listitem"] == names
+
+    walks.over({"/": SLOW_SORTABLE}, steps)
+
+
+def ref_of(seen: PageObservation, text: str) -> str:
+    return next(one.ref for one in seen.lines if one.text == text)
+
+
+def test_a_list_that_scrolls_in_a_page_that_scrolls_can_be_scrolled(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        inner = next(one for one in home.lines if "scrolls" in one.marks)
+        assert inner.text == "entry 0"
+        assert [one.ref for one in home.lines if one.text == "entry 1"] == [""]
+        await walk.scroll("down", inner.ref)
+        assert await walk.page.evaluate("[list.scrollTop > 40, scrollY]") == [True, 0]
+
+    entries = "".join(f"<li>entry {n}</li>" for n in range(40))
+    body = (
+        f"<p>before</p><ul id=list style='height:60px;overflow:auto'>{entries}</ul><p style='height:4000px'>after</p>"
+    )
+    walks.over({"/": doc(body)}, steps)

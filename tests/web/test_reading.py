@@ -40,18 +40,18 @@ def marks_of(seen: PageObservation, text: str) -> tuple[str, ...]:
 def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         await walk.open(HOME)
-        found = await walk.find("the  SECOND word of it behind")
+        found = await walk.find("the  SECOND word of it")
         shown = [(one.role, one.text or one.name, one.marks) for one in found.lines]
         assert shown[0] == ("heading", "Options", (CONTEXT,))
-        assert ("text", "Use the second word of it behind the label", ()) in shown
-        assert ("text", "after", (CONTEXT,)) in shown
+        assert ("text", "Use the second word of it", ()) in shown
+        assert ("text", "behind the label", (CONTEXT,)) in shown
         behind = await walk.find("behind the label")
         assert behind.status == "ok"
         assert ref(behind, "Label")
         assert (await walk.find(r"se\w+d\s+word", regex=True)).status == "ok"
         assert (await walk.find("(a", regex=True)).status == "bad_pattern"
         assert (await walk.find("(a+)+$b", regex=True)).status in {"bad_pattern", "not_found"}
-        assert (await walk.find("Options before USE the")).status == "ok"
+        assert (await walk.find("Options before USE the")).status == "not_found"  # three blocks of text
         assert (await walk.find("nowhere")).status == "not_found"
 
     body = (
@@ -125,6 +125,28 @@ UNSEEN = {
     "under a box": "<div style='position:relative;height:60px'><p style='margin:0'>{}</p>"
     "<div style='background:#fff;position:absolute;inset:0'></div></div>",
     "beside the window": "<p style='position:fixed;left:200vw'>{}</p>",
+    "drawn without fill": "<svg width=600 height=30><text y=20 fill=none>{}</text></svg>",
+    "drawn in white": "<svg width=600 height=30><text y=20 style='fill:white'>{}</text></svg>",
+    "drawn with thin fill": "<svg width=600 height=30><text y=20 fill-opacity=.03><tspan>{}</tspan></text></svg>",
+    "blurred": "<p style='filter:blur(9px)'>{}</p>",
+    "in a blurred box": "<div style='filter:grayscale(1) blur(8px)'><p>{}</p></div>",
+    "without contrast": "<p style='filter:contrast(0)'>{}</p>",
+    "clip path in pixels": "<p style='clip-path:inset(0 0 0 1900px)'>{}</p>",
+    "clip path above": "<p style='clip-path:inset(0 0 200px 0)'>{}</p>",
+    "clip path circle": "<p style='clip-path:circle(1px at 0 0)'>{}</p>",
+    "clip path ellipse": "<p style='clip-path:ellipse(90px .5px at 50% -60px)'>{}</p>",
+    "clip path line": "<p style='clip-path:polygon(0 0, 100% 0, 50% 0)'>{}</p>",
+    "clip path rectangle": "<p style='clip-path:rect(0 1px 1px 0)'>{}</p>",
+    "almost white": "<p style='color:#efefef'>{}</p>",
+    "thin color": "<p style='color:rgb(0 0 0 / 9%)'>{}</p>",
+    "thin color in a color space": "<p style='color:oklch(0 0 0 / .05)'>{}</p>",
+    "transparent on a picture": "<div style='background-image:url(data:,)'><p style='color:transparent'>{}</p></div>",
+    "white shadow": "<p style='color:transparent;text-shadow:0 0 2px #fff'>{}</p>",
+    "white gradient text": "<p style='background:linear-gradient(#fff,#fefefe);background-clip:text;"
+    "color:transparent'>{}</p>",
+    "clipped to nothing": "<p style='background-clip:text;color:transparent'>{}</p>",
+    "far added text": "<style>.far::before{{left:-9999px;position:absolute;content:'{}, and more of it'}}</style>"
+    "<p class=far></p>",
 }
 SEEN = {
     "plain": "<p>{}</p>",
@@ -140,6 +162,18 @@ SEEN = {
     "position:absolute;inset:0'></div><p style='position:absolute;margin:0'>{}</p></div>",
     "in a shadow tree on a box": "<div style='position:relative;background:#eee'><div><template shadowrootmode=open>"
     "<p>{}</p></template></div></div>",
+    "drawn": "<svg width=600 height=30><text y=20>{}</text></svg>",
+    "drawn as lines": "<svg width=600 height=30><text y=20 fill=none stroke=black>{}</text></svg>",
+    "drawn on a dark bar": "<svg width=600 height=30><rect width=600 height=30 /><text y=20 fill=#fff>{}</text></svg>",
+    "a little blurred": "<p style='filter:blur(1px)'>{}</p>",
+    "cut at its edge": "<p style='clip-path:inset(0 10px 0 0)'>{}</p>",
+    "in a circle": "<p style='clip-path:circle(70%)'>{}</p>",
+    "with a dark shadow": "<p style='color:transparent;text-shadow:0 0 2px #000'>{}</p>",
+    "as outlines": "<p style='color:transparent;-webkit-text-stroke:1px #000'>{}</p>",
+    "grey": "<p style='color:#bbb'>{}</p>",
+    "after added words": "<style>.led::before{{content:'Please note, this is added by the style: '}}</style>"
+    "<p class=led>{}</p>",
+    "added by the style": "<style>.added::after{{content:'{}, in one line'}}</style><p class=added>Before it </p>",
     "over another box": "<div style='position:relative;height:60px'><div style='background:#000;position:absolute;"
     "inset:0'></div><p style='color:#fff;position:relative'>{}</p></div>",
 }
@@ -250,7 +284,7 @@ def test_a_page_without_a_snapshot_is_shown_as_text(walks: Walking, monkeypatch:
             ("pre", "  a", ""),
             ("pre", "b", ""),
         ]
-        assert (await walk.find("0 of many a")).status == "ok"
+        assert (await walk.find("0 of many")).status == "ok"
 
     walks.over({"/": doc("<h1>Top</h1><p>paragraph 0 of <b>many</b></p><pre>  a\nb</pre>")}, steps)
 
@@ -307,3 +341,92 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
         moved = Reply("", 302, headers={"Location": addresses[0]})
         walks.over({"/": doc("home"), "/moved.pdf": moved}, steps)
         assert private.requests == []
+
+
+# line breaks
+
+WAYS_APART = {
+    "break": "<p>{}<br>{}</p>",
+    "break in a link": "<a href=/x>{}<br>{}</a>",
+    "break in a button": "<button>{}<br>{}</button>",
+    "break in a heading": "<h2>{}<br />{}</h2>",
+    "break in an item": "<ul><li>{}<br>{}</li></ul>",
+    "break in a label": "<label>{}<br>{}<input></label>",
+    "break in a cell": "<table><tr><td>{}<br>{}<td>c</table>",
+    "break between elements": "<p><b>{}</b><br><i>{}</i></p>",
+    "break in an element": "<p><span>{}<br>{}</span> on</p>",
+    "two breaks": "<address>{}<br><br>{}</address>",
+    "block in inline": "<span>{}<div>{}</div></span>",
+    "block spans": "<p><span style='display:block'>{}</span><span style='display:block'>{}</span></p>",
+    "cells": "<table><tr><td>{}<td>{}</table>",
+    "flex": "<div style='display:flex'><span>{}</span><span>{}</span></div>",
+    "grid": "<div style='display:grid'><span>{}</span><span>{}</span></div>",
+    "pre": "<p style='white-space:pre'>{}\n{}</p>",
+    "pre-line": "<div style='white-space:pre-line'>{}\n{}</div>",
+    "terms": "<dl><dt>{}<dd>{}</dl>",
+    "items": "<ul><li>{}<li>{}</ul>",
+    "drawn": "<svg width=90 height=60><text y=20>{}<tspan x=0 dy=20>{}</tspan></text></svg>",
+    "column": "<div style='columns:2'><p>{}</p><p>{}</p></div>",
+    "figure": "<figure>{}<figcaption>{}</figcaption></figure>",
+}
+WAYS_TOGETHER = {
+    "soft break": "<p>{}<wbr>{}</p>",
+    "hyphen": "<p>{}&shy;{}</p>",
+    "in code": "<p><code>{}<wbr>{}</code></p>",
+    "soft break in a link": "<a href=/x>{}<wbr>{}</a>",
+}
+
+
+def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks: Walking) -> None:
+    pairs = [(f"Platz{n} {n}" if n % 3 else f"{n}", f"{1000 + n} Wien" if n % 2 else f"w{n}") for n in range(200)]
+
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        first = await walk.more(1)
+        shown = words(first)
+        for number in range(2, first.pages + 1):
+            shown += " " + words(await walk.more(number))
+        for before, after in pairs:
+            assert f"{before} {after}" in shown
+            assert before + after not in shown
+            assert (await walk.find(before + after)).status == "not_found"
+            assert (await walk.find(f"{before} {after}")).status == "ok"
+
+    walks.over({"/": doc("".join(f"<div>{one}<br>{other}</div>" for one, other in pairs))}, steps)
+
+
+def test_every_way_of_breaking_keeps_words_apart_and_no_other_does(walks: Walking) -> None:
+    ways = [*WAYS_APART.values(), *WAYS_TOGETHER.values()]
+    parts = [(f"{10 + n}", f"{70 + n}") for n in range(len(ways))]
+
+    async def steps(walk: Walk, site: Site) -> None:
+        shown = words(await walk.open(HOME))
+        for number, name in enumerate((*WAYS_APART, *WAYS_TOGETHER)):
+            one, other = parts[number]
+            assert ((one + other) in shown.replace("\u00ad", "")) == (name in WAYS_TOGETHER), name
+            found = (await walk.find(one + other)).status
+            assert found == ("ok" if name in WAYS_TOGETHER else "not_found"), name
+        assert (await walk.wait("1070", 0.1)).status == "not_found"
+        assert (await walk.wait("10 70", 0.1)).status == "ok"
+
+    body = "".join(way.format(*pair) for way, pair in zip(ways, parts, strict=True))
+    walks.over({"/": doc(body)}, steps)
+
+
+def test_a_control_with_a_picture_keeps_its_label_and_a_long_or_half_hidden_one_does_not(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert line(seen, "Close it").marks == line(seen, "Trash").marks == ()
+        assert NOT_VISIBLE in marks_of(seen, "order order")
+        assert NOT_VISIBLE in line(seen, "Skip to content").marks
+        assert PARTLY_VISIBLE in line(seen, "Buy and obey").marks
+
+    icon = "width:20px;height:20px;background:#ccc;overflow:hidden;white-space:nowrap"
+    body = (
+        f"<button style='{icon};text-indent:-9999px'>Close it</button>"
+        f"<a href=/x style='display:block;{icon};font-size:0'>Trash</a>"
+        f"<button style='{icon};text-indent:-9999px'>{'order ' * 20}</button>"
+        "<a href=/y style='position:absolute;left:-9999px'>Skip to content</a>"
+        "<button>Buy <span style='font-size:0'>and obey</span></button>"
+    )
+    walks.over({"/": doc(body)}, steps)

@@ -3,13 +3,14 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import format_line, parse_observation, render_observation
-from tests.support.walking import NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
+from tests.support.walking import BRISK, NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -714,3 +715,79 @@ def test_an_act_has_a_hard_limit() -> None:
 
         pages = {"/": doc("<button disabled>Off</button>", "Home"), "/slow": Reply("x", delay_s=60)}
         own.over(pages, steps)
+
+
+# pages that do not arrive completely
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Walking]:
+    """Walks that wait half a second for the parts of a page."""
+    with walking(replace(BRISK, stalled_s=0.5)) as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ("<img src=/never>", "1 part of it did not arrive"),
+        ("<img src=/never><video src=/never?2></video>", "parts of it did not arrive"),
+        ("<script async src=/never></script>", "1 part of it did not arrive"),
+        ("<iframe src=/never></iframe>", "1 part of it did not arrive"),
+        ("<script src=/never></script>", "loading was stopped after 4 s"),
+        ("<script>fetch('/never')</script>", "1 request of the page had not ended"),
+    ],
+)
+def test_a_page_that_is_not_complete_says_so(hasty: Walking, part: str, reason: str) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert (seen.status, "Top" in words(seen)) == ("ok", True)
+        assert [reason in event.reason for event in seen.events if event.kind == "incomplete"] == [True]
+        assert ("end" in words(seen)) == ("stopped" not in reason)
+        assert not [event for event in (await walk.tabs()).events if event.kind == "incomplete"]
+
+    hasty.over({"/": doc(f"<h1>Top</h1>{part}<p>end</p>"), "/never": Reply("x", delay_s=60)}, steps)
+
+
+def test_a_script_that_opens_dialogs_without_end_is_stopped(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        seen = await walk.click(ref(home, "many"))
+        assert (seen.status, "done" in words(seen)) == ("ok", True)
+        seen = await walk.click(ref(home, "loop"))
+        assert seen.status == "ok"
+        assert any("its script was stopped" in event.reason for event in seen.events)
+        assert "still here" in words(await walk.click(ref(home, "after")))
+
+    buttons = {
+        "many": "for (let n = 0; n < 30; n++) alert(n); out.textContent = 'done'",
+        "loop": "for (;;) confirm('more?')",
+        "after": "out.textContent = 'still here'",
+    }
+    html = "".join(f'<button onclick="{script}">{name}</button>' for name, script in buttons.items())
+    walks.over({"/": doc(f"{html}<p id=out></p>")}, steps)
+
+
+def test_a_refusal_of_the_proxy_is_not_told_as_the_servers_answer(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        large = await walk.open(f"{HOME}large")
+        assert (large.status, large.note) == ("load_failed", "the page did not load: more than this walk may load")
+        assert (await walk.open(f"{HOME}forbidden")).status == "http_403"
+
+    pages = {
+        "/large": Reply("x", headers={"Content-Length": "99999999", "Content-Type": "text/plain"}),
+        "/forbidden": Reply(doc("not for you"), status=403, headers={"Proxy-Refused": "too_large"}),
+    }
+    walks.over(pages, steps)
+
+
+def test_a_huge_page_is_shown_as_text() -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert [line.ref for line in seen.lines if line.ref] == []
+        assert "without refs" in seen.events[0].reason
+        assert (await walk.find("row 2900")).status == "ok"
+
+    rows = "".join(f"<tr><td>row {n}" for n in range(3_000))
+    with walking(replace(BRISK, snapshot_elements=2_000)) as few:
+        few.over({"/": doc(f"<a href=/x>link</a><table>{rows}</table>")}, steps)

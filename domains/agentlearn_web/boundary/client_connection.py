@@ -12,6 +12,8 @@ from agentlearn_web.boundary.resolve import READ_BYTES
 
 MAX_HEAD_BYTES = 65_536
 """Largest accepted request or response head (first line and headers)."""
+REFUSED_HEADER = "proxy-refused"
+"""Header of the proxy's own responses, with the code of the refusal. It is left out of the responses of servers."""
 _STATUS: dict[RefusalCode, HTTPStatus] = {
     "bad_request": HTTPStatus.BAD_REQUEST,
     "unresolvable": HTTPStatus.BAD_GATEWAY,
@@ -102,6 +104,7 @@ class ClientConnection:
             ("content-length", str(len(body))),
             ("cache-control", "no-store"),
             ("x-content-type-options", "nosniff"),
+            (REFUSED_HEADER, refused.code),
             ("connection", "close"),
         ]
         head = h11.Response(status_code=status, headers=headers, reason=status.phrase)

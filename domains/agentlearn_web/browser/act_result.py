@@ -23,6 +23,8 @@ class ActResult:
     """Ref of the element that was acted on. The snapshot page with this ref is shown, if the element still exists."""
     effects_started: bool = True
     """Whether everything that the act triggers directly has started by now."""
+    typed: bool = False
+    """Whether keys were typed, to which many pages react late."""
     acted: bool = True
     """Whether the browser was asked to do anything."""
     seeks_new: bool = False

@@ -1,5 +1,7 @@
 """How the dialogs of pages are answered. Each one is dismissed, unless the walk has said otherwise for the next one."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +11,10 @@ from agentlearn_web.browser.playwright_errors import browser_error
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Page
+
+
+MOST_DIALOGS = 50
+"""Number of dialogs in one act after which a page's script is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +29,16 @@ class _NextAnswer:
 class Dialogs:
     """Answers the dialogs of all pages of a walk at once, because a page stands still while its dialog is open."""
 
-    def __init__(self, events: PageEvents) -> None:
+    def __init__(self, events: PageEvents, stop_script: "Callable[[Page], Awaitable[None]]") -> None:
+        """stop_script: ends the script that runs in a page, once the page goes on."""
         self._events = events
+        self._stop_script = stop_script
         self._next: _NextAnswer | None = None
+        self._answered = 0
+
+    def begin_act(self) -> None:
+        """Start counting dialogs. A script that opens more than `MOST_DIALOGS` of them in one act is stopped."""
+        self._answered = 0
 
     def set_next(self, page: "Page", *, accept: bool, text: str | None) -> None:
         """Say how the next dialog of this page is answered. Used once; dialogs of other pages do not use it."""
@@ -42,6 +55,11 @@ class Dialogs:
             return
         given = self._take(dialog.page)
         accept, text = (given.accept, given.text) if given else (False, None)
+        self._answered += 1
+        stopping = None
+        if self._answered % MOST_DIALOGS == 0 and dialog.page is not None:
+            self._events.add("crashed", f"the page opened {self._answered} dialogs in one act; its script was stopped")
+            stopping = asyncio.ensure_future(self._stop_script(dialog.page))
         with_text = " with the given text" if accept and text is not None and dialog.type == "prompt" else ""
         self._events.add("dialog", f"a dialog ({dialog.type}) was {_done(accept)}{with_text}", dialog.message)
         with suppress(browser_error()):
@@ -49,6 +67,8 @@ class Dialogs:
                 await dialog.accept(dialog.default_value if text is None else text)
             else:
                 await dialog.dismiss()
+        if stopping is not None:
+            await stopping
 
     def _take(self, page: "Page | None") -> _NextAnswer | None:
         """Return what was said for the next dialog of this page, and forget it."""

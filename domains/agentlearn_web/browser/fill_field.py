@@ -1,6 +1,7 @@
 """Filling form fields: text fields, drop-down lists and editable elements."""
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agentlearn_web.browser.act_result import ActResult
@@ -30,9 +31,17 @@ _SUBMIT = """(named) => {
 }"""
 
 
-async def fill_field(element: "Locator", text: str, *, submit: bool, limit_s: float) -> ActResult:
+async def fill_field(
+    element: "Locator",
+    text: str,
+    *,
+    submit: bool,
+    limit_s: float,
+    wait_for_lists: Callable[[], Awaitable[None]] | None = None,
+) -> ActResult:
     """Replace the text of a field, or choose the option of that name; then submit the form if `submit` is set.
 
+    wait_for_lists: waits for suggestions before Enter is pressed, which would choose one of those shown before.
     Raises Playwright's error if the element is gone.
     """
     kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
@@ -58,7 +67,9 @@ async def fill_field(element: "Locator", text: str, *, submit: bool, limit_s: fl
         if is_timeout(error):
             return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
         raise
-    return await _submit(element, kind, limit_ms) if submit else ActResult()
+    if submit and wait_for_lists is not None:
+        await wait_for_lists()
+    return await _submit(element, kind, limit_ms) if submit else ActResult(typed=kind["tag"] != "select")
 
 
 async def _submit(element: "Locator", kind: dict[str, Any], limit_ms: float) -> ActResult:

@@ -73,6 +73,11 @@ class PageEvents:
                 yield Event(kind=kind, reason=f"and {count - _MAX_PER_KIND} more of this kind")
 
 
+def refusal_reason(code: str) -> str:
+    """Return why the proxy of a walk refused a connection, in our own words."""
+    return _REFUSED.get(code, code)
+
+
 def _host_port_of(url: str) -> tuple[str, int] | None:
     try:
         return host_port(url)
@@ -84,7 +89,7 @@ def _refusal_events(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
     """Yield one event for each refused host."""
     hosts = {(one.host, one.port): one for one in refusals}
     for one in list(hosts.values())[:_MAX_PER_KIND]:
-        reason = f"a connection was refused: {_REFUSED.get(one.code, one.code)}"
+        reason = f"a connection was refused: {refusal_reason(one.code)}"
         yield Event(kind="blocked", reason=reason, site_text=f"{one.host}:{one.port}"[:_MAX_SITE_TEXT])
     if len(hosts) > _MAX_PER_KIND:
         yield Event(kind="blocked", reason=f"connections to {len(hosts) - _MAX_PER_KIND} more hosts were refused")

@@ -12,13 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentlearn_web.boundary.client_connection import REFUSED_HEADER
+from agentlearn_web.browser.act_result import plural
 from agentlearn_web.browser.liveness import BrowserLink, is_alive
 from agentlearn_web.browser.playwright_errors import browser_error
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.reading.page_text import PageText, page_text_script, parse_page_text
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Page, Request
+    from playwright.async_api import CDPSession, Page, Request, Response
 
 _T = TypeVar("_T")
 
@@ -51,7 +53,8 @@ _PROBE = r"""(() => {
       "boolean(//@*[starts-with(local-name(), 'on')])", document, null, XPathResult.BOOLEAN_TYPE, null).booleanValue;
   }
   return {
-    ready, still: ready && kept.still, title: document.title.slice(0, 300),
+    ready, still: ready && kept.still, elements: document.getElementsByTagName("*").length,
+    title: document.title.slice(0, 300),
     status: performance.getEntriesByType("navigation")[0]?.responseStatus ?? 0,
     changes: kept.changes, unchanged_s: (performance.now() - kept.changed) / 1000,
     bodiless: document.querySelector("body, frameset") ? null
@@ -88,13 +91,23 @@ class PageWatch:
     """Address of the last navigation."""
     failure: str = ""
     """Why the last navigation failed; empty if it did not."""
+    refusal: str = ""
+    """Code with which the walk's proxy refused the last navigation; empty if a server answered it."""
     title: str = ""
     status: int = 0
     """HTTP status of the document; 0 if there is none."""
+    unfinished: str = ""
+    """What of the document had not arrived when it was shown, in our own words; empty if all had or it was told."""
+    parsed: int = -1
+    """Number of the last document whose own text has arrived completely."""
+    last_arrival: float = 0.0
+    """Monotonic time at which a part of the page last arrived, or the page itself."""
     restless: bool = False
     """Whether the document did not settle the last time."""
     is_static: bool = False
     """Whether the document has no scripts, so only links and fields react to acts."""
+    elements: int = 0
+    """Number of elements of the document."""
     text_only: str | None = None
     """Text of a document without a body, such as an SVG image; None if there is a body."""
     changes: int = 0
@@ -106,16 +119,19 @@ class PageWatch:
     _world: tuple[int, int] = (-1, -1)
     """Execution context of the isolated world, and the number of its document."""
 
-    async def wait_until_settled(self, settings: WalkSettings, since: float, *, effects_started: bool = True) -> None:
+    async def wait_until_settled(
+        self, settings: WalkSettings, since: float, *, effects_started: bool = True, typed: bool = False
+    ) -> None:
         """Wait until the page has settled, or for as long as the settings allow. Raises PageHung.
 
         since: when the act began. effects_started: whether everything that the act triggers directly has started.
+        typed: whether the act typed keys.
         """
         began, first, document = time.monotonic(), self.document, self.document
         limit_s, loaded = settings.restless_s if self.restless else settings.settle_s, True
         last = began
         while True:
-            if self.loading:
+            if self.loading and not self._is_stalled(settings):
                 loaded = await self._wait_until_loaded(settings)
                 last = time.monotonic()
             if self.document != document:
@@ -127,17 +143,23 @@ class PageWatch:
             state = await self._probe(settings)
             if not loaded:
                 return
-            if self.loading:
+            stalled = self.loading and self._is_stalled(settings)
+            if self.loading and not stalled:
                 continue
-            busy = any(at >= since and one.resource_type in _AWAITED_KINDS for one, at in self.pending.items())
+            now = time.monotonic()
+            new = [at for one, at in self.pending.items() if at >= since and one.resource_type in _AWAITED_KINDS]
+            busy = any(not stalled or now - at < settings.stalled_s for at in new)
             if state["still"] and effects_started and not busy:
                 return
-            now, calm_s = time.monotonic(), settings.loaded_quiet_s if self.arrived_at >= since else settings.quiet_s
+            arrived = self.arrived_at >= since
+            calm_s = settings.loaded_quiet_s if arrived else settings.typed_quiet_s if typed else settings.quiet_s
             quiet_s = min(state["unchanged_s"], now - last, now - self.last_request)
-            if quiet_s >= calm_s and state["ready"] and not busy:
+            if quiet_s >= calm_s and (state["ready"] or stalled) and not busy:
                 return
             if now - began >= limit_s:
                 self.restless = True
+                if busy:
+                    self.unfinished = f"{plural(len(new), 'request')} of the page had not ended; `wait` shows it later"
                 return
             left_s = calm_s - quiet_s
             await self._wait_for_event(left_s if left_s > _MIN_WAIT_S else calm_s)
@@ -186,14 +208,28 @@ class PageWatch:
         return parse_page_text(found)
 
     async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
-        """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown."""
+        """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown.
+
+        A page whose own text has arrived may go on loading the parts of it that do not arrive.
+        """
         until = time.monotonic() + settings.load_s
         while self.loading:
+            if self._is_stalled(settings):
+                self.unfinished = f"the page is not complete: {plural(len(self.pending), 'part')} of it did not arrive"
+                for frame in {one.frame for one in self.pending if one.is_navigation_request()}:
+                    with suppress(browser_error()):  # a view would wait for the document of this frame
+                        await frame.goto("about:blank", timeout=settings.stalled_s * 1000)
+                return True
             if (left_s := until - time.monotonic()) <= 0:
                 await self.stop(settings)
+                self.unfinished = f"the page is not complete: loading was stopped after {settings.load_s:g} s"
                 return False
-            await self._wait_for_event(left_s)
+            await self._wait_for_event(min(left_s, settings.stalled_s) if self.parsed == self.document else left_s)
         return True
+
+    def _is_stalled(self, settings: WalkSettings) -> bool:
+        """Return whether the text of the document is there, and nothing else has arrived for some time."""
+        return self.parsed == self.document and time.monotonic() - self.last_arrival >= settings.stalled_s
 
     async def _wait_for_event(self, limit_s: float) -> None:
         """Wait until the browser reports an event, or for `limit_s`."""
@@ -218,6 +254,7 @@ class PageWatch:
             else:
                 self.title, self.status, self.changes = state["title"], state["status"], state["changes"]
                 self.is_static, self.text_only = state["still"], state["bodiless"]
+                self.elements = state["elements"]
                 return state
         raise PageHung
 
@@ -279,6 +316,10 @@ def _listen_to_frames(watch: PageWatch) -> None:
             watch.loading = True
             watch.notify()
 
+    def parsed(_: dict[str, Any]) -> None:
+        watch.parsed, watch.last_arrival = watch.document, time.monotonic()
+        watch.notify()
+
     def stopped(event: dict[str, Any]) -> None:
         if event["frameId"] == watch.frame:
             watch.loading = False
@@ -287,6 +328,7 @@ def _listen_to_frames(watch: PageWatch) -> None:
     def navigated(event: dict[str, Any]) -> None:
         if event["frame"]["id"] == watch.frame:
             watch.document += 1
+            watch.unfinished = ""
             watch.arrived_at = time.monotonic()
             watch.notify()
 
@@ -296,6 +338,7 @@ def _listen_to_frames(watch: PageWatch) -> None:
 
     watch.cdp.on("Page.frameStartedLoading", started)
     watch.cdp.on("Page.frameStoppedLoading", stopped)
+    watch.cdp.on("Page.domContentEventFired", parsed)
     watch.cdp.on("Page.frameNavigated", navigated)
     watch.cdp.on("Page.windowOpen", window)
 
@@ -308,7 +351,7 @@ def _listen_to_requests(watch: PageWatch) -> None:
         watch.notify()
 
     def finished(request: "Request") -> None:
-        watch.last_request = time.monotonic()
+        watch.last_request = watch.last_arrival = time.monotonic()
         watch.pending.pop(request, None)
         watch.notify()
 
@@ -317,6 +360,11 @@ def _listen_to_requests(watch: PageWatch) -> None:
         if request.is_navigation_request() and request.url == watch.target_url:
             watch.failure = request.failure or ""
 
+    def answered(response: "Response") -> None:
+        if response.request.is_navigation_request() and response.frame == watch.page.main_frame:
+            watch.refusal = response.headers.get(REFUSED_HEADER, "")
+
+    watch.page.on("response", answered)
     watch.page.on("request", started)
     watch.page.on("requestfinished", finished)
     watch.page.on("requestfailed", failed)

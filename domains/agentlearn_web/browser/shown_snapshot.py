@@ -1,13 +1,14 @@
 """The snapshot of a page as a walk shows it: its lines, their places in the page's text, and their pages."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from agentlearn_web.browser.paging import SnapshotPage, split_long_lines, split_pages
-from agentlearn_web.observation import NOT_VISIBLE, ElementLine
+from agentlearn_web.observation import NOT_VISIBLE, SCROLLS, ElementLine
 from agentlearn_web.reading.line_marks import mark_lines
-from agentlearn_web.reading.line_positions import PlacedLine, place_lines
+from agentlearn_web.reading.line_positions import PlacedLine, place_lines, with_spaces
 from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.reading.preformatted import with_line_breaks
 from agentlearn_web.reading.values import with_values
@@ -28,6 +29,18 @@ class ShownSnapshot:
     """Number of changes that the document had had."""
     is_plain: bool = False
     """Whether it shows plain text without refs, because the browser gave no snapshot of the elements."""
+
+    def marked(self, numbers: Container[int], mark: str) -> "ShownSnapshot":
+        """Return the snapshot with a mark on the lines of these numbers."""
+
+        def with_mark(number: int, line: ElementLine) -> ElementLine:
+            return line.model_copy(update={"marks": (*line.marks, mark)}) if number in numbers else line
+
+        lines = tuple(with_mark(number, line) for number, line in enumerate(self.lines))
+        placed = tuple(replace(one, line=line) for one, line in zip(self.placed, lines, strict=True))
+        left = iter(lines)
+        pages = tuple(replace(page, lines=tuple(islice(left, len(page.lines)))) for page in self.pages)
+        return replace(self, placed=placed, pages=pages)
 
     @cached_property
     def lines(self) -> tuple[ElementLine, ...]:
@@ -58,10 +71,41 @@ def compose_snapshot(
     *,
     truncated: int = 0,
     changes: int = 0,
+    every_ref: Sequence[ElementLine] = (),
 ) -> ShownSnapshot:
-    """Return the snapshot of a page from its elements and its text."""
-    placed = with_line_breaks(tuple(mark_lines(tuple(place_lines(with_values(lines, text), text)), text)), text)
+    """Return the snapshot of a page from its elements and its text.
+
+    every_ref: the same elements, each with its ref. What scrolls by itself is then shown with one of them.
+    """
+    found = [with_spaces(one, text) for one in place_lines(with_values(lines, text), text)]
+    _mark_scrollers(found, every_ref, text)
+    spaced = _without_repeated(found)
+    placed = with_line_breaks(tuple(mark_lines(tuple(spaced), text)), text)
     return _paged(document, placed, text, page_chars, truncated, changes, is_plain=False)
+
+
+def _mark_scrollers(placed: list[PlacedLine], every_ref: Sequence[ElementLine], text: PageText) -> None:
+    """Mark in each part that scrolls by itself the first line with a ref, or else give its first line a ref."""
+    for first, last in text.scrollers if every_ref else ():
+        begin, end = text.dense_starts[first], text.dense_starts[last]
+        inside = [number for number, one in enumerate(placed) if begin <= one.begin < one.end <= end]
+        with_ref = (number for number in inside if placed[number].line.ref)
+        number = next(with_ref, next((number for number in inside if every_ref[number].ref), None))
+        if number is not None:
+            line = placed[number].line
+            marks = line.marks if SCROLLS in line.marks else (*line.marks, SCROLLS)
+            shown = line.model_copy(update={"ref": every_ref[number].ref, "marks": marks})
+            placed[number] = replace(placed[number], line=shown)
+
+
+def _without_repeated(placed: Iterable[PlacedLine]) -> Iterator[PlacedLine]:
+    """Yield the lines without texts that only repeat the name of the element around them."""
+    before: PlacedLine | None = None
+    for one in placed:
+        repeats = before is not None and one.line.depth > before.line.depth and one.line.text == before.line.name
+        if one.line.role == "text" and repeats:
+            continue
+        yield (before := one)
 
 
 def text_snapshot(document: int, text: PageText, page_chars: int, *, changes: int = 0) -> ShownSnapshot:

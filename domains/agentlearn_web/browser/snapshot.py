@@ -46,14 +46,18 @@ class _Node:
     children: list["_Node"] = field(default_factory=list["_Node"])
 
 
-def parse_snapshot(snapshot: str, tab: str, *, scripted: bool = False) -> tuple[ElementLine, ...]:
+def parse_snapshot(
+    snapshot: str, tab: str, *, scripted: bool = False, every_ref: bool = False
+) -> tuple[ElementLine, ...]:
     """Return the lines of a page. snapshot: from `page.aria_snapshot(mode="ai")`. tab: its id, a prefix of all refs.
 
-    scripted: whether the page has scripts, which can make any element clickable.
+    scripted: whether the page has scripts, which can make any element clickable. every_ref: whether the lines keep also
+    the refs that are of no use for most acts.
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
-    return tuple(_lines(_without_root_wrapper(_without_wrappers(_parse_tree(snapshot))), tab, 0, scripted=scripted))
+    nodes = _without_root_wrapper(_without_wrappers(_parse_tree(snapshot)))
+    return tuple(_lines(nodes, tab, 0, scripted=scripted, every_ref=every_ref))
 
 
 def bare_ref(ref: str) -> str:
@@ -175,18 +179,18 @@ def _without_root_wrapper(nodes: list[_Node]) -> list[_Node]:
     return nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
 
 
-def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool) -> Iterator[ElementLine]:
+def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, every_ref: bool) -> Iterator[ElementLine]:
     for node in nodes:
         yield ElementLine(
             depth=depth,
             role=node.role,
             name=node.name,
             marks=node.marks,
-            ref=f"{tab}:{node.ref}" if _is_actionable(node, scripted=scripted) else "",
+            ref=f"{tab}:{node.ref}" if node.ref and (every_ref or _is_actionable(node, scripted=scripted)) else "",
             url=node.url,
             text=node.text,
         )
-        yield from _lines(node.children, tab, depth + 1, scripted=scripted)
+        yield from _lines(node.children, tab, depth + 1, scripted=scripted, every_ref=every_ref)
 
 
 def _is_clickable_text(node: _Node) -> bool:
@@ -203,11 +207,14 @@ def _descendants(node: _Node) -> Iterator[_Node]:
 
 
 def _is_actionable(node: _Node, *, scripted: bool) -> bool:
-    """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref."""
+    """Return whether a node gets a ref. A click on a leaf also reaches its ancestors, so those need no ref.
+
+    A column header always gets one, because a click on a button in it does not sort.
+    """
     if not node.ref or node.has_pointer:
         return bool(node.ref)
     if node.role == "generic":
         return not node.children or (scripted and _is_clickable_text(node))
     if scripted and node.role in _OFTEN_CLICKABLE:
-        return not any(child.ref for child in node.children)
+        return node.role == "columnheader" or not any(_is_actionable(one, scripted=True) for one in _descendants(node))
     return node.role not in STRUCTURE

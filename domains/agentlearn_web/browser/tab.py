@@ -87,8 +87,16 @@ class Tab:
         def compose() -> ShownSnapshot:
             kept = _cut(elements, settings.snapshot_chars)
             lines = parse_snapshot(kept, self.id, scripted=scripted)
-            left_out = len(elements) - len(kept)
-            return compose_snapshot(document, lines, text, settings.page_chars, truncated=left_out, changes=changes)
+            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.scrollers else ()
+            return compose_snapshot(
+                document,
+                lines,
+                text,
+                settings.page_chars,
+                truncated=len(elements) - len(kept),
+                changes=changes,
+                every_ref=every_ref,
+            )
 
         return await asyncio.to_thread(compose) if len(elements) > _LONG_CHARS else compose()
 
@@ -136,7 +144,9 @@ class Tab:
         return text if text.secrets is None else replace(text, secrets=frozenset(secrets))
 
     async def _elements(self, settings: WalkSettings) -> str | None:
-        """Return Playwright's snapshot; None if there was none in time. Raises PageHung."""
+        """Return Playwright's snapshot; None if it would take too long, or there was none in time. Raises PageHung."""
+        if self.watch.elements > settings.snapshot_elements:
+            return None
         try:
             return await self.page.aria_snapshot(mode="ai", timeout=settings.snapshot_s * 1000)
         except browser_error() as error:

@@ -41,7 +41,7 @@ class Tabs:
         self._arrived: list[Page] = []
         self._page_opened = asyncio.Event()
         self._closed = False
-        self.dialogs = Dialogs(events)
+        self.dialogs = Dialogs(events, self._stop_script)
         """How dialogs are answered."""
 
     def __iter__(self) -> Iterator[Tab]:
@@ -172,6 +172,12 @@ class Tabs:
 
     def _requested_windows(self) -> list[str]:
         return [url for tab in self for url in tab.watch.windows]
+
+    async def _stop_script(self, page: "Page") -> None:
+        for tab in self:
+            if tab.page is page:
+                with suppress(browser_error()):
+                    await tab.watch.cdp.send("Runtime.terminateExecution")
 
     async def _leave_page(self, tab: Tab) -> None:
         try:

@@ -1,6 +1,7 @@
-"""Search over the words of a whole page, in reading order and across the borders of elements.
+"""Search over the words of a whole page: a match stands in one block of text, such as a paragraph or a table row.
 
-A match is shown with the heading above it, the text before and after it, and the elements in it that can be acted on.
+Line breaks (`<br>`) in a block count as spaces. A match is shown with the heading above it, the text before and after
+it, and the elements in it that can be acted on.
 """
 
 import json
@@ -9,8 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, islice
-from typing import TypeVar
+from itertools import accumulate, chain, islice
 
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
@@ -20,14 +20,10 @@ from agentlearn_web.reading.line_positions import PlacedLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
 from agentlearn_web.reading.worker_process import WorkerFailed, run_worker
 
-_T = TypeVar("_T")
-
 _CONTEXT_CHARS = 200
 """Characters shown before and after a match in a long text, and of a neighbouring text."""
 _MOST_SPANS = 500
 """Most matches that are looked at."""
-_MOST_RESPACED = 30
-"""Most matches that differ in spacing."""
 _MOST_REFS = 5
 """Most elements that are shown for one match."""
 _MOST_PATTERN_CHARS = 500
@@ -49,16 +45,28 @@ class TextMatch:
     """The page of the snapshot on which each line is."""
 
 
+_APART = "\x1e"
+"""Stands between blocks of text, so that no match holds words of two."""
+_KEPT_TOGETHER = "\xa0"
+"""Stands for spaces that no line is broken at, such as those in `1 220`."""
+_SPACES = re.compile(r"\s+")
+_KEEPING_SPACES = re.compile("[\u00a0\u2007\u2009\u202f]+")
+_NO_WIDTH = "\u200b\u00ad\ufeff"
+_NUMBER_PART = re.compile(r"[\d.,:/-]")
+
+
 @dataclass(frozen=True)
 class _Words:
     """The words of a page with single spaces, block after block."""
 
     blocks: Sequence[TextBlock]
+    only_seen: bool = False
+    """Whether a zero character stands for each one that a person cannot see."""
 
     @cached_property
     def texts(self) -> Sequence[str]:
         """The words of each block."""
-        return tuple(block.words for block in self.blocks)
+        return tuple(map(self._spaced, self.blocks))
 
     @cached_property
     def starts(self) -> Sequence[int]:
@@ -67,8 +75,29 @@ class _Words:
 
     @cached_property
     def joined(self) -> str:
-        """All words."""
-        return "\n".join(self.texts)
+        """All words, a line break before each block that follows one in the same element."""
+        between = ("\n" if block.joined else _APART for block in self.blocks[1:])
+        return "".join(chain(self.texts[:1], *zip(between, self.texts[1:], strict=True)))
+
+    def spans(self, query: str) -> Iterator[tuple[int, int]]:
+        """Yield where a text stands, or else where one stands that differs from it in spacing only.
+
+        A space that stands between the parts of two numbers is never left out.
+        """
+        words = _folded(" ".join(query.split()))
+        if not words:
+            return
+        haystack = _folded(self.joined)
+        exact = re.finditer(r"[ \n\xa0]".join(map(re.escape, words.split())), haystack)
+        if (first := next(exact, None)) is not None:
+            yield from (one.span() for one in chain([first], exact))
+            return
+        yield from (one.span() for one in re.finditer(_respaced(words), haystack))
+
+    def _spaced(self, block: TextBlock) -> str:
+        hides = self.only_seen
+        text = "".join("\0" * len(run.text) if run.hidden and hides else run.text for run in block.runs)
+        return _SPACES.sub(lambda found: _KEPT_TOGETHER if _KEEPING_SPACES.fullmatch(found[0]) else " ", text.strip())
 
     def block_at(self, position: int) -> int:
         """Return the number of the block at a position in `joined`."""
@@ -81,9 +110,7 @@ def find_text(shown: ShownSnapshot, text: str) -> Iterator[TextMatch]:
     if not query:
         return
     words = _Words(shown.text.blocks)
-    haystack = _folded(words.joined).replace("\n", " ")
-    spans = [found.span() for found in _first(re.finditer(re.escape(query), haystack))]
-    yield from _matches(shown, words, spans or _dense_spans(shown.text, words, query), query)
+    yield from _matches(shown, words, list(islice(words.spans(query), _MOST_SPANS)), query)
 
 
 async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch]:
@@ -95,7 +122,7 @@ async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch
     if not pattern or len(pattern) > _MOST_PATTERN_CHARS:
         raise BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
     words = _Words(shown.text.blocks)
-    given = {"pattern": pattern, "text": words.joined, "most": _MOST_SPANS}
+    given = {"pattern": pattern, "text": words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
     try:
         written = await run_worker(pattern_worker, json.dumps(given).encode(), _PATTERN_S)
     except WorkerFailed as failed:
@@ -107,9 +134,8 @@ async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch
 
 
 def holds_text(page: PageText, text: str) -> bool:
-    """Return whether a person can read a text on a page. Case and spacing do not matter."""
-    wanted = _folded(dense(text))
-    return bool(wanted) and wanted in _folded(page.seen)
+    """Return whether a person can read a text in one block of a page. Case and spacing do not matter."""
+    return next(_Words(page.blocks, only_seen=True).spans(text), None) is not None
 
 
 def fitting(found: Sequence[TextMatch], settings: WalkSettings) -> Sequence[TextMatch]:
@@ -122,35 +148,26 @@ def fitting(found: Sequence[TextMatch], settings: WalkSettings) -> Sequence[Text
     return found
 
 
-def _first(found: Iterator[_T]) -> list[_T]:
-    return list(islice(found, _MOST_SPANS))
-
-
 def _folded(text: str) -> str:
     """Return the text in lower case, every character in its place."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in text)
 
 
-def _dense_spans(page: PageText, words: _Words, query: str) -> list[tuple[int, int]]:
-    """Return matches that differ from the text in spacing only."""
-    wanted, spans = dense(query), list[tuple[int, int]]()
-    for found in _first(re.finditer(re.escape(wanted), _folded(page.dense)))[:_MOST_RESPACED]:
-        begin = _from_dense(page, words, found.start())
-        spans.append((begin, _from_dense(page, words, found.end() - 1) + 1))
-    return spans
-
-
-def _from_dense(page: PageText, words: _Words, position: int) -> int:
-    """Return the position in `joined` of a position in `PageText.dense`."""
-    block = min(bisect_right(page.dense_starts, position) - 1, len(words.texts) - 1)
-    left = position - page.dense_starts[block]
-    for at, character in enumerate(words.texts[block]):
-        if dense(character):
-            if not left:
-                return words.starts[block] + at
-            left -= 1
-    return words.starts[block + 1] - 1
+def _respaced(words: str) -> str:
+    """Return a pattern of words that may be spaced in another way."""
+    made, before, spaced = list[str](), "", False
+    for one in words:
+        if one == " " or one in _NO_WIDTH:
+            spaced = spaced or one == " "
+            continue
+        if before:
+            in_number = _NUMBER_PART.match(before) and _NUMBER_PART.match(one)
+            allowed = " \n\xa0" if spaced else "\xa0" if in_number else " \xa0"
+            made.append(f"[{allowed}{_NO_WIDTH}]*")
+        made.append(re.escape(one))
+        before, spaced = one, False
+    return "".join(made)
 
 
 def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[TextMatch]:
@@ -163,13 +180,16 @@ def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int
         last = final
         yield match
     for number, one in enumerate(shown.placed if query else ()):
-        if number not in seen and _holds_beside_text(one, query):
+        if number not in seen and _holds_beside_text(one, query, named=not seen):
             yield TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
 
 
-def _holds_beside_text(one: PlacedLine, query: str) -> bool:
-    """Return whether an address holds the query, or words of a line that are not in the text of the page."""
-    words = () if one.is_placed else (one.line.name, one.line.text)
+def _holds_beside_text(one: PlacedLine, query: str, *, named: bool) -> bool:
+    """Return whether an address holds the query, or words of a line that are not in the text of the page.
+
+    named: whether all names are looked at, because an element such as a link can hold several blocks of text.
+    """
+    words = (one.line.name, one.line.text) if named or not one.is_placed else ()
     return any(query in _folded(" ".join(text.split())) for text in (*words, one.line.url))
 
 

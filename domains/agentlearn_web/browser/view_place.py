@@ -6,11 +6,20 @@ from dataclasses import replace
 from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tab import Tab
-from agentlearn_web.observation import ElementLine
+from agentlearn_web.observation import NEW, ElementLine
 
+_MOST_NEW = 0.8
+"""Largest part of the lines that are marked as new."""
 _NOTHING_NEW = (
     "the page was scrolled and shows nothing new; a view has all of the page, so `more` shows the part after this one"
 )
+
+
+def with_new_marks(before: ShownSnapshot, after: ShownSnapshot) -> ShownSnapshot:
+    """Return the view with marks on the lines that the view before did not have; without, if hardly any is old."""
+    known = {_content(line) for line in before.lines}
+    new = {number for number, line in enumerate(after.lines) if _content(line) not in known}
+    return after if len(new) > _MOST_NEW * len(after.lines) else after.marked(new, NEW)
 
 
 def place_view(tab: Tab, shown: ShownSnapshot, result: ActResult) -> tuple[int, ActResult]:

@@ -13,13 +13,13 @@ from agentlearn_web.browser.acts.fields import choose_in_list, type_text
 from agentlearn_web.browser.acts.keyboard import press_keys
 from agentlearn_web.browser.acts.navigation import BLOCKED, go_back, open_url
 from agentlearn_web.browser.acts.pdf import show_pdf
-from agentlearn_web.browser.acts.pointer import click_element, drag_element, hover_element
+from agentlearn_web.browser.acts.pointer import ClickKind, click_element, drag_element, hover_element
 from agentlearn_web.browser.acts.scope import ActScope
 from agentlearn_web.browser.acts.screenshot import Screenshot, take_picture
 from agentlearn_web.browser.acts.scroll import scroll_page
 from agentlearn_web.browser.acts.upload import upload_files
 from agentlearn_web.browser.liveness import BrowserLink
-from agentlearn_web.browser.page_events import PageEvents, RefusalSource
+from agentlearn_web.browser.page_events import PageEvents, RefusalSource, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import PageHung
 from agentlearn_web.browser.playwright_errors import browser_error, load_failure_reason
@@ -27,7 +27,7 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.site_check import require_sites
 from agentlearn_web.browser.tab import Tab
 from agentlearn_web.browser.tabs import Tabs
-from agentlearn_web.browser.view_place import place_view
+from agentlearn_web.browser.view_place import place_view, with_new_marks
 from agentlearn_web.browser.walk_recorder import WalkRecorder
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import PageObservation
@@ -51,11 +51,11 @@ class Walk:
     raises an error, BrowserLost or SiteLost.
 
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
-    `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for scrolling `bad_direction`,
-    `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses `bad_url`, `load_failed`, `blocked`,
-    and codes such as `http_404`, where the site's error page is shown; for history, pages and tabs `no_history`,
-    `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`; for broken pages `hung`, `crashed`,
-    `closed`, `timeout`; `not_done` for everything else.
+    `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for clicks `bad_click`;
+    for scrolling `bad_direction`, `nothing_new`, `no_more`; for files `no_file`, `not_uploadable`; for addresses
+    `bad_url`, `load_failed`, `blocked`, and codes such as `http_404`, where the site's error page is shown; for
+    history, pages and tabs `no_history`, `no_more`, `not_found`, `bad_pattern`, `bad_wait`, `bad_pdf`, `unknown_tab`;
+    for broken pages `hung`, `crashed`, `closed`, `timeout`; `not_done` for everything else.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Walk:
         """Open an address in the current tab."""
         return await self._act(lambda: open_url(self._scope, url))
 
-    async def click(self, ref: str) -> PageObservation:
-        """Click an element that was shown in the last view of the current tab."""
-        return await self._act(lambda: click_element(self._scope, ref))
+    async def click(self, ref: str, kind: ClickKind = "single") -> PageObservation:
+        """Click an element of the last view of the current tab: once, twice, or with the right button."""
+        return await self._act(lambda: click_element(self._scope, ref, kind))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
         """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
@@ -223,10 +223,11 @@ class Walk:
         """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
         since, windows, begun = time.monotonic(), self._tabs.windows(), self._tabs.current
         document, begun.pdf_link = begun.watch.document, None
+        self._tabs.dialogs.begin_act()
         result = await act()
         if result.acted:
             await self._tabs.current.watch.wait_until_settled(
-                self.settings, since, effects_started=result.effects_started
+                self.settings, since, effects_started=result.effects_started, typed=result.typed
             )
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
@@ -260,12 +261,19 @@ class Walk:
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
         same_document = tab.shown is not None and tab.shown.document == shown.document
         result = result if same_document else self._with_load_status(tab, result)
+        if tab.shown is not None and same_document and result.acted:
+            shown = with_new_marks(tab.shown, shown)
         tab.page_number, result = place_view(tab, shown, result)
         tab.shown = shown
+        if tab.watch.unfinished:
+            self._events.add("incomplete", tab.watch.unfinished)
+            tab.watch.unfinished = ""
         if shown.is_plain and tab.watch.text_only is None and tab.pdf is None:
             self._events.add("truncated", "the elements of the page could not be read; this is its text, without refs")
         if shown.truncated:
             self._events.add("truncated", f"the last {shown.truncated} characters of the page were left out")
+        elif shown.is_plain and shown.text.cut:
+            self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._remember(tab.url)
         await require_sites(self._events.refusals(), self._served)
@@ -284,6 +292,8 @@ class Walk:
                 if result.status == "load_failed"
                 else ActResult("load_failed", f"the page did not load: {reason}")
             )
+        if tab.watch.refusal:
+            return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
 
     def _remember(self, url: str) -> None:

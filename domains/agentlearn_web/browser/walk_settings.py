@@ -18,6 +18,8 @@ class WalkSettings:
     """The acts that the model is offered. Pictures cost many tokens, so a screenshot is offered only on request."""
     page_chars: int = 6_000
     """Most characters of one page of a snapshot."""
+    snapshot_elements: int = 100_000
+    """Most elements of a page whose refs are shown. A larger one is shown as text, which takes at most 20 s to read."""
     snapshot_chars: int = 2_000_000
     """Most characters of a whole snapshot. The rest is left out, and an event says so."""
     tabs: int = 4
@@ -29,6 +31,11 @@ class WalkSettings:
     """Longest time to wait until an element can be clicked or filled."""
     load_s: float = 20.0
     """Longest time for a page to load. Afterwards it is shown as far as it has loaded."""
+    stalled_s: float = 3.0
+    """A page whose own text has arrived is shown after this long without any further one of its parts arriving."""
+    typed_quiet_s: float = 0.4
+    """A page counts as settled after this long without a request or a change when keys were typed. Many lists of
+    suggestions wait for about 300 ms after the last key."""
     quiet_s: float = 0.15
     """A page that stayed in place counts as settled after this long without a request or a change."""
     loaded_quiet_s: float = 0.05

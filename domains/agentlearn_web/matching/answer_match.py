@@ -7,7 +7,7 @@ are `unclear`, and a judge has to decide.
 import unicodedata
 from functools import partial
 
-from agentlearn_web.matching.answer_text import normal_text
+from agentlearn_web.matching.answer_text import normal_text, without_citation
 from agentlearn_web.matching.code_words import compare_case, is_flag
 from agentlearn_web.matching.dates import parse_dates
 from agentlearn_web.matching.item_lists import compare_alternatives, compare_lists, item_lists
@@ -27,7 +27,8 @@ def match_answers(answer: str, gold: str, question: str = "") -> AnswerMatch:
     question: text of the task.
     """
     hints = read_question(question)
-    return _compare(answer, gold, hints)
+    match, plain = _compare(answer, gold, hints), without_citation(answer)
+    return match if match.status == "equal" or plain == answer else _compare(plain, gold, hints)
 
 
 def answer_match_key(answer: str) -> str | None:

@@ -14,9 +14,27 @@ _DOUBLE = re.compile(r"[“”„‟″«»]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u2060\ufeff]")
 _PAIRS = (('"', '"'), ("'", "'"), ("(", ")"), ("[", "]"))
 _LED_IN = re.compile(r"(?:the |my )?(?:final )?answer(?: is|:| is:) +(?=\S)", re.IGNORECASE)
+_CITING = r"according to|based on|as (?:stated|listed|given|shown|described|written) (?:on|in|by)"
+_PAGE = r"(?:the|this|that) [^,:;\d]*?\b(?:page|site|website)\b"
+_CITED = re.compile(
+    rf"(?:(?:{_CITING}) [^,:;\d]*|(?:on|in|from|per) {_PAGE}[^,:;\d]*)[,:] (?=\S)"
+    rf"|{_PAGE} (?:says|states|lists|gives|shows)(?: that|:)? (?=\S)",
+    re.IGNORECASE,
+)
+_CITED_AFTER = re.compile(rf"(?<=\S),? (?:{_CITING}) [^,:;\d]*$", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|an?) (?!(?:and|or)\b)(?=[\w\"'])", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•·] +(?=[^\W\d])")
 _END = re.compile(r"(?<=[\w)\]\"'%€$£¥+#])[.,;:!]+$")
+
+
+def without_citation(text: str) -> str:
+    """Return an answer without a clause at its start or end that only names where it was read.
+
+    Such as `According to the page, ...`, with a comma or colon and without a number.
+    """
+    text = text.strip()
+    led = _CITED.match(text)
+    return text[led.end() :] if led else _CITED_AFTER.sub("", text.removesuffix("."))
 
 
 def normal_lines(text: str, *, fold: bool = True) -> str:

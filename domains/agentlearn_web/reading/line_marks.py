@@ -53,6 +53,8 @@ def _look(one: PlacedLine, page: PageText) -> tuple[str, ...]:
     struck = (STRUCK,) if one.line.role != "deletion" and all(run.struck for run in runs) else ()
     if not any(run.hidden for run in runs) or dense(words) in page.seen:
         return struck
+    if all(run.hidden and run.label for run in runs) and len(words) <= _MOST_LABEL_CHARS:
+        return struck
     return (NOT_VISIBLE if all(run.hidden for run in runs) else PARTLY_VISIBLE, *struck)
 
 

@@ -1,22 +1,30 @@
-// Returns the text of the document in reading order, in blocks of runs with flags: 1 not visible, 2 struck out.
+// Returns the text of the document in reading order, in blocks of runs with flags: 1 not visible, 2 struck out,
+// 4 inside a button or link that can be seen. A block that follows a line break in the same element is `joined`.
 // Runs in an isolated world and changes nothing, so the page can neither see nor alter it.
 (maxChars) => {
-  const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 16, OPAQUE = 0.95, MOSTLY = 0.9, BAND_PX = 100, MOST_BANDS = 50;
+  const LEAST_OPACITY = 0.1, LEAST_FONT_PX = 5, LEAST_SIDE_PX = 2, LEAST_COLOR_STEP = 28, OPAQUE = 0.95, MOSTLY = 0.9, BAND_PX = 100, MOST_BANDS = 50;
   const MOST_NODES = 400000, MOST_DEPTH = 2500, MOST_PAINTED = 2000, MOST_DOUBTS = 2000, MOST_CELLS = 20000,
-    MOST_BURIED = 50000, MOST_COVERS = 500, MOST_VALUES = 500, MOST_VALUE_CHARS = 5000;
+    MOST_BURIED = 50000, MOST_COVERS = 500, MOST_VALUES = 500, MOST_VALUE_CHARS = 5000,
+    MOST_SCROLLERS = 50, MOST_READ_MS = 20000, LEAST_SCROLLER_PX = 20, LEAST_CONTROL_PX = 8, MOST_LOOSE_CHARS = 25;
   const SKIPPED = new Set(["script", "style", "noscript", "template", "head", "textarea", "title", "datalist",
     "object", "video", "audio", "canvas"]);
   const PAINTED = new Set(["img", "video", "canvas", "svg", "picture", "iframe", "object", "embed"]);
   const INLINE = /^(inline|contents|ruby|none)/;
+  const SHAPES = new Set(["rect", "path", "circle", "ellipse", "polygon", "image", "use"]);
+  const CONTROLS = 'a[href],button,summary,[role="button" i],[role="link" i],[role="tab" i],[role="checkbox" i],' +
+    '[role="switch" i],[role="radio" i],[role^="menuitem" i]';
   const blocks = [], cells = [], painted = [], doubts = [], colors = new Map(),
-    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map();
+    covers = [], buried = [], unseen = [], shown = [], secrets = [], ordinals = new Map(), scrollers = [];
   let box = null;
-  let runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
+  let joined = false, runs = [], heading = false, pre = 0, pres = 0, size = 0, nodes = 0, cut = false, partial = false;
+  const ordered = document.querySelector("[aria-rowindex],[aria-sort]:not([aria-sort=none])") !== null;
   const spans = document.querySelector("[rowspan],[colspan]") !== null;
   const range = document.createRange();
 
-  const flush = () => {
-    if (runs.some((run) => /\S/.test(run[1]))) blocks.push({ runs, heading, pre });
+  const flush = (atBreak = false) => {
+    const filled = runs.some((run) => /\S/.test(run[1]));
+    if (filled) blocks.push({ runs, heading, pre, joined });
+    joined = atBreak && (filled || joined);
     runs = [];
   };
   const add = (text, flags) => {
@@ -68,22 +76,51 @@
     const clip = /^rect\((-?[\d.]+)px, (-?[\d.]+)px, (-?[\d.]+)px, (-?[\d.]+)px\)$/.exec(style.clip);
     const out = /^(absolute|fixed)$/.test(style.position);
     if (out && clip && (clip[2] - clip[4] < LEAST_SIDE_PX || clip[3] - clip[1] < LEAST_SIDE_PX)) return true;
-    const inset = /^inset\(([\d.]+)%(?: ([\d.]+)%)?/.exec(style.clipPath);
-    if (inset && (+inset[1] >= 50 || +(inset[2] ?? 0) >= 50)) return true;
-    const corners = /^polygon\((?:\w+, )?([^()]*)\)$/.exec(style.clipPath)?.[1].split(",").map((at) => at.trim().split(" "));
-    if (corners && [0, 1].some((axis) => new Set(corners.map((at) => parseFloat(at[axis]))).size < 2)) return true;
     const mask = colorsOf(style.maskImage ?? style.webkitMaskImage ?? "");
     if (mask.length && mask.every((color) => color && color[3] < LEAST_OPACITY)) return true;
-    return /^(circle|ellipse)\(0(px|%)?\b/.test(style.clipPath) || /opacity\(0(\.0\d*)?\)/.test(style.filter);
+    return /(opacity|contrast)\(0(\.0\d*)?\)/.test(style.filter);
+  };
+  // The part of a box that a clip path leaves, as the box around its shape; null if the path has another form.
+  const shapeOf = (clipPath, box) => {
+    const shape = /^(inset|polygon|circle|ellipse)\((.*)\)$/.exec(clipPath);
+    if (!shape) return null;
+    const size = [box.right - box.left, box.bottom - box.top];
+    const words = (text) => text.match(/calc\([^)]*\)|[^\s,]+/g) ?? [];
+    const px = (word, axis) => (word.match(/(- ?)?[\d.]+(%|px)/g) ?? []).reduce((sum, part) => {
+      const number = parseFloat(part.replace(/ /g, ""));
+      return sum + (part.endsWith("%") ? number / 100 * size[axis] : number);
+    }, 0);
+    const made = (left, top, right, bottom) =>
+      ({ left: box.left + left, top: box.top + top, right: box.left + right, bottom: box.top + bottom });
+    if (shape[1] === "polygon") {
+      const corners = shape[2].split(",").map(words).filter((one) => one.length === 2);
+      const [x, y] = [0, 1].map((axis) => corners.map((one) => px(one[axis], axis)));
+      return made(Math.min(...x), Math.min(...y), Math.max(...x), Math.max(...y));
+    }
+    if (shape[1] === "inset") {
+      const [top, right = top, bottom = top, left = right] = words(shape[2].split("round")[0]);
+      return made(px(left, 0), px(top, 1), size[0] - px(right, 0), size[1] - px(bottom, 1));
+    }
+    const [radii, center] = shape[2].split(/\bat\b/).map(words), [atX = "50%", atY = "50%"] = center ?? [];
+    const [rx, ry] = [0, 1].map((axis) => {
+      const radius = radii[axis] ?? radii[0] ?? "";
+      return /\d/.test(radius) ? px(radius, axis) : Math.max(...size);
+    });
+    return made(px(atX, 0) - rx, px(atY, 1) - ry, px(atX, 0) + rx, px(atY, 1) + ry);
   };
   const makesContext = (style) => /^(fixed|sticky)$/.test(style.position) || +style.opacity < 1
     || (style.position !== "static" && style.zIndex !== "auto") || style.transform !== "none" || style.filter !== "none"
     || style.isolation === "isolate" || style.mixBlendMode !== "normal" || /transform|opacity/.test(style.willChange)
     || /paint|layout|strict|content/.test(style.contain);
   // What children inherit: opacity, clip of normal flow, clip of absolute children, background color, hidden, struck.
-  const inherit = (element, style, from) => {
+  const inherit = (element, style, from, added = false) => {
     const to = { ...from };
     to.opacity *= +style.opacity;
+    if (added) {
+      if (rgba(style.backgroundColor)?.[3] || style.backgroundImage !== "none") to.background = backgroundOf(style, from.background);
+      to.hidden ||= to.opacity < LEAST_OPACITY || clippedAway(style);
+      return to;
+    }
     if (style.position === "fixed") {
       to.clip = from.moved ? null : { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
       [to.scrolledX, to.scrolledY] = [0, 0];
@@ -104,7 +141,13 @@
       if (painted.length < MOST_PAINTED && to.opacity >= LEAST_OPACITY)
         painted.push([element, element.getBoundingClientRect(), to.background]);
     }
-    if (/text/.test(style.backgroundClip)) to.background = null;
+    if (/text/.test(style.backgroundClip)) {
+      to.clipped = style.backgroundImage !== "none" || rgba(style.backgroundColor)?.[3] >= LEAST_OPACITY;
+      [to.clippedInk, to.background] = [backgroundOf(style, from.background), from.background];
+    } else if (paints && rgba(style.backgroundColor)?.[3] >= OPAQUE) to.clipped = false;
+    const cut = style.clipPath === "none" ? null : shapeOf(style.clipPath, element.getBoundingClientRect());
+    if (cut) [to.clip, to.absolute] = [meet(to.clip, cut), meet(to.absolute, cut)];
+    to.blur = Math.max(from.blur, +(/blur\(([\d.]+)px\)/.exec(style.filter)?.[1] ?? 0));
     if (shown && (style.overflowX !== "visible" || style.overflowY !== "visible") && element !== document.body
         && element !== document.documentElement && (element.localName === "svg" || !INLINE.test(style.display.replace("inline-", "")))) {
       const box = meet(to.clip, element.getBoundingClientRect());
@@ -124,9 +167,25 @@
     to.struck ||= style.textDecorationLine.includes("line-through") || /^(s|del|strike)$/.test(element.localName);
     return to;
   };
+  const strokeOf = (style) => (parseFloat(style.webkitTextStrokeWidth) >= 0.5 ? rgba(style.webkitTextStrokeColor) : null);
+  const shadowOf = (style, size) => {
+    const found = /^(rgba?\([^)]*\)) (-?[\d.]+)px (-?[\d.]+)px ([\d.]+)px/.exec(style.textShadow);
+    return found && +found[4] < size ? rgba(found[1]) : null;
+  };
+  // What text is drawn with, the strongest first; null if a picture or a gradient is seen through it.
+  const inksOf = (style, state, size) => {
+    if (style.fill && state.inDrawing)
+      return [[style.fill, style.fillOpacity], [style.stroke, parseFloat(style.strokeWidth) < 0.5 ? 0 : style.strokeOpacity]]
+        .map(([color, part]) => [/^url/.test(color) ? null : color === "none" ? [0, 0, 0, 0] : rgba(color), +part])
+        .map(([color, part]) => color && [...color.slice(0, 3), color[3] * part]);
+    const ink = rgba(style.webkitTextFillColor);
+    if (ink && ink[3] < LEAST_OPACITY && state.clipped) return [state.clippedInk];
+    return [ink, ...[strokeOf(style), shadowOf(style, size)].filter(Boolean)];
+  };
   const isSeen = (node, style, state) => {
     const size = parseFloat(style.fontSize);
-    if (state.hidden || size < LEAST_FONT_PX || parseFloat(style.letterSpacing) < -size / 2) return false;
+    if (state.hidden || size < LEAST_FONT_PX || parseFloat(style.letterSpacing) < -size / 2 || state.blur >= size / 4)
+      return false;
     range.selectNodeContents(node);
     box = range.getBoundingClientRect();
     if (box.width === 0 && box.height === 0) return state.inList;
@@ -137,10 +196,34 @@
       const left = meet(state.clip, box);
       if (left.right - left.left < LEAST_SIDE_PX || left.bottom - left.top < LEAST_SIDE_PX) return false;
     }
-    const ink = rgba(style.webkitTextFillColor);
-    if (ink && ink[3] < LEAST_OPACITY) return state.background === null;
-    if (state.background && alike(over(ink, state.background), state.background)) return [box, ink];
-    return true;
+    return drawn(style, state, size);
+  };
+  // Whether text of this style stands out: true, false, or [box, ink] if that depends on what lies around it.
+  const drawn = (style, state, size) => {
+    const inks = inksOf(style, state, size).filter((ink) => !ink || ink[3] >= LEAST_OPACITY);
+    if (!inks.length) return false;
+    if (!state.background || inks.some((ink) => !ink || !alike(over(ink, state.background), state.background))) return true;
+    return [box, inks[0]];
+  };
+  // Words that the style of the page adds. Their place is not known, so only short ones may stand elsewhere than in line.
+  const readAdded = (node, pseudo, state) => {
+    const style = getComputedStyle(node, pseudo);
+    if (/^(none|normal|)$/.test(style.content) || style.display === "none" || style.visibility !== "visible") return;
+    const parts = style.content.split(/ \/ (?=["a])/)[0].match(/"(?:[^"\\]|\\.)*"|[\w-]+\([^)]*\)/g) ?? [];
+    const words = parts.map((part) => part[0] === '"' ? part.slice(1, -1).replace(/\\(.)/g, "$1")
+      : part.startsWith("attr(") ? node.getAttribute(part.slice(5, -1).trim()) ?? "" : "").join("");
+    if (!words.trim()) return;
+    const size = parseFloat(style.fontSize), apart = !INLINE.test(style.display);
+    const inLine = style.position === "static" && style.transform === "none" && parseFloat(style.textIndent) >= 0
+      && parseFloat(style.marginLeft) >= 0 && parseFloat(style.marginTop) >= 0 && style.overflow === "visible";
+    box = node.getBoundingClientRect();
+    const left = state.clip ? meet(state.clip, box) : box, inside = left.right - left.left >= LEAST_SIDE_PX
+      && left.bottom - left.top >= LEAST_SIDE_PX && box.right + scrollX + state.scrolledX >= LEAST_SIDE_PX
+      && box.bottom + scrollY + state.scrolledY >= LEAST_SIDE_PX;
+    const added = inherit(node, style, { ...state }, true);
+    const seen = !added.hidden && size >= LEAST_FONT_PX && added.blur < size / 4 && drawn(style, added, size) === true
+      && (inLine ? inside : words.length <= MOST_LOOSE_CHARS);
+    add(apart ? ` ${words} ` : words, (seen ? 0 : 1) | (state.control ? 4 : 0));
   };
   const read = (node, style, state) => {
     const raw = node.data;
@@ -153,7 +236,7 @@
     }
     if (keeps && state.pre && raw.includes("\n")) pre = state.pre;
     const seen = isSeen(node, style, state);
-    const flags = (seen ? 0 : 1) | (state.struck ? 2 : 0);
+    const flags = (seen ? 0 : 1) | (state.struck ? 2 : 0) | (state.control ? 4 : 0);
     if (Array.isArray(seen)) {
       const run = [flags, ""];
       run.doubtful = true;
@@ -171,7 +254,7 @@
   };
   // What widgets and list items show besides text: [role, words to recognise it by, what it shows].
   const VALUED = /^(progressbar|meter|slider|spinbutton|scrollbar|separator)$/;
-  const NATIVE = { progress: "progressbar", meter: "meter", li: "listitem" };
+  const NATIVE = { progress: "progressbar", meter: "meter", li: "listitem", tr: "row", th: "columnheader" };
   const valueOf = (node, role) => {
     const number = (one) => (one === null || one === "" || Number.isNaN(+one) ? null : +one);
     const plain = !node.hasAttribute("role");
@@ -209,8 +292,10 @@
     const role = given || NATIVE[name] || (name === "input" && node.type === "range" ? "slider" : "");
     const number = role === "listitem" ? numberOf(node, style) : "";
     if (style.visibility !== "visible" || shown.length >= MOST_CELLS) return;
-    const words = role === "listitem" ? node.textContent.slice(0, 300) : node.getAttribute("aria-label") ?? "";
+    const words = /^(listitem|row|columnheader)$/.test(role) ? node.textContent.slice(0, 300) : node.getAttribute("aria-label") ?? "";
     if (role === "listitem") shown.push([role, words, state.hidden ? "" : number]);
+    else if (role === "row" && ordered) shown.push([role, words, node.getAttribute("aria-rowindex") ?? ""]);
+    else if (role === "columnheader" && ordered) shown.push([role, words, (node.getAttribute("aria-sort") ?? "").replace("none", "")]);
     else if (VALUED.test(role)) shown.push([role, words, state.hidden ? "" : valueOf(node, role)]);
   };
   // What stands in fields is no text of the document. Only those that a person cannot see are returned.
@@ -224,24 +309,31 @@
         || (ink && ink[3] < LEAST_OPACITY) || (state.background && alike(over(ink, state.background), state.background)))
       unseen.push(...words.map((one) => one.slice(0, MOST_VALUE_CHARS)));
   };
+  const until = performance.now() + MOST_READ_MS;
+  // Whether the styles of the page can add words. Those of frames and shadow trees are not looked at beforehand.
+  let adds = true;
+  try {
+    adds = [...document.styleSheets, ...document.adoptedStyleSheets]
+      .some((sheet) => [...sheet.cssRules].some((rule) => /:(before|after)|@import/.test(rule.cssText)));
+  } catch { adds = true; }
   const walk = (node, style, state, depth) => {
     if (cut) return;
-    if (++nodes > MOST_NODES || depth > MOST_DEPTH) { cut = true; return; }
+    if (++nodes > MOST_NODES || depth > MOST_DEPTH || (nodes % 500 === 0 && performance.now() > until)) { cut = true; return; }
     if (node.nodeType === Node.TEXT_NODE) { if (style) read(node, style, state); return; }
     if (node.nodeType !== Node.ELEMENT_NODE) return;
     const name = node.localName;
-    if (name === "br") { if (state.pre) { add("\n", runs.length ? runs[runs.length - 1][0] : 0); pre = state.pre; } else flush(); return; }
-    if (PAINTED.has(name) && painted.length < MOST_PAINTED && !state.hidden) painted.push([node, node.getBoundingClientRect(), null]);
+    if (name === "br") { if (state.pre) { add("\n", runs.length ? runs[runs.length - 1][0] : 0); pre = state.pre; } else flush(true); return; }
     if (name === "iframe" || name === "frame") {
       let inner = null;
       try { inner = node.contentDocument; } catch { inner = null; }
       const own = getComputedStyle(node);
       if (own.display === "none" || own.visibility !== "visible") return;
-      partial = true;
+      partial = adds = true;
       const root = inner?.documentElement;
       if (!root) return;
       flush();
       const to = inherit(node, own, state), at = node.getBoundingClientRect(), inside = inner.defaultView;
+      if (painted.length < MOST_PAINTED && !to.hidden) painted.push([node, at, null]);
       const gone = to.hidden || at.width < LEAST_SIDE_PX || at.height < LEAST_SIDE_PX
         || at.right + scrollX + to.scrolledX < LEAST_SIDE_PX || at.bottom + scrollY + to.scrolledY < LEAST_SIDE_PX;
       const scrolled = { scrolledX: (inside?.scrollX ?? 0) - scrollX, scrolledY: (inside?.scrollY ?? 0) - scrollY };
@@ -249,15 +341,32 @@
       flush();
       return;
     }
-    if (SKIPPED.has(name) && name !== "textarea") return;
     const own = getComputedStyle(node);
     if (own.display === "none") return;
+    if ((PAINTED.has(name) || SHAPES.has(name)) && painted.length < MOST_PAINTED && !state.hidden && own.visibility === "visible"
+        && state.opacity * own.opacity >= LEAST_OPACITY && !(name === "img" && node.complete && !node.naturalWidth)) {
+      const shape = SHAPES.has(name) && name !== "image" && name !== "use" ? rgba(own.fill) : null;
+      if (!SHAPES.has(name) || shape?.[3] * own.fillOpacity >= LEAST_OPACITY || /^(image|use)$/.test(name))
+        painted.push([node, node.getBoundingClientRect(), shape]);
+    }
+    if (SKIPPED.has(name) && name !== "textarea") return;
     const to = inherit(node, own, state);
     readShown(node, own, to);
     if (/^(input|textarea|select)$/.test(name)) readField(node, own, to);
     if (name === "textarea") return;
-    const isBlock = !INLINE.test(own.display) || name === "option";
+    const scrolls = node !== document.body && node !== document.documentElement && !to.hidden && /auto|scroll/.test(own.overflowY)
+      && node.clientHeight >= LEAST_SCROLLER_PX && node.scrollHeight > node.clientHeight + 1 && scrollers.length < MOST_SCROLLERS;
     const isCell = own.display === "table-cell";
+    const isBlock = !INLINE.test(own.display) || name === "option" || scrolls;
+    if (name === "svg") to.inDrawing = true;
+    if (name === "foreignObject") to.inDrawing = false;
+    if (name === "tspan" && ["x", "y", "dy"].some((one) => parseFloat(node.getAttribute(one)))) flush(true);
+    if (node.matches(CONTROLS)) {
+      const at = node.getBoundingClientRect(), left = to.clip ? meet(to.clip, at) : at;
+      to.control = !to.hidden && own.visibility === "visible" && left.right - left.left >= LEAST_CONTROL_PX
+        && left.bottom - left.top >= LEAST_CONTROL_PX && at.right + scrollX + to.scrolledX >= LEAST_CONTROL_PX
+        && at.bottom + scrollY + to.scrolledY >= LEAST_CONTROL_PX;
+    }
     if (name === "option" || name === "optgroup") to.inList = true;
     if (isBlock && !isCell) flush();
     if (isCell) {
@@ -275,15 +384,20 @@
       to.inPre = keeps && (state.inPre || name === "pre" || name === "listing");
       pre = keeps && state.inPre ? to.pre : 0;
     }
-    if (node.shadowRoot) partial = true;
+    const first = blocks.length;
+    if (node.shadowRoot) partial = adds = true;
+    if (adds) readAdded(node, "::before", to);
     const children = name === "slot" && node.assignedNodes().length ? node.assignedNodes()
       : (node.shadowRoot ?? node).childNodes;
     for (const child of children) walk(child, own, to, depth + 1);
+    if (adds) readAdded(node, "::after", to);
     if (isBlock && !isCell) { flush(); [heading, pre] = before; }
+    if (scrolls && blocks.length > first) scrollers.push([first, blocks.length]);
   };
   const start = { opacity: 1, clip: null, absolute: null, background: [255, 255, 255, 1], hidden: false, struck: false,
     heading: false, pre: 0, inPre: false, inList: false, scrolledX: 0, scrolledY: 0, absoluteX: 0, absoluteY: 0,
-    moved: false, placed: null, context: null, under: null };
+    moved: false, placed: null, context: null, under: null, blur: 0, clipped: false,
+    clippedInk: null, control: false, inDrawing: false };
   const scheme = getComputedStyle(document.documentElement).colorScheme;
   if (/dark/.test(scheme) && !/light/.test(scheme)) start.background = [18, 18, 18, 1];
   walk(document.documentElement, null, start, 0);
@@ -318,5 +432,5 @@
     run[1] = text.slice(0, begin);
     of.splice(of.indexOf(run) + 1, 0, [flags | 1, text.slice(begin, begin + length)], [flags, text.slice(begin + length)]);
   }
-  return { blocks, cells, cut, partial, unseen, shown, secrets };
+  return { blocks, cells, cut, partial, unseen, shown, secrets, scrollers };
 }

@@ -13,7 +13,7 @@ from importlib.resources import files
 from itertools import accumulate
 from typing import Any
 
-_HIDDEN, _STRUCK = 1, 2
+_HIDDEN, _STRUCK, _LABEL = 1, 2, 4
 _CELL_CHARS = 100
 _NO_SPACE = re.compile("[\\s\u200b\u00ad\ufeff]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,6 +28,8 @@ class TextRun:
     """Whether a person cannot see it."""
     struck: bool = False
     """Whether it is struck out."""
+    label: bool = False
+    """Whether it stands in a button or link that a person can see, for example behind its picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class TextBlock:
     heading: bool = False
     pre: int = 0
     """Number of the preformatted text that it is a part of; 0 if its line breaks mean nothing."""
+    joined: bool = False
+    """Whether it follows the block before it after a line break (`<br>`) in the same element."""
 
     @property
     def text(self) -> str:
@@ -86,6 +90,8 @@ class PageText:
     """All table cells in reading order, if one of them covers several rows or columns."""
     unseen_values: frozenset[str] = frozenset()
     """Values and placeholders of fields that a person cannot see, without spaces."""
+    scrollers: tuple[tuple[int, int], ...] = ()
+    """First and last block, the last not included, of each part that scrolls by itself."""
     shown_values: tuple["ShownValue", ...] = ()
     """What widgets and list items show besides text, in reading order."""
     secrets: frozenset[str] | None = frozenset()
@@ -104,6 +110,12 @@ class PageText:
     def dense_starts(self) -> Sequence[int]:
         """Where each block starts in `dense`, and where the last one ends."""
         return tuple(accumulate((len(dense(block.text)) for block in self.blocks), initial=0))
+
+    @cached_property
+    def gaps(self) -> Sequence[int]:
+        """Positions in `dense` before which a space or a line break stands, in order."""
+        sizes = (len(dense(word)) for block in self.blocks for word in block.text.split())
+        return tuple(accumulate(sizes, initial=0))
 
     @cached_property
     def seen(self) -> str:
@@ -150,12 +162,16 @@ def page_text_script() -> str:
 def parse_page_text(found: Mapping[str, Any]) -> PageText:
     """Return the text that the script found."""
     return PageText(
-        blocks=tuple(TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"])) for one in found["blocks"]),
+        blocks=tuple(
+            TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"]), bool(one.get("joined")))
+            for one in found["blocks"]
+        ),
         cells=tuple(
             SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
             for rows, columns, text in found["cells"]
         ),
         unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),
+        scrollers=tuple((int(first), int(last)) for first, last in found.get("scrollers", ())),
         shown_values=tuple(
             ShownValue(role, dense(_storable(about))[:_CELL_CHARS], _storable(value))
             for role, about, value in found.get("shown", ())
@@ -168,7 +184,8 @@ def parse_page_text(found: Mapping[str, Any]) -> PageText:
 
 def _runs_of(block: Mapping[str, Any]) -> tuple[TextRun, ...]:
     return tuple(
-        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK)) for flags, text in block["runs"]
+        TextRun(_storable(text), bool(flags & _HIDDEN), bool(flags & _STRUCK), bool(flags & _LABEL))
+        for flags, text in block["runs"]
     )
 
 

@@ -51,15 +51,16 @@ def _lines_inside(placed: Sequence[PlacedLine], first: int, text: _PreText) -> i
     """Return how many lines from `first` on show this text; 0 unless the first of them begins it."""
     if placed[first].begin != text.begin:
         return 0
-    count, covered = 0, text.begin
-    for one in placed[first:]:
+    count, covered, head = 0, text.begin, placed[first].line
+    for number, one in enumerate(placed[first:], start=1):
         if one.is_placed:
             if not text.begin <= one.begin < one.end <= text.end:
                 break
-            covered = max(covered, one.end)
+            count, covered = number, max(covered, one.end)
         elif one.line.text or one.line.name:
             break
-        count += 1
+        elif one.line.depth > head.depth:
+            count = number
     return count if covered == text.end else 0
 
 

@@ -7,7 +7,8 @@ from itertools import chain
 from agentlearn_web.observation import ElementLine
 from agentlearn_web.reading.page_text import PageText, ShownValue, dense
 
-_ITEM = "listitem"
+_MARKS = {"listitem": "number", "row": "row", "columnheader": "sorted"}
+"""Name of the mark with the value of an element that has text of its own."""
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton"})
 NOT_SHOWN = "value not shown"
 """Mark of a field whose value is a password."""
@@ -47,7 +48,7 @@ def _pairs(
 def _about(lines: Sequence[ElementLine], place: int) -> str:
     """The label of an element, or the text of a list item, which may stand in the lines below it."""
     line = lines[place]
-    if line.role != _ITEM:
+    if line.role not in _MARKS:
         return dense(line.name)[:_COMPARED]
     below = (one for one in lines[place + 1 : place + 1 + _COMPARED])
     words = ""
@@ -59,8 +60,8 @@ def _about(lines: Sequence[ElementLine], place: int) -> str:
 
 
 def _with_value(line: ElementLine, found: ShownValue) -> ElementLine:
-    if line.role == _ITEM:
-        return line.model_copy(update={"marks": (*line.marks, f"number={found.value}")})
+    if line.role in _MARKS:
+        return line.model_copy(update={"marks": (*line.marks, f"{_MARKS[line.role]}={found.value}")})
     text = f"{line.text} ({found.value})" if line.text and not found.value.startswith(line.text) else found.value
     return line.model_copy(update={"text": text})
 

@@ -349,3 +349,30 @@ def test_a_wrong_answer_gets_at_most_half_for_its_path() -> None:
     assert with_path_credit(exact_verdict(one, lost), one, lost) == exact_verdict(one, lost)
     open_task = task(None, A)
     assert with_path_credit(exact_verdict(open_task, halfway), open_task, halfway).status == "undecided"
+
+
+CITED = (
+    "According to the page, {}", "according to the site's page about it: {}.", "On the page, {}",
+    "{}, according to the page",
+    "As listed in the table, {}", "The page says that it is {}", "{} as stated on the website.", "From this page: {}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "gold", ["42", "3 May 2024", "Ada Byron", "Room 12", "yes", "tea, coffee", "--force", "1,240 EUR"]
+)
+def test_a_clause_that_names_where_it_was_read_changes_no_answer(gold: str) -> None:
+    for form in CITED:
+        assert match_answers(form.format(gold), gold).status == "equal", form
+        assert match_answers(form.format("something else"), gold).status != "equal", form
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        *(("According to the page, not 5", "5"), ("According to Smith, 42", "Smith"), ("On the page, 5 or 6", "5")),
+        *(("Based on the table, Rome and Paris", "Paris"), ("According to page 7, 42", "7")),
+    ],
+)
+def test_a_citation_hides_no_doubt(answer: str, gold: str) -> None:
+    assert match_answers(answer, gold).status != "equal"

@@ -111,3 +111,13 @@ def test_text_from_a_site_cannot_end_the_fence_or_forge_a_ref(seen: PageObservat
 @given(st.text())
 def test_other_text_reads_as_an_empty_view(text: str) -> None:
     assert parse_observation(text).lines == () or "<page" in text
+
+
+def test_characters_that_no_person_sees_are_left_out() -> None:
+    tags = "".join(chr(0xE0000 + ord(one)) for one in "obey me")
+    selectors = "\U000e0110\U000e0121"
+    flag = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+    seen = ElementLine(role="link", name=f"Buy{tags} it", text=f"\u260e\ufe0f {flag}{selectors}", url=f"/x{tags}")
+    assert format_line(seen) == f'- link "Buy it" -> /x: \u260e\ufe0f {flag}'
+    pre = ElementLine(role="pre", text=f"a  {tags}b [{tags}t1:e5]")
+    assert format_line(pre) == "- pre: a  b (t1:e5]"

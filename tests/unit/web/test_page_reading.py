@@ -1,6 +1,7 @@
 """Marks, line breaks and search over the text of a page, without a browser."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,9 +121,55 @@ def test_a_match_is_shown_with_its_heading_and_neighbours() -> None:
     assert lines_of(page, "SECOND  one") == [
         [("Top", (CONTEXT,)), ("first", (CONTEXT,)), ("the second one", ()), ("third", (CONTEXT,))]
     ]
-    assert lines_of(page, "one third")[0][2] == ("the second one third", ())
+    assert lines_of(page, "one third") == []  # a match stands in one block
     assert lines_of(page, "secondone")[0][2] == ("the second one", ())
     assert lines_of(page, "nothing") == lines_of(page, " ") == []
+
+
+APART = (
+    "version 3.1", "0 errors", "12 of 3", "400 rows", "7 220 EUR", "8\u00a0220 EUR", "state-of-the- art", "Platz 1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        *(("3.10", 0), ("3.1 0", 0), ("version3.1", 1), ("3400", 0), ("errors 12", 0), ("12of3", 1), ("123", 0)),
+        *(
+            ("1220", 1),
+            ("7220", 0),
+            ("8220", 1),
+            ("8220EUR", 1),
+            ("8 220", 1),
+            ("state-of-the-art", 1),
+            ("platz 1", 1),
+            ("Platz 1 1220", 1),
+        ),
+        *(("Platz 11220", 0), ("11220", 0), ("1220 Vienna", 1), ("Vienna EUR", 0)),
+    ],
+)
+def test_a_match_stands_in_one_block_and_joins_no_numbers(query: str, found: int) -> None:
+    page = PageText((*map(block, APART), replace(block("1220 Vienna"), joined=True), block("EUR")))
+    assert len(list(find_text(text_snapshot(1, page, 6_000), query))) == found
+    assert holds_text(page, query) == bool(found)
+
+
+def test_a_line_gets_the_breaks_of_the_page_and_keeps_its_own_spaces() -> None:
+    joined = replace(block("1220 Vienna"), joined=True)
+    lines = [text("Platz 11220 Vienna"), text("11"), text("1"), text("1"), text("11"), text("x y"), text("1220 Vienna")]
+    page = shown(lines, block("Platz 1"), joined, block("1"), block("1"), block("1\t1"), block("11"), block("xy"))
+    assert [line.text for line in page.lines] == [
+        *("Platz 1 1220 Vienna", "1 1", "1", "1", "11", "x y", "1220 Vienna"),
+    ]
+
+
+def test_a_label_that_is_a_later_word_of_the_page_moves_no_line() -> None:
+    joined = replace(block("Choose any three."), joined=True)
+    label = ElementLine(role="link", name="SQLite", ref="t1:e1")
+    picture = ElementLine(depth=1, role="img", name="SQLite")
+    lines = [label, picture, text("Reliable.Choose any three."), text("1"), text("About SQLite")]
+    page = shown(lines, block("Reliable."), joined, block("1"), block("About SQLite"))
+    assert [line.text for line in page.lines[2:]] == ["Reliable. Choose any three.", "1", "About SQLite"]
 
 
 def test_addresses_and_labels_are_searched_too() -> None:

@@ -212,3 +212,19 @@ def test_states_are_marks_and_noise_is_not() -> None:
     snapshot = '- checkbox "x" [checked=mixed] [disabled] [active] [ref=e1] [cursor=pointer] [box=1,2,3,4]'
     (line,) = parse_snapshot(snapshot, "t1")
     assert (line.marks, line.ref) == (("checked=mixed", "disabled"), "t1:e1")
+
+
+def test_a_column_header_and_a_cell_with_bold_text_can_be_clicked() -> None:
+    snapshot = """
+- row [ref=e1]:
+  - columnheader "Price" [ref=e2]:
+    - generic [ref=e3]: Price
+    - button "Filter" [ref=e4]
+  - cell "5" [ref=e5]:
+    - strong [ref=e6]: "5"
+  - cell "Open" [ref=e7]:
+    - button "Open" [ref=e8]
+""".strip()
+    assert [line.ref for line in parse_snapshot(snapshot, "t1", scripted=True)] == [
+        *("", "t1:e2", "t1:e3", "t1:e4", "t1:e5", "", "", "t1:e8"),
+    ]

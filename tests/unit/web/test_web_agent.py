@@ -33,7 +33,7 @@ SETTINGS = WalkSettings()
 PICTURE = b"\x89PNG" + bytes(300_000)
 EVERY_ACT: list[tuple[str, dict[str, Any]]] = [
     ("open", {"url": HOME}),
-    ("click", {"ref": "t1:e5"}),
+    ("click", {"ref": "t1:e5", "kind": "double"}),
     ("type", {"ref": "t1:e6", "text": "shoes", "submit": True}),
     ("choose", {"ref": "t1:e7", "options": ["Red", "Green"]}),
     ("press", {"keys": "Enter", "ref": "t1:e6", "text": "ab"}),
@@ -117,7 +117,7 @@ def test_a_model_is_offered_the_acts_that_make_sense() -> None:
 def test_the_instructions_name_every_act() -> None:
     text = walk_prompt().text
     assert [name for name in ACTS if f"`{name}`" not in text] == []
-    assert walk_prompt().ref.label.endswith(":walk/v2")
+    assert walk_prompt().ref.label.endswith(":walk/v3")
     assert walk_prompt().ref == WebDomain().prompts()[0]
 
 

@@ -25,6 +25,12 @@ def test_webwalkerqa_is_the_published_setting() -> None:
     assert planned.estimate.cost_usd is not None
 
 
+def test_the_recipe_with_a_judge_differs_from_it_in_three_settings() -> None:
+    plain, judged = (dict(packaged(name)) for name in ("web/webwalkerqa", "web/webwalkerqa-judged"))
+    assert {name for name in judged if judged[name] != plain[name]} == {"name", "reward", "max_turns"}
+    assert domain.with_reward(str(judged["reward"])).reward == "judged"
+
+
 @pytest.mark.parametrize(("name", "train", "test"), [("web/laptop", 12, 30), ("web/miniwob", len(PAGES), 40)])
 def test_the_other_recipes_need_no_network(name: str, train: int, test: int) -> None:
     settings = packaged(name)

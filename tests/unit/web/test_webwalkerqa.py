@@ -133,3 +133,13 @@ def test_data_check_reads_start_pages() -> None:
     report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
     assert (report.rows, report.usable, report.refused) == (4, 4, 0)
     assert report.families == {"conf.example.org": 1, "uni.example.edu": 1, "other.example.org": 1, "school.example": 1}
+
+
+def test_type_difficulty_and_language_become_tags() -> None:
+    tasks = read_walk_tasks(SMALL, split="test")
+    assert [task.tags for task in tasks] == [
+        ("type=single", "difficulty=easy", "lang=en", "type=single difficulty=easy"),
+        ("type=multi_source", "difficulty=medium", "lang=english", "type=multi_source difficulty=medium"),
+        (),
+        (),
+    ]

@@ -16,7 +16,8 @@ async def type_text(scope: ActScope, ref: str, text: str, *, submit: bool) -> Ac
     """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
 
     async def fill(element: "Locator") -> ActResult:
-        return await fill_field(element, text, submit=submit, limit_s=scope.settings.action_s)
+        waits = None if scope.tab.watch.is_static else scope.wait_for_lists
+        return await fill_field(element, text, submit=submit, limit_s=scope.settings.action_s, wait_for_lists=waits)
 
     return await scope.on_element(ref, fill)
 

@@ -15,7 +15,7 @@ MAX_TYPED_CHARS = 500
 _NO_FOCUS = ActResult(
     "not_actionable", "nothing was pressed: this element takes no keys; click it, then press without a ref"
 )
-_PRESSED = ActResult(effects_started=False)
+_ERASES = frozenset({"Backspace", "Delete"})
 _HAS_FOCUS = """(one) => {
   const focused = one.getRootNode().activeElement;
   return focused !== null && (one === focused || one.contains(focused));
@@ -33,21 +33,25 @@ async def press_keys(scope: ActScope, keys: str, ref: str | None = None, text: s
         note = f"nothing was pressed: `text` has {len(text)} characters; give at most {MAX_TYPED_CHARS}, or use type"
         return ActResult("unknown_key", note, acted=False)
     if ref is None:
-        await _press(scope, names, text)
-        return _PRESSED
+        return await _press(scope, names, text)
 
     async def press(element: "Locator") -> ActResult:
         await element.focus(timeout=scope.action_ms)
         if not await element.evaluate(_HAS_FOCUS, timeout=scope.action_ms):
             return _NO_FOCUS
-        await _press(scope, names, text)
-        return _PRESSED
+        return await _press(scope, names, text)
 
     return await scope.on_element(ref, press)
 
 
-async def _press(scope: ActScope, names: Sequence[str], text: str) -> None:
-    keyboard = scope.tab.page.keyboard
+async def _press(scope: ActScope, names: Sequence[str], text: str) -> ActResult:
+    """Type and press. Before a key that may choose from a list, wait for the list that belongs to what was typed."""
+    keyboard, typed = scope.tab.page.keyboard, bool(text)
     await keyboard.type(text)
     for name in names:
+        types = len(name) == 1 or name in _ERASES
+        if typed and not types:
+            await scope.wait_for_lists()
+        typed = types
         await keyboard.press(name)
+    return ActResult(effects_started=False, typed=bool(text) or any(len(one) == 1 or one in _ERASES for one in names))

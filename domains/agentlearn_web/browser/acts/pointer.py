@@ -1,9 +1,10 @@
 """Acts with the mouse: clicking, hovering and dragging."""
 
+import asyncio
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.acts.scope import ActScope
@@ -11,7 +12,7 @@ from agentlearn_web.browser.element_lookup import failed_action
 from agentlearn_web.browser.playwright_errors import browser_error, click_was_done
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect, Locator
+    from playwright.async_api import ElementHandle, FloatRect, Locator, Position
 
 _DRAG_STEPS = 12
 """Mouse moves between the two elements. Many pages take a drag only after several moves."""
@@ -23,6 +24,22 @@ _PAST_MIDDLE = 0.4
 """How far past the middle of the other item a drag goes before it returns, as a part of the item's width or height.
 Items of a sortable list change places only when the dragged one has passed the middle of the other one."""
 
+_ANIMATION_S = 0.15
+"""Time between two moves over another item. While items of a sortable list change places, they take no further one."""
+
+_MORE_TRIES = 3
+"""How often the mouse moves again over an item that has not made room."""
+
+
+class _ItemBox(TypedDict):
+    x: float
+    y: float
+    width: float
+    height: float
+    is_item: bool
+    """Whether it is an item next to the dragged one, and of about its size."""
+
+
 _ITEM_BOX = """(target, dragged) => {
   const chain = (one) => one === null ? [] : [one, ...chain(one.parentElement)];
   const above = new Set(chain(dragged));
@@ -31,20 +48,54 @@ _ITEM_BOX = """(target, dragged) => {
   const box = item.getBoundingClientRect(), other = from.getBoundingClientRect();
   const alike = item !== from && box.width <= 1.5 * other.width && box.height <= 1.5 * other.height;
   const own = target.getBoundingClientRect(), { x, y, width, height } = alike ? box : own;
-  return { x: x - own.x, y: y - own.y, width, height };
+  return { x: x - own.x, y: y - own.y, width, height, is_item: alike };
 }"""
 """Returns the box of the list item or card that an element is part of, if the dragged one is part of one next to it.
 It is relative to the element, which can be in a frame."""
 
 
-async def click_element(scope: ActScope, ref: str) -> ActResult:
-    """Click an element."""
+ClickKind = Literal["single", "double", "right"]
+"""One click, a double click, or one click with the right button, with which pages open menus of their own."""
+
+_UNCOVERED = """(one) => {
+  const { x, y, width, height } = one.getBoundingClientRect(), parts = [0.5, 0.25, 0.75, 0.1, 0.9];
+  const hits = (at) => at !== null && (one === at || one.contains(at) || hits(at.getRootNode().host ?? null));
+  const others = "a[href],button,input,select,textarea,summary,label";
+  let second = null;
+  for (const down of parts) {
+    for (const across of parts) {
+      const point = { x: across * width, y: down * height };
+      const at = one.getRootNode().elementFromPoint(x + point.x, y + point.y);
+      if (!hits(at)) continue;
+      const other = at.closest(others);
+      if (!other || other.contains(one)) return point;
+      second ??= point;
+    }
+  }
+  return second;
+}"""
+"""Returns a point of an element, measured from its corner, that no other element covers and where no other control
+stands in it, if there is one; the middle if possible."""
+
+
+async def click_element(scope: ActScope, ref: str, kind: ClickKind = "single") -> ActResult:
+    """Click an element, where no other element covers it."""
+    if kind not in get_args(ClickKind):
+        known = ", ".join(get_args(ClickKind))
+        note = f"nothing was clicked: there is no click {str(kind)[:40]!r}; give one of {known}"
+        return ActResult("bad_click", note, acted=False)
 
     async def click(element: "Locator") -> ActResult:
         try:
             if not scope.tab.watch.is_static:
                 await _move_over(scope, element)
-            await element.click(timeout=scope.action_ms)
+            await element.scroll_into_view_if_needed(timeout=scope.action_ms)
+            at: Position | None = await element.evaluate(_UNCOVERED, timeout=scope.action_ms)
+            if kind == "double":
+                await element.dblclick(timeout=scope.action_ms, position=at)
+            else:
+                button = "right" if kind == "right" else "left"
+                await element.click(timeout=scope.action_ms, position=at, button=button)
         except browser_error() as error:
             if not click_was_done(error):
                 raise
@@ -122,14 +173,31 @@ async def _move_to(
     if box is None:
         return ActResult("not_actionable", "nothing was dropped: the element to drag to is not visible")
     if start is not None:
-        item: FloatRect = await target.evaluate(_ITEM_BOX, dragged)
-        item["x"], item["y"] = box["x"] + item["x"], box["y"] + item["y"]
-        await mouse.move(*_past_middle(item, start), steps=_DRAG_STEPS)
+        item = await _item_box(target, dragged)
+        for steps in (_DRAG_STEPS, *([2] * _MORE_TRIES)):
+            await mouse.move(*_past_middle(item, start), steps=steps)
+            await asyncio.sleep(_ANIMATION_S)
+            if not item["is_item"] or _has_moved(item, await _item_box(target, dragged)):
+                break
+            await mouse.move(*_middle(item), steps=2)
     await mouse.move(*_middle(box), steps=2)  # an HTML drop needs a second move over its target
     return ActResult(effects_started=False)
 
 
-def _past_middle(item: "FloatRect", start: "FloatRect") -> tuple[float, float]:
+async def _item_box(target: "ElementHandle", dragged: "ElementHandle") -> "_ItemBox":
+    item: _ItemBox = await target.evaluate(_ITEM_BOX, dragged)
+    box = await target.bounding_box()
+    item["x"], item["y"] = item["x"] + (box["x"] if box else 0), item["y"] + (box["y"] if box else 0)
+    return item
+
+
+def _has_moved(before: "_ItemBox", after: "_ItemBox") -> bool:
+    """Return whether an item has made room for the dragged one."""
+    across, down = abs(after["x"] - before["x"]), abs(after["y"] - before["y"])
+    return across > before["width"] / 4 or down > before["height"] / 4
+
+
+def _past_middle(item: "_ItemBox", start: "FloatRect") -> tuple[float, float]:
     """Return a point of the item past its middle, as seen from where the drag starts."""
     x, y = _middle(item)
     x += _PAST_MIDDLE * item["width"] * _direction(start["x"], start["width"], item["x"], item["width"])
@@ -142,5 +210,5 @@ def _direction(begin: float, size: float, other: float, other_size: float) -> in
     return int(other >= begin + size) - int(other + other_size <= begin)
 
 
-def _middle(box: "FloatRect") -> tuple[float, float]:
+def _middle(box: "FloatRect | _ItemBox") -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -1,5 +1,6 @@
 """What an act may use, and how it reaches the element that a ref names."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -39,6 +40,10 @@ class ActScope:
     async def find(self, ref: str) -> "Locator | ActResult":
         """Return the element that a ref named in the last view, or why there is none."""
         return await find_element(self.tab, ref, self.tabs, self.settings)
+
+    async def wait_for_lists(self) -> None:
+        """Wait until the page has reacted to typed keys, for example with a list of suggestions. Raises PageHung."""
+        await self.tab.watch.wait_until_settled(self.settings, time.monotonic(), effects_started=False, typed=True)
 
     async def on_element(self, ref: str, act: "Callable[[Locator], Awaitable[ActResult]]") -> ActResult:
         """Do an act on the element of a ref. Errors that concern the element become a result."""
