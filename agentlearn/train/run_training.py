@@ -188,6 +188,7 @@ def _learner(
         _checkpoints(settings, run, trainable.loaded.tokenizer),
         teaching=teaching,
         total=len(_batches(settings, sets)),
+        threshold=domain_of(settings).threshold,
         first_sha256=whole_hash(updater.model),
     )
 

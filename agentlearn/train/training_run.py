@@ -3,10 +3,12 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from agentlearn.errors import AgentlearnError, ProcessLost
 from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.batch_runner import rollouts_at_once
@@ -15,6 +17,7 @@ from agentlearn.learning.learner import Update
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.task_sets import TaskSets
+from agentlearn.log import get_log
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
@@ -46,8 +49,32 @@ class TrainingRun(RunLoop[TrainSettings]):
         return "the model at the start", "the trained model"
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
-        """Run from start to end, and return the report."""
-        return await self.recorded(self._train(sets, start))
+        """Run from start to end, and return the report. A run that ends early leaves a checkpoint of its weights."""
+        return await self.recorded(self._saved_early(self._train(sets, start)))
+
+    async def _saved_early(self, body: Coroutine[Any, Any, TrainReport]) -> TrainReport:
+        try:
+            return await body
+        except BaseException:
+            if not isinstance(self.call_context.stopped, ProcessLost):
+                await asyncio.shield(self._save_early())
+            raise
+
+    async def _save_early(self) -> None:
+        """Save the weights of the updates that no checkpoint holds, and their metrics. A failure is only logged: the
+        run ends for another reason already."""
+        learner = self.learner
+        try:
+            if learner.unkept is not None:
+                await self._keep_metrics(learner.unkept)
+            if learner.unsaved:
+                await asyncio.to_thread(learner.save)
+        except (AgentlearnError, OSError, RuntimeError) as error:
+            get_log(run=self.call_context.run).warning("checkpoint.failed", reason=str(error))
+            return
+        newest = learner.checkpoints.newest()
+        if newest is not None:
+            self.callbacks.saved_early(newest, learner.saved)
 
     async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
         started, learner = time.perf_counter(), self.learner
@@ -81,8 +108,8 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     @property
     def repeats_unfinished(self) -> bool:
-        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch is
-        sampled again as a whole."""
+        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch of
+        which a rollout is missing is sampled again as a whole."""
         return self.settings.samples_in_rounds
 
     def sampling_started(self, rollouts: int) -> Callable[[], None]:
@@ -112,8 +139,12 @@ class TrainingRun(RunLoop[TrainSettings]):
         return rollout_ended
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
+        await self._keep_metrics(update)
+
+    async def _keep_metrics(self, update: Update) -> None:
         values = update.evidence.metrics
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
+        self.learner.unkept = None
         if self.write_metrics is not None:
             self.write_metrics(self.learner.done, values)
 
@@ -169,9 +200,20 @@ class TrainingRun(RunLoop[TrainSettings]):
                     worse=_WORSE if published else _NOT_PUBLISHED,
                     unclear="more updates, or more held-out tasks, would make it clearer",
                 ),
+                *self._reuse_notes(),
                 *result.notes(),
             ),
         )
+
+    def _reuse_notes(self) -> tuple[str, ...]:
+        """A note on the rollouts that a resumed run did not make again."""
+        if not self.batches.reused:
+            return ()
+        words = (
+            f"resumed: {self.batches.reused:,} rollouts that had finished before were learned from as the store shows"
+            " them, with the rewards that they had got"
+        )
+        return (words,)
 
 
 def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
