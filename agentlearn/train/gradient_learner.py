@@ -36,6 +36,8 @@ FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 with 16-bit formats, a server or dropout (measured: up to 0.02)."""
 
 
+_ROWS_FOR_HINT = 16
+"""Smallest number of rows without a reward above 0 that is worth a note."""
 _COUNTED = ("mixed", "all_right", "all_wrong")
 """Kinds of groups that the metrics count."""
 
@@ -200,10 +202,26 @@ class GradientLearner:
                 code="sampler_differs",
             )
 
+    @property
+    def no_reward(self) -> str:
+        """A note when no rollout has got a reward above 0; empty when one has, and while too few are known."""
+        figures = [one for one in self._figures if "reward" in one]
+        rows = sum(one.get("rows", 0.0) for one in figures)
+        if rows < _ROWS_FOR_HINT or any(one["reward"] for one in figures):
+            return ""
+        return (
+            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to answers that are right (call"
+            " it yourself on such an answer), or the model cannot follow our long instructions (--only-instructions"
+            " with --instructions sends only your own)"
+        )
+
     def _hints(self) -> tuple[str, ...]:
-        """A note, once, when the rewards of the last updates left hardly anything to learn."""
+        """A note, once, when the rewards of the updates so far left hardly anything to learn."""
         if self._hinted or self.settings.gradient.loss == "distill":
             return ()
+        if words := self.no_reward:
+            self._hinted = True
+            return (words,)
         words = nothing_left(self._figures, HINT_AFTER)
         self._hinted = bool(words)
         return (f"{words}; use other tasks, or end such runs early with stop_after_equal",) if words else ()

@@ -53,5 +53,5 @@ def nothing_left(figures: Sequence[Mapping[str, float]], updates: int) -> str:
         return ""
     return (
         f"in the last {updates} updates only {mixed:.0f} of {total:.0f} tasks had rollouts with different rewards"
-        f" ({right:.0f} all right, {wrong:.0f} all wrong), so there is hardly anything left to learn from them"
+        f" ({right:.0f} all right, {wrong:.0f} all wrong), so they leave hardly anything to learn"
     )
