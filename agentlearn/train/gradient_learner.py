@@ -210,8 +210,8 @@ class GradientLearner:
         if rows < _ROWS_FOR_HINT or any(one["reward"] for one in figures):
             return ""
         return (
-            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to answers that are right (call"
-            " it yourself on such an answer), or the model cannot follow our long instructions (--only-instructions"
+            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to right answers (call it"
+            " yourself on one), or the model cannot follow our long instructions (--only-instructions"
             " with --instructions sends only your own)"
         )
 
