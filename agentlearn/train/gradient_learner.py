@@ -25,7 +25,7 @@ from agentlearn.train.update.updater import Updater
 from agentlearn.train.weight_versions import WeightVersions
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group
+from agentlearn.types.group import Group, GroupKind
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
@@ -38,7 +38,7 @@ with 16-bit formats, a server or dropout (measured: up to 0.02)."""
 
 _ROWS_FOR_HINT = 16
 """Smallest number of rows without a reward above 0 that is worth a note."""
-_COUNTED = ("mixed", "all_right", "all_wrong")
+_COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
 """Kinds of groups that the metrics count."""
 
 
@@ -265,11 +265,10 @@ class GradientLearner:
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
-        kinds = Counter(dict.fromkeys(_COUNTED, 0))
-        kinds.update(group.kind(self.threshold) for group in groups)
+        kinds = Counter(group.kind(self.threshold) for group in groups)
         figures = {
             "groups": float(len(groups)),
-            **{f"groups/{kind}": float(count) for kind, count in kinds.items() if kind in _COUNTED},
+            **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
             **self._answer_figures(groups),
