@@ -29,16 +29,16 @@ _LONGEST_WINDOW = 128
 
 
 _ROW = 16
-"""Number of tokens of the rows that are computed beside each other."""
+"""Number of tokens of the rows that are computed together."""
 _CHANGED, _CHANGED_HALF = 1e-3, 0.25
 """Changes of a log-probability by another row above this are not rounding, in fp32 and in 16-bit formats."""
 
 
 def exact_context(model: Any) -> int:
-    """Return the largest context in which a row's probabilities do not depend on the longest row beside it.
+    """Return the largest context in which a row's probabilities do not depend on the longest row of its batch.
 
     That is the model's own context, or for example the `original_max_position_embeddings` of a longrope model. It is
-    found by computing a short row beside one at the last positions. Raises ConfigError when the rows of a batch change
+    found by computing a short row with one at the last positions. Raises ConfigError when the rows of a batch change
     each other in any context.
     """
     config = model.config.get_text_config()
@@ -71,7 +71,7 @@ def _originals(config: Mapping[str, Any]) -> set[int]:
 
 
 def _rows_change_each_other(model: Any, context: int) -> bool:
-    """Whether a row at the first positions changes when the row beside it is at the last positions of the context."""
+    """Whether a row at the first positions changes when the other row is at the last positions of the context."""
     length = min(_ROW, context)
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     ids = torch.from_numpy(np.random.default_rng(0).integers(0, vocabulary, (2, length))).to(model.device)
@@ -80,7 +80,7 @@ def _rows_change_each_other(model: Any, context: int) -> bool:
     model.eval()
     try:
         with torch.inference_mode():
-            alike, beside = (
+            alike, apart = (
                 model(input_ids=ids, position_ids=torch.stack([first, first + shift]), use_cache=False)
                 .logits[0]
                 .float()
@@ -92,7 +92,7 @@ def _rows_change_each_other(model: Any, context: int) -> bool:
     finally:
         model.train(was_training)
     limit = _CHANGED if next(model.parameters()).dtype == torch.float32 else _CHANGED_HALF
-    return not float((alike - beside).abs().max()) <= limit
+    return not float((alike - apart).abs().max()) <= limit
 
 
 async def check_engine(engine: TorchEngine, model: Any, layout: AttentionLayout) -> None:

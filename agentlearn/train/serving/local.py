@@ -52,7 +52,7 @@ class LocalService:
         own = int(self.network.config.get_text_config().max_position_embeddings)
         limited = (
             f"{self.model!r} is used with a context of {self.context:,} tokens instead of {own:,}: beyond that, a long"
-            " row changes the position frequencies of the rows beside it"
+            " row changes the position frequencies of all rows of its batch"
         )
         return (*self.abilities.check(self.model, tools=tools), *([limited] if self.context < own else []))
 
