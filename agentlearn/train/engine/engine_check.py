@@ -30,8 +30,9 @@ _LONGEST_WINDOW = 128
 
 _ROW = 16
 """Number of tokens of the rows that are computed together."""
-_CHANGED, _CHANGED_HALF = 1e-3, 0.25
-"""Changes of a log-probability by another row above this are not rounding, in fp32 and in 16-bit formats."""
+_CHANGED, _CHANGED_HALF = 1e-3, 0.05
+"""Changes of log-probabilities by another row above this are not rounding: the largest in fp32, and the mean in 16-bit
+formats, in which experts round by what they compute together."""
 
 
 def exact_context(model: Any) -> int:
@@ -91,8 +92,10 @@ def _rows_change_each_other(model: Any, context: int) -> bool:
         raise unsupported(class_name(model), " ".join(str(error).split())[:200]) from error
     finally:
         model.train(was_training)
-    limit = _CHANGED if next(model.parameters()).dtype == torch.float32 else _CHANGED_HALF
-    return not float((alike - apart).abs().max()) <= limit
+    changes = (alike - apart).abs().nan_to_num(0.0)  # a token may be impossible in both
+    if next(model.parameters()).dtype == torch.float32:
+        return float(changes.max()) > _CHANGED
+    return float(changes.mean()) > _CHANGED_HALF
 
 
 async def check_engine(engine: TorchEngine, model: Any, layout: AttentionLayout) -> None:
