@@ -9,6 +9,8 @@ from rich.console import Console
 from agentlearn.cli.live import Traffic
 from agentlearn.cli.progress_lines import ProgressLines
 from agentlearn.cli.words import clock_time, count_words, score_words
+from agentlearn.config import LAB
+from agentlearn.config.command_words import command_words
 from agentlearn.learning.learner import Update
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.learning.warnings import RunWarning
@@ -95,6 +97,15 @@ class TrainProgress(ProgressLines, TrainCallbacks):
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
         self.print_score(updates, score)
+
+    def saved_early(self, path: Path, updates: int) -> None:
+        settings = self.settings
+        self.line("checkpoint", f"{path}, after {count_words(updates, 'update')}")
+        own = ("--reward", settings.reward) if settings.data and settings.reward else ()
+        arms = (f"before=none,model=local:{settings.model}", f"trained=none,model=local:{path}")
+        domain = settings.data or settings.domain
+        if not settings.model.startswith(LAB):
+            self.line("measure it", command_words("compare", *arms, "--domain", domain, *own, store=settings.store))
 
     def trained(self, report: TrainReport) -> None:
         self.finished = True

@@ -146,8 +146,13 @@ class _RewardTrial:
             ) from error
 
     async def _refuse_swapped(self, task: Task, trajectory: Trajectory, made_up: MadeUp, error: VerifierError) -> None:
-        """Raise ConfigError when the function works with its first two parameters the other way round."""
+        """Raise ConfigError when the function works with its first two parameters the other way round.
+
+        Where names or types say which one gets the task, they are right already.
+        """
         function = self.reward.function
+        if self.reward.named:
+            return
 
         def other_way_round(task: object, output: object, *rest: object) -> object:
             return function(output, task, *rest)

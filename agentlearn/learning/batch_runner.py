@@ -53,7 +53,8 @@ class BatchRunner:
     stored_groups: StoredGroups | None
     """Groups to learn from instead of new rollouts; None: make rollouts."""
     repeats_unfinished: bool
-    """Whether a resumed run makes all rollouts of an unfinished batch again."""
+    """Whether a resumed run samples a batch of which a rollout is missing again as a whole. Rollouts that had finished
+    are learned from as they are stored all the same."""
     sampling_started: SamplingStarted
     group_done: Callable[[Group], None]
     """Called with each group when all its rollouts are judged, before it is learned from."""
@@ -61,6 +62,10 @@ class BatchRunner:
     """Libraries besides the learner's own that treatments may name."""
     hidden_lessons: HiddenLessons | None = None
     """Which lessons rollouts to learn from are not shown; None: they are shown all."""
+    reused: int = field(init=False, default=0)
+    """Finished rollouts to learn from that a resumed run has taken from the store."""
+    _repeated: set[tuple[str, int]] = field(init=False, default_factory=set[tuple[str, int]])
+    """Phase and number of the batches that are sampled again as a whole."""
     _experiences: dict[LibraryVersion, Experiences] = field(default_factory=dict[LibraryVersion, Experiences])
     _learned_on: dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]] = field(
         default_factory=dict[LibraryVersion, Mapping[TaskId, Collection[ExperienceId]]]
@@ -89,6 +94,9 @@ class BatchRunner:
         if batch.first:
             self.monitor.callbacks.phase_started(batch.phase, batch.of_epoch * self.allocation.group_size)
         finished = self.finished.of(batch.phase, batch.number)
+        expected = len(batch.tasks) * self.allocation.group_size
+        if self.repeats_unfinished and 0 < len(finished) < expected:
+            self._repeated.add((batch.phase, batch.number))
         one_done = self.sampling_started(len(batch.tasks) * self.allocation.first_wave)
         for task in batch.tasks:
             under_way.create_task(self._group(task, planned, finished, one_done, groups))
@@ -228,17 +236,19 @@ class BatchRunner:
         learning, before = slot.phase.startswith("epoch"), finished.get((task.id, slot.g))
         if before is not None and before.outcome == "undecided" and self.finished.repeats_undecided:
             slot, before = replace(slot, attempt=before.attempt + 1), None
-        if before is not None and not (self.repeats_unfinished and learning):
-            started()
-            self._first.known(before)
-            done = Finished(before, b"", stored=True)
-        else:
+        if before is None or (slot.phase, slot.batch) in self._repeated:
             without = self._own_lessons(library).get(task.id, frozenset()) if learning else frozenset[ExperienceId]()
             async with self._slots:
                 started()
                 shown = self._shown(library, treatment)
                 done = await self._first.make(lambda: self.rollouts.one(task, slot, treatment, shown, without=without))
-            done = replace(done, stored=before is not None)
+        else:
+            started()
+            self._first.known(before)
+            done = Finished(before, b"", stored=True)
+        if before is not None:  # what is learned from is what the store shows
+            done = Finished(before, b"", stored=True)
+            self.reused += learning
         waits_for_majority = learning and self.settings.labels == "none"
         if not waits_for_majority:
             await self._keep(done)

@@ -1,6 +1,7 @@
 """Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from agentlearn.learning.learner import Update
@@ -70,6 +71,9 @@ class Callbacks:
 
     def measured(self, updates: int, score: HeldOutScore) -> None:
         """Called when held-out tasks were measured during learning. updates: updates made so far."""
+
+    def saved_early(self, path: Path, updates: int) -> None:
+        """Called when a run that trains weights ends early. path: checkpoint after this number of updates."""
 
     def done(self, report: LearnReport) -> None:
         """Called when a run that learns lessons has finished."""

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentlearn.errors import WeightsDiffer
 from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
-from agentlearn.train.distill.early_end import ANSWER_TOKENS, early_end
+from agentlearn.train.distill.early_end import ANSWER_TOKENS, HINT_AFTER, early_end, nothing_left
 from agentlearn.train.distill.lesson_prompts import no_place_for_lessons
 from agentlearn.train.distill.teaching import Teaching
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
@@ -17,18 +18,28 @@ from agentlearn.train.further_rewards import FurtherRewards
 from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
-from agentlearn.train.update.metrics import StepMetrics
+from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
 from agentlearn.train.update.sequences import training_rows
 from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weight_versions import WeightVersions
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group
+from agentlearn.types.group import Group, GroupKind
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
 from agentlearn.types.treatment import Treatment
+
+FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
+"""Defaults of `largest_difference` in nats: where sampler and trainer compute in fp32 (measured: 1e-6 to 1e-4), and
+with 16-bit formats, a server or dropout (measured: up to 0.02)."""
+
+
+_ROWS_FOR_HINT = 16
+"""Smallest number of rows without a reward above 0 that is worth a note."""
+_COUNTED: tuple[GroupKind, ...] = ("mixed", "all_right", "all_wrong")
+"""Kinds of groups that the metrics count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,8 @@ class GradientLearner:
     """Number of batches of the whole run. After the last one, a checkpoint is always saved."""
     versions: WeightVersions = field(default_factory=lambda: WeightVersions.of(0, 0, {}))
     """The weights that the sampler has and had."""
+    threshold: float = 1.0
+    """Reward from which an answer counts as right."""
     first_sha256: str = ""
     """Hash of the weights that the run started with."""
     seconds: Counter[str] = field(default_factory=Counter[str])
@@ -76,6 +89,13 @@ class GradientLearner:
     """Groups that wait for the next update."""
     ended: str = field(init=False, default="")
     """Why nothing more is learned; empty while learning goes on."""
+    unkept: Update | None = field(init=False, default=None)
+    """An update that is made and whose metrics nobody has stored yet."""
+    saved: int = field(init=False, default=0)
+    """Number of batches in the newest checkpoint."""
+    _updating: bool = field(init=False, default=False)
+    """Whether weights have changed that no update counts yet."""
+    _hinted: bool = field(init=False, default=False)
     _figures: list[Mapping[str, float]] = field(init=False, default_factory=list[Mapping[str, float]])
     """Metrics of all updates so far."""
     _save_due: bool = field(init=False, default=False)
@@ -104,7 +124,6 @@ class GradientLearner:
         began = time.perf_counter()
         collected = sorted([group async for group in groups], key=lambda group: group.task.id)
         sampled = time.perf_counter()
-        before = self.updater.steps
         if self.ended:
             return await self._skip(collected)
         if self.teaching is not None:
@@ -115,18 +134,29 @@ class GradientLearner:
             return await self._wait(collected, step=step, seconds=sampled - began)
         batch = self._batch(self.waiting.take())
         self.rewards.forget()
+        # A thread cannot be cancelled. So an update that has begun is finished, and its weights can be saved.
+        learning = asyncio.ensure_future(self._learn(batch, collected, step=step, seconds=sampled - began))
+        try:
+            return await asyncio.shield(learning)
+        except asyncio.CancelledError:
+            await asyncio.wait([learning])
+            raise
+
+    async def _learn(self, batch: _Batch, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
+        """Update the weights. seconds: how long the groups were sampled. Raises WeightsDiffer."""
+        sampled, before, self._updating = time.perf_counter(), self.updater.steps, True
         async with self.sampler.paused():
             metrics = await asyncio.to_thread(self._step, batch)
+        self._refuse_other_probabilities(metrics.figures.get(UNEXPLAINED), step)
         updated = time.perf_counter()
         if metrics.steps:
             await self.sampler.synchronise(self.updater.model)
         synchronised = time.perf_counter()
-        parts = {"sampling": sampled - began, "updating": updated - sampled, "synchronising": synchronised - updated}
+        parts = {"sampling": seconds, "updating": updated - sampled, "synchronising": synchronised - updated}
         self.seconds.update(parts)
-        kinds = Counter(group.kind() for group in collected)
         figures = {
             **metrics.figures,
-            **self._batch_figures(collected),
+            **self._batch_figures(groups),
             **{f"seconds/{name}": value for name, value in parts.items()},
             **{f"staleness/{age}": float(rows) for age, rows in sorted(batch.staleness.items())},
             "rows": float(metrics.rows),
@@ -139,38 +169,90 @@ class GradientLearner:
         }
         if self.teaching is not None:
             figures["rows/untaught"] = float(batch.untaught)
-            self._figures.append(figures)
-            self.ended = early_end(self._figures, self.settings.gradient)
-        await self._batch_done()
+        self._figures.append(figures)
+        self.ended = early_end(self._figures, self.settings.gradient)
+        self._updating = False
         notes = tuple(f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note)
-        return Update(
+        self.unkept = Update(
             outcome=self._outcome(before),
             library=self.start,
-            evidence=Evidence(groups=dict(kinds), notes=notes, metrics=figures),
+            evidence=Evidence(
+                groups=dict(Counter(group.kind() for group in groups)), notes=(*notes, *self._hints()), metrics=figures
+            ),
             ends=self.ended,
         )
+        made = self.unkept
+        await self._batch_done()
+        return made
+
+    def _refuse_other_probabilities(self, difference: float | None, step: str) -> None:
+        """Raise WeightsDiffer when the sampler's log-probabilities are not the trainer's, apart from rounding."""
+        settings, given = self.settings, self.settings.gradient
+        local = settings.sampler == "local"
+        if difference is None or (not local and (given.top_p < 1 or given.top_k > 0 or given.min_p > 0)):
+            return  # a server reports the probabilities among the tokens that are left
+        exact = local and given.dtype == "fp32" and given.lora_dropout == 0
+        limit = given.largest_difference or (FP32_DIFFERENCE if exact else LARGEST_DIFFERENCE)
+        if not difference <= limit:
+            raise WeightsDiffer(
+                f"{step}: the sampler {settings.sampler!r} and the trainer give the sampled tokens log-probabilities"
+                f" that differ by {difference:.3g} nats on average, and rounding explains at most {limit:g}; so the run"
+                " would train on wrong numbers, and it ends without publishing weights; use another sampler or model,"
+                " or raise largest_difference if you know the cause",
+                code="sampler_differs",
+            )
+
+    @property
+    def no_reward(self) -> str:
+        """A note when no rollout has got a reward above 0; empty when one has, and while too few are known."""
+        figures = [one for one in self._figures if "reward" in one]
+        rows = sum(one.get("rows", 0.0) for one in figures)
+        if rows < _ROWS_FOR_HINT or any(one["reward"] for one in figures):
+            return ""
+        return (
+            "every reward so far is 0, so nothing is learned. Usually the reward gives 0 to right answers (call it"
+            " yourself on one), or the model cannot follow our long instructions (--only-instructions"
+            " with --instructions sends only your own)"
+        )
+
+    def _hints(self) -> tuple[str, ...]:
+        """A note, once, when the rewards of the updates so far left hardly anything to learn."""
+        if self._hinted or self.settings.gradient.loss == "distill":
+            return ()
+        if words := self.no_reward:
+            self._hinted = True
+            return (words,)
+        words = nothing_left(self._figures, HINT_AFTER)
+        self._hinted = bool(words)
+        return (f"{words}; use other tasks, or end such runs early with stop_after_equal",) if words else ()
 
     async def _skip(self, groups: Sequence[Group]) -> Update:
         """Learn nothing from a batch that was sampled before the run ended early."""
-        await self._batch_done()
         kinds = dict(Counter(group.kind() for group in groups))
         evidence = Evidence(groups=kinds, metrics=self._batch_figures(groups))
-        return Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence, ends=self.ended)
+        made = Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence, ends=self.ended)
+        self.unkept = made
+        await self._batch_done()
+        return made
 
     async def _wait(self, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
         """Keep the groups for a later update."""
         self.seconds.update({"sampling": seconds})
-        await self._batch_done()
         note = self.rewards.note
-        return Update(
+        figures = {**self._batch_figures(groups), "seconds/sampling": seconds}
+        self._figures.append(figures)
+        made = Update(
             outcome=Held(reason=self.waiting.waits_because),
             library=self.start,
             evidence=Evidence(
                 groups=dict(Counter(group.kind() for group in groups)),
                 notes=(f"{step}: {note}",) if note else (),
-                metrics={**self._batch_figures(groups), "seconds/sampling": seconds},
+                metrics=figures,
             ),
         )
+        self.unkept = made
+        await self._batch_done()
+        return made
 
     async def _batch_done(self) -> None:
         """Count a batch, and save a checkpoint if that is due and no group waits: waiting groups are not saved."""
@@ -183,9 +265,10 @@ class GradientLearner:
 
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
+        kinds = Counter(group.kind(self.threshold) for group in groups)
         figures = {
             "groups": float(len(groups)),
-            "groups/mixed": float(sum(group.kind() == "mixed" for group in groups)),
+            **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
             **self._answer_figures(groups),
@@ -209,8 +292,9 @@ class GradientLearner:
         with all_processes("restore", checkpoint):
             self.done = self.checkpoints.restore(self.updater, Path(checkpoint))
         self.versions = WeightVersions.of(self.updater.steps, self.done, metrics)
+        self.saved = self.done
         self._figures = [values for number, values in sorted(metrics.items()) if number <= self.done]
-        self.ended = "" if self.teaching is None else early_end(self._figures, self.settings.gradient)
+        self.ended = early_end(self._figures, self.settings.gradient)
         self.waiting.take()
         self.rewards.forget()
 
@@ -221,8 +305,16 @@ class GradientLearner:
 
     def save(self) -> Path:
         """Save a checkpoint of the current weights; returns its path. Blocks."""
-        with all_processes("save", self.done):
-            return self.checkpoints.save(self.updater, self.done)
+        done = self.done - self.waiting.batches
+        with all_processes("save", done):
+            path = self.checkpoints.save(self.updater, done)
+        self.saved = done
+        return path
+
+    @property
+    def unsaved(self) -> int:
+        """Number of updates that are in no checkpoint and can be saved. Groups that wait are not saved."""
+        return 0 if self._updating else max(0, self.done - self.waiting.batches - self.saved)
 
     def _step(self, batch: _Batch) -> StepMetrics:
         with all_processes("step", batch.rows):

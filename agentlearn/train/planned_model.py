@@ -9,6 +9,7 @@ from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError
 from agentlearn.lab.contract import announced_lab
+from agentlearn.models.answer_limit import context_of
 from agentlearn.train.engine.attention import check_attention_config
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.adapter_settings import check_adapter_settings
@@ -43,6 +44,29 @@ def refuse_own_judge(domain: Domain, settings: TrainSettings) -> None:
             " itself; use another reward, or a function module:function that asks a model of your choice",
             code="contradiction",
         )
+
+
+def refuse_long_warmup(settings: TrainSettings, updates: int) -> None:
+    """Raise ConfigError when the run ends before its learning rate has risen. updates: of the whole run."""
+    steps, warmup = updates * settings.gradient.passes, settings.gradient.warmup_steps
+    if warmup > steps:
+        raise ConfigError(
+            f"warmup_steps is {warmup}, but the run makes at most {steps} optimiser steps, so the learning rate would"
+            f" never reach {settings.gradient.learning_rate:g}; give fewer warmup_steps, or more epochs",
+            code="contradiction",
+        )
+
+
+def context_note(settings: TrainSettings) -> str:
+    """Return a note when answers may be longer than the model's context; empty when not, or when it is not known."""
+    known = (context_of(settings.model), settings.vllm_max_context)
+    context = min((one for one in known if one is not None), default=None)
+    if context is None or settings.max_output_tokens < context:
+        return ""
+    return (
+        f"max_output_tokens is {settings.max_output_tokens:,}, but the context of {settings.model!r} is {context:,}"
+        " tokens for a prompt and its answer; longer answers are cut there"
+    )
 
 
 def _check_config(source: ModelSource, base: Path, *, sampled_here: bool) -> None:

@@ -37,7 +37,7 @@ from agentlearn.train.distributed.torchrun import (
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
-from agentlearn.train.planned_model import refuse_own_judge
+from agentlearn.train.planned_model import context_note, refuse_long_warmup, refuse_own_judge
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.trainable import TrainableModel, open_trainable
@@ -66,7 +66,8 @@ async def run_training(
     domain = domain_of(settings)
     refuse_own_judge(domain, settings)
     sets = task_sets(settings, domain)
-    notes = await try_reward(domain, (*sets.train, *sets.test))
+    refuse_long_warmup(settings, len(_batches(settings, sets)))
+    notes = [*filter(None, (context_note(settings),)), *await try_reward(domain, (*sets.train, *sets.test))]
     library_store = LibraryStore(settings.store / "libraries")
     async with AsyncExitStack() as stack:
         stack.enter_context(lead_processes(settings))
@@ -188,6 +189,7 @@ def _learner(
         _checkpoints(settings, run, trainable.loaded.tokenizer),
         teaching=teaching,
         total=len(_batches(settings, sets)),
+        threshold=domain_of(settings).threshold,
         first_sha256=whole_hash(updater.model),
     )
 

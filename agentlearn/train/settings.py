@@ -132,6 +132,13 @@ class TrainSettings(VllmOptions, RunSettings):
                 " the same probabilities",
                 code="temperature_mismatch",
             )
+        rollouts = self.batch_size * self.group_size * (self.gradient.dynamic_sampling_limit or 1)
+        if self.gradient.minibatches > rollouts:
+            raise ConfigError(
+                f"minibatches is {self.gradient.minibatches}, but an update has at most {rollouts} rollouts"
+                f" (batch_size {self.batch_size} x group_size {self.group_size}); give at most as many minibatches",
+                code="contradiction",
+            )
         if self.sampler != "vllm" and (given := given_options(self)):
             raise ConfigError(
                 f"{given[0]} is an option of the vLLM server that training starts, and the sampler is {self.sampler!r};"

@@ -21,6 +21,7 @@ from agentlearn.train.distributed.torchrun import (
     share_source,
     whole_model,
 )
+from agentlearn.train.engine.engine_check import context_limit
 from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.lab.build import export_lab_model
@@ -170,10 +171,17 @@ async def _vllm_sampler(
 def _vllm_service(
     settings: TrainSettings, source: str, loaded: LoadedModel
 ) -> AbstractAsyncContextManager[VllmService]:
-    """A vLLM server of our own, or the existing one that the settings name."""
-    if settings.sampler == "vllm":
-        return vllm_endpoint(source, seed=settings.seed, trained=True, options=settings)
-    return existing_vllm(settings.sampler, source, loaded, seed=settings.seed)
+    """A vLLM server of our own, or the existing one that the settings name.
+
+    Its context is one in which the trainer computes the same probabilities: vLLM chooses the frequencies of a longrope
+    model by the largest context that it serves.
+    """
+    limit = context_limit(loaded.model)
+    if settings.sampler != "vllm":
+        return existing_vllm(settings.sampler, source, loaded, seed=settings.seed, limit=limit)
+    if limit is not None:
+        settings = settings.model_copy(update={"vllm_max_context": min(limit, settings.vllm_max_context or limit)})
+    return vllm_endpoint(source, seed=settings.seed, trained=True, options=settings)
 
 
 def model_source(settings: TrainSettings) -> str:

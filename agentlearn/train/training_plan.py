@@ -26,7 +26,13 @@ from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_r
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.train.distill.teaching import library_to_distil
-from agentlearn.train.planned_model import LATER, check_planned_model, refuse_own_judge
+from agentlearn.train.planned_model import (
+    LATER,
+    check_planned_model,
+    context_note,
+    refuse_long_warmup,
+    refuse_own_judge,
+)
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
@@ -82,6 +88,8 @@ class TrainPlan(Value):
     """Every setting of the run."""
     refusals: tuple[str, ...]
     """Why the run would stop before it samples anything; empty when nothing is known against it."""
+    notes: tuple[str, ...] = ()
+    """What the run would say about its settings."""
 
     def lines(self) -> tuple[tuple[str, str], ...]:
         """Return the plan as pairs of label and text."""
@@ -101,6 +109,7 @@ class TrainPlan(Value):
             *((("time", _time_words(self.seconds)),) if self.seconds is not None else ()),
             ("settings", _assignments(run)),
             ("gradient", _assignments(self.settings["gradient"])),
+            *(("note", one) for one in self.notes),
             *(("refused", one) for one in self.refusals),
         )
 
@@ -127,7 +136,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measurements = 2 + during if settings.evaluate and counts.test else 0
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
-    library, refusals = _refusals(settings, domain, lessons_exist=lessons_exist)
+    library, refusals = _refusals(settings, domain, updates, lessons_exist=lessons_exist)
     folder = _folder(settings.model)
     stored = None if folder is None else stored_size(folder)
     rank = settings.gradient.lora_rank
@@ -157,6 +166,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         memory=_memory_words(settings, None if stored is None else stored.parameters),
         settings=json.loads(settings.resolved()),
         refusals=refusals,
+        notes=tuple(filter(None, (context_note(settings),))),
     )
 
 
@@ -186,7 +196,9 @@ def _expected(
     return measured, f"as run {row.run[:8]} had: {each}", seconds if made and kept else None
 
 
-def _refusals(settings: TrainSettings, domain: Domain, *, lessons_exist: bool) -> tuple[Library, tuple[str, ...]]:
+def _refusals(
+    settings: TrainSettings, domain: Domain, updates: int, *, lessons_exist: bool
+) -> tuple[Library, tuple[str, ...]]:
     """Return the lessons in every prompt, and every reason why the run would stop before it samples anything."""
     library, found = EMPTY_LIBRARY, list[str]()
 
@@ -208,6 +220,7 @@ def _refusals(settings: TrainSettings, domain: Domain, *, lessons_exist: bool) -
         lambda: check_planned_model(settings),
         further_rewards,
         lambda: refuse_own_judge(domain, settings),
+        lambda: refuse_long_warmup(settings, updates),
     )
     for check in checks:
         try:

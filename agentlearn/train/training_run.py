@@ -3,10 +3,13 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
+from agentlearn.errors import AgentlearnError, ProcessLost
 from agentlearn.learning.allocation import Allocation
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.batch_runner import rollouts_at_once
@@ -15,13 +18,18 @@ from agentlearn.learning.learner import Update
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.task_sets import TaskSets
+from agentlearn.learning.warnings import FALLEN
+from agentlearn.log import get_log
+from agentlearn.stats import sign_flip_p
+from agentlearn.text import number_text
+from agentlearn.train.distill.teaching import Teaching
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.report import TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.adapter import has_adapter
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
-from agentlearn.types.ids import LibraryVersion
+from agentlearn.types.ids import LibraryVersion, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
@@ -46,8 +54,32 @@ class TrainingRun(RunLoop[TrainSettings]):
         return "the model at the start", "the trained model"
 
     async def train(self, sets: TaskSets, start: Library) -> TrainReport:
-        """Run from start to end, and return the report."""
-        return await self.recorded(self._train(sets, start))
+        """Run from start to end, and return the report. A run that ends early leaves a checkpoint of its weights."""
+        return await self.recorded(self._saved_early(self._train(sets, start)))
+
+    async def _saved_early(self, body: Coroutine[Any, Any, TrainReport]) -> TrainReport:
+        try:
+            return await body
+        except BaseException:
+            if not isinstance(self.call_context.stopped, ProcessLost):
+                await asyncio.shield(self._save_early())
+            raise
+
+    async def _save_early(self) -> None:
+        """Save the weights of the updates that no checkpoint holds, and their metrics. A failure is only logged: the
+        run ends for another reason already."""
+        learner = self.learner
+        try:
+            if learner.unkept is not None:
+                await self._keep_metrics(learner.unkept)
+            if learner.unsaved:
+                await asyncio.to_thread(learner.save)
+        except (AgentlearnError, OSError, RuntimeError) as error:
+            get_log(run=self.call_context.run).warning("checkpoint.failed", reason=str(error))
+            return
+        newest = learner.checkpoints.newest()
+        if newest is not None:
+            self.callbacks.saved_early(newest, learner.saved)
 
     async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
         started, learner = time.perf_counter(), self.learner
@@ -60,11 +92,30 @@ class TrainingRun(RunLoop[TrainSettings]):
         await self.learn_from(sets.train, sets.test, learner)
         after = await self.evaluate({"after": start}, sets.test)
         result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
-        if learner.teaching is not None and result.held_out is not None and result.held_out.delta.verdict == "worse":
+        verdict = None if result.held_out is None else result.held_out.delta.verdict
+        fallen = "" if teaching is None or verdict == "better" else self._fallen_rewards(teaching)
+        if fallen or (teaching is not None and verdict == "worse"):
             path = await asyncio.to_thread(learner.save)
-            return self._report(result, start, path, published=False)
+            return self._report(result, start, path, published=False, fallen=fallen)
         path = await asyncio.to_thread(learner.publish)
         return self._report(result, start, path)
+
+    def _fallen_rewards(self, teaching: Teaching) -> str:
+        """Return a note when the rewards without lessons fell from the first to the last visit of the same tasks."""
+        visits: dict[TaskId, dict[int, list[float]]] = {}
+        for row in self.store.trajectories(self.call_context.run):
+            if row.phase.startswith("epoch-") and row.reward is not None and not teaching.guides(row.g):
+                epoch = int(row.phase.removeprefix("epoch-"))
+                visits.setdefault(row.task, {}).setdefault(epoch, []).append(row.reward)
+        pairs = [(fmean(one[min(one)]), fmean(one[max(one)])) for one in visits.values() if len(one) > 1]
+        differences = [after - before for before, after in pairs]
+        if sum(differences) >= 0 or (p := sign_flip_p(differences, seed=self.settings.seed) / 2) > FALLEN:
+            return ""
+        before, after = (number_text(fmean(one)) for one in zip(*pairs, strict=True))
+        return (
+            f"the run's own rewards on the same {len(pairs):,} tasks fell from {before} at their first visit to {after}"
+            f" at their last (one-sided p {p:.2g})"
+        )
 
     @property
     def allocation(self) -> Allocation:
@@ -81,8 +132,8 @@ class TrainingRun(RunLoop[TrainSettings]):
 
     @property
     def repeats_unfinished(self) -> bool:
-        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch is
-        sampled again as a whole."""
+        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch of
+        which a rollout is missing is sampled again as a whole."""
         return self.settings.samples_in_rounds
 
     def sampling_started(self, rollouts: int) -> Callable[[], None]:
@@ -112,15 +163,21 @@ class TrainingRun(RunLoop[TrainSettings]):
         return rollout_ended
 
     async def keep_update(self, batch: Batch, update: Update) -> None:
+        await self._keep_metrics(update)
+
+    async def _keep_metrics(self, update: Update) -> None:
         values = update.evidence.metrics
         await self.store.save_metrics(self.call_context.run, self.learner.done, values)
+        self.learner.unkept = None
         if self.write_metrics is not None:
             self.write_metrics(self.learner.done, values)
 
     def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
         """Do nothing: reports of training count updates, not epochs."""
 
-    def _report(self, result: RunResult, start: Library, path: Path, *, published: bool = True) -> TrainReport:
+    def _report(
+        self, result: RunResult, start: Library, path: Path, *, published: bool = True, fallen: str = ""
+    ) -> TrainReport:
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept = self.store.metrics(result.run)
         lines = tuple(update_line(update, values) for update, values in sorted(kept.items()))
@@ -163,15 +220,32 @@ class TrainingRun(RunLoop[TrainSettings]):
             seconds=_seconds_of(kept),
             resumed=self.resumed,
             wall_s=result.wall_rounded_s,
-            notes=(
-                *verdict_notes(
-                    delta,
-                    worse=_WORSE if published else _NOT_PUBLISHED,
-                    unclear="more updates, or more held-out tasks, would make it clearer",
-                ),
-                *result.notes(),
+            notes=tuple(
+                dict.fromkeys(
+                    (
+                        *([learner.no_reward] if learner.no_reward else []),
+                        *([f"{fallen}, {_NOT_PUBLISHED}"] if fallen else []),
+                        *verdict_notes(
+                            delta,
+                            worse=_WORSE if published else _NOT_PUBLISHED,
+                            unclear="more updates, or more held-out tasks, would make it clearer",
+                        ),
+                        *self._reuse_notes(),
+                        *result.notes(),
+                    )
+                )
             ),
         )
+
+    def _reuse_notes(self) -> tuple[str, ...]:
+        """A note on the rollouts that a resumed run did not make again."""
+        if not self.batches.reused:
+            return ()
+        words = (
+            f"resumed: {self.batches.reused:,} rollouts that had finished before were learned from as the store shows"
+            " them, with the rewards that they had got"
+        )
+        return (words,)
 
 
 def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:

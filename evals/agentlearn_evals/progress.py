@@ -47,7 +47,7 @@ class CompareProgress(CompareCallbacks):
             )
             self._bars = Progress(*columns, console=out, transient=True)
         self._wanted = self._done = 0
-        self.heartbeat = Heartbeat(self._state, lambda words: self._line("so far", words), clock)
+        self.heartbeat = Heartbeat(self._state, lambda words: self.print_line("so far", words), clock)
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -77,18 +77,18 @@ class CompareProgress(CompareCallbacks):
             return False
         self.call_context.stop(Interrupted("interrupted; finished rollouts are stored"))
         if calls := self.call_context.in_flight:
-            self._line("stopping", f"waiting for {calls} calls in flight to be stored; Ctrl-C again stops at once")
+            self.print_line("stopping", f"waiting for {calls} calls in flight to be stored; Ctrl-C again stops at once")
         return True
 
     def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
         self.call_context = call_context
         self._wanted, self._done = wanted * len(reused), sum(reused.values())
         for arm in self.plan.arms:
-            self._line("arm", f"{arm.name}: {arm.label()}")
+            self.print_line("arm", f"{arm.name}: {arm.label()}")
         domains, k = ", ".join(task_set.domain.name for task_set in self.plan.task_sets), self.plan.settings.k
         stored = f"{sum(reused.values()):,} of {wanted * len(reused):,} rollouts are already stored"
-        self._line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {stored}")
-        self._line("run", call_context.run)
+        self.print_line("tasks", f"{self.plan.tasks} of {domains} · {k} rollouts per task and arm · {stored}")
+        self.print_line("run", call_context.run)
         if self._bars is not None:
             for arm, count in reused.items():
                 name = visible_line(arm, _NAME)
@@ -97,7 +97,7 @@ class CompareProgress(CompareCallbacks):
     def service_changed(self, words: str, silent: bool) -> None:
         stops = "; Ctrl-C stops" if self.python else "; Ctrl-C stops, the same command goes on"
         more = stops if silent else ""
-        self._line("service", f"{words}{more}")
+        self.print_line("service", f"{words}{more}")
 
     def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
         self._done += 1
@@ -117,7 +117,8 @@ class CompareProgress(CompareCallbacks):
         calls = f"{self.call_context.in_flight:,} model calls in flight"
         return f"{self._done:,} of {self._wanted:,} rollouts   {calls}   {written} tokens written"
 
-    def _line(self, label: str, text: str) -> None:
+    def print_line(self, label: str, text: str) -> None:
+        """Print one line."""
         self.out.print(self._labelled(label, text))
         self.heartbeat.printed()
 

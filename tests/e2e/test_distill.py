@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
 from agentlearn.types.experience import library_of  # noqa: E402
+from agentlearn.types.task import Task  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
@@ -221,6 +223,28 @@ def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
     assert not report.weights.published
     assert not chosen.folder.exists()
     assert (Path(report.weights.path) / "model.safetensors").is_file()
+
+
+VISITS = Counter[str]()
+
+
+def falling(task: Task, answer: str | None) -> float:
+    """1 at the first calls for a task, some of which try the reward before the run, and 0 at the others."""
+    VISITS[task.id] += 1
+    return float(VISITS[task.id] <= 4)
+
+
+falling.gold_is_answer = False  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def test_weights_whose_own_rewards_fell_are_not_published(weights: Path, tasks: Path, tmp_path: Path) -> None:
+    """Also without held-out tasks."""
+    chosen = settings_of(weights, tasks, tmp_path, reward=f"{__name__}:falling", epochs=2)
+    report = run_training_sync(chosen)
+    assert not report.weights.published
+    assert not chosen.folder.exists()
+    assert "own rewards on the same 6 tasks fell from" in report.notes[0]
+    assert "to 0.00 at their last" in report.notes[0]
 
 
 def test_a_library_without_lessons_and_one_that_does_not_exist_are_refused(

@@ -182,9 +182,9 @@ def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     out = io.StringIO()
     report = asyncio.run(run_training(again, TrainProgress(again, Console(file=out, width=200)), resume=resumed))
     assert report.run == begun.run
-    done = after // 3 * 3  # updates up to the newest checkpoint
+    done = after  # a run that ends early leaves a checkpoint
     assert re.findall(r"update (\d+)/8", out.getvalue()) == [str(one) for one in range(done + 1, 9)]
-    assert (f"resumed       after {done} updates" in out.getvalue()) == bool(done)
+    assert f"resumed       after {done} update" in out.getvalue()
     assert tensorboard_steps(store, report) == list(range(1, 9))
     assert report.weights == undisturbed.weights.model_copy(update={"path": report.weights.path})
     assert report.curve == undisturbed.curve

@@ -1,10 +1,11 @@
 """A reward that is the user's function `(task, answer)` or `(task, answer, trajectory)`, with partial credit.
 
-It may be `async def`. It returns a reward, or a reward and its reason in words, which the stages that learn read.
+Parameters with these names get what they name, in any order. It may be `async def`. It returns a reward, or a reward
+and its reason in words, which the stages that learn read.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +31,12 @@ class FunctionReward:
 
     name: str
     function: Callable[..., object]
-    sees_trajectory: bool
+    parameters: tuple[str, ...] = ("task", "answer")
+    """What each positional parameter gets: `task`, `answer` or `trajectory`."""
+    keywords: tuple[str, ...] = ()
+    """The same for parameters that must be given by name."""
+    named: bool = False
+    """Whether names or types in the signature say which parameter gets the task."""
     form = "The answer has the form that the task asks for."
     needs_gold = False
 
@@ -46,10 +52,10 @@ class FunctionReward:
 
     def judge_output(self, task: Task, trajectory: Trajectory, output: object) -> Verdict | Awaitable[Verdict]:
         """Return the function's verdict on an output of any type; see `judge`."""
-        arguments = (task, output, *([trajectory] if self.sees_trajectory else []))
+        of = {"task": task, "answer": output, "trajectory": trajectory}
         # SystemExit too: a function of the user's must not end the run.
         try:
-            given = self.function(*arguments)
+            given = self.function(*(of[one] for one in self.parameters), **{one: of[one] for one in self.keywords})
         except (Exception, SystemExit) as error:
             raise self._raised(error, task, trajectory.answer) from error
         if inspect.isawaitable(given):
@@ -70,6 +76,11 @@ class FunctionReward:
             f" answer {_short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
             code="reward_raised",
         )
+
+    @property
+    def sees_trajectory(self) -> bool:
+        """Whether the function gets the whole trajectory."""
+        return "trajectory" in (*self.parameters, *self.keywords)
 
     @property
     def gold_is_answer(self) -> bool:
@@ -137,31 +148,54 @@ def unloaded_function(reference: str) -> FunctionReward:
     def judge(*_: object) -> Verdict:
         raise VerifierError(f"the reward {reference!r} was not imported: a plan judges nothing", code="reward_raised")
 
-    return FunctionReward(reference, judge, sees_trajectory=False)
+    return FunctionReward(reference, judge)
 
 
 def function_reward(name: str, function: Callable[..., object]) -> FunctionReward:
     """Return the function as a reward. name: for messages. Raises ConfigError when it has the wrong parameters."""
-    return FunctionReward(name, function, _sees_trajectory(function, name))
-
-
-def _sees_trajectory(function: Callable[..., object], reference: str) -> bool:
     try:
         signature = inspect.signature(function)
     except ValueError:  # built-in functions have none
-        return False
-    for count in (3, 2):
-        try:
-            signature.bind(*range(count))
-        except TypeError:
-            continue
-        if count == 2 or "trajectory" in signature.parameters:
-            return count == 3
-    raise ConfigError(
-        f"the reward {reference!r} takes {signature}; write {_SIGNATURE},"
-        " with a third parameter 'trajectory' if wanted",
-        code="bad_reward",
-    )
+        return FunctionReward(name, function)
+    wanted = [
+        one for one in signature.parameters.values() if one.default is one.empty or one.name in _NAMES or _is_task(one)
+    ]
+    placed = [one for one in wanted if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    only_named = [one for one in wanted if one.kind == one.KEYWORD_ONLY]
+    gathered = any(one.kind == one.VAR_POSITIONAL for one in wanted)
+    roles = _roles([*placed, *only_named])
+    if gathered and not only_named and [one.name for one in placed] in ([], ["task"]):  # *arguments
+        return FunctionReward(name, function)
+    if roles is None or any(one.name != role for one, role in zip(only_named, roles[len(placed) :], strict=True)):
+        raise ConfigError(
+            f"the reward {name!r} takes {signature}; write {_SIGNATURE}, with a third parameter 'trajectory' if wanted;"
+            " parameters with these names may be in any order",
+            code="bad_reward",
+        )
+    named = any(one.name in ("task", "answer") or _is_task(one) for one in (*placed, *only_named))
+    return FunctionReward(name, function, roles[: len(placed)], roles[len(placed) :], named=named)
+
+
+_NAMES = ("task", "answer", "trajectory")
+
+
+def _is_task(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation is Task or parameter.annotation == "Task"
+
+
+def _roles(parameters: Sequence[inspect.Parameter]) -> tuple[str, ...] | None:
+    """Return what each parameter gets, by names, then types, then the order; None where that cannot be told.
+
+    An answer that comes first needs a named task: with `(answer, expected)` the second one is probably not the task.
+    """
+    found = [one.name if one.name in _NAMES else "task" if _is_task(one) else "" for one in parameters]
+    if found.count("") == 1 and {*found} - {"", "trajectory"}:
+        found[found.index("")] = "answer" if "task" in found else "task"
+        if found.index("answer") < found.index("task") and parameters[found.index("answer")].name == "answer":
+            return None
+    elif found[:2] == ["", ""]:
+        found[:2] = ["task", "answer"]
+    return tuple(found) if sorted(found) in (["answer", "task"], ["answer", "task", "trajectory"]) else None
 
 
 def _code_of(function: object) -> CodeType | None:

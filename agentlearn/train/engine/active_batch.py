@@ -188,6 +188,12 @@ def _shared(one: NDArray[np.int64], other: NDArray[np.int64]) -> int:
 def _bytes_per_token(model: Any) -> int:
     """Memory of one token's keys and values in all layers."""
     config = model.config.get_text_config()
+    own = getattr(config, "per_layer_config", None)  # Gemma 4: layers of different sizes
+    layers = [own[at] for at in range(config.num_hidden_layers)] if own else [config] * config.num_hidden_layers
+    return 2 * model.dtype.itemsize * sum(map(_key_size, layers))
+
+
+def _key_size(config: Any) -> int:
+    """Numbers in the keys of one token in a layer."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
+    return heads * (getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)

@@ -76,7 +76,13 @@ class TorchEngine:
         return self._queue.rounds(conversations, at_once=at_once)
 
     async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        """Sample an answer. Raises EndpointError when the model fails, or when the engine closes before the end."""
+        """Sample an answer. Raises EndpointError when the model fails or the engine closes before the end, and when the
+        prompt leaves no room for an answer."""
+        if len(prompt) >= self.context:
+            raise EndpointError(
+                f"the prompt has {len(prompt):,} tokens, and the context of the model is {self.context:,}",
+                code="context_too_long",
+            )
         request = SamplingRequest.create(prompt, sampling)
         self._queue.submit(request)
         return await request.answer

@@ -32,17 +32,26 @@ _SHAPE = (
 
 
 @asynccontextmanager
-async def existing_vllm(base_url: str, model: str, loaded: LoadedModel, *, seed: int) -> AsyncGenerator[VllmService]:
+async def existing_vllm(
+    base_url: str, model: str, loaded: LoadedModel, *, seed: int, limit: int | None = None
+) -> AsyncGenerator[VllmService]:
     """The server as a service whose weights `sync` replaces, while the block runs. The server is not ended.
 
-    base_url: its address, which ends in /v1. model: folder or hub id of the model in training. Raises ConfigError for a
-    server that cannot be used, EndpointError when it does not answer.
+    base_url: its address, which ends in /v1. model: folder or hub id of the model in training. limit: largest context
+    with the trainer's probabilities; None: any. Raises ConfigError for a server that cannot be used, EndpointError when
+    it does not answer.
     """
-    start = start_command(model)
+    start = start_command(model) + ("" if limit is None else f" --max-model-len {limit}")
     async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
         name, context = await _served_model(http, base_url, start)
         config = await _config(http, base_url, start)
         _check_config(base_url, config, start)
+        if limit is not None and (context is None or context > limit):
+            raise ConfigError(
+                f"the server at {base_url!r} serves a context of {context} tokens, and beyond {limit} tokens this model"
+                f" uses other position frequencies than in training; start it with: {start}",
+                code="other_server_settings",
+            )
         _check_shape(base_url, config, loaded)
         await _check_vocabulary(http, base_url, name, loaded)
     cpu = str(cast("Any", config.get("device_config") or {}).get("device_type")) == "cpu"

@@ -43,11 +43,18 @@ class LocalService:
     tokenizer: Any
     abilities: "TemplateAbilities"
     """What the model's chat template can hold."""
+    context: int
+    """Largest number of tokens of a prompt and its answer."""
     simulated: bool = False
 
     def check_chat(self, *, tools: bool) -> tuple[str, ...]:
         """Return notes on the chat template. Raises ConfigError when it cannot hold what is needed."""
-        return self.abilities.check(self.model, tools=tools)
+        own = int(self.network.config.get_text_config().max_position_embeddings)
+        limited = (
+            f"{self.model!r} is used with a context of {self.context:,} tokens instead of {own:,}: beyond that, a long"
+            " row changes the position frequencies of all rows of its batch"
+        )
+        return (*self.abilities.check(self.model, tools=tools), *([limited] if self.context < own else []))
 
     def weights_sha256(self) -> str:
         """Hash of the current weights. Blocks."""
@@ -134,16 +141,17 @@ async def serve_model(
         with shared(own) as engine:
             service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
             async with serve_in_thread(service.serve) as url:
-                yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities)
+                yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
 
 
 def torch_engine(
     network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
 ) -> "TorchEngine":
     """Return an engine of a loaded network. context, cache_bytes: as in `serve_model`."""
+    from agentlearn.train.engine.engine_check import exact_context
     from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine
 
-    limit = int(network.config.get_text_config().max_position_embeddings)
+    limit = exact_context(network)
     return TorchEngine(
         network,
         stop_ids=stop_ids,

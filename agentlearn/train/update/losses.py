@@ -41,6 +41,8 @@ class TokenScores:
     advantages_B: Tensor
     weights_B: Tensor
     """Weight of each row's tokens in the loss, from `row_weights`."""
+    comparable_B: Tensor | None = None
+    """1 for rows whose sampler's log-probabilities must be the old ones, 0 for others; None: 1 for all."""
     chosen_N: Tensor | None = None
     """Whether each token's entropy is high enough for a policy loss; None: all tokens have one."""
     teacher: TeacherScores | None = None

@@ -13,6 +13,10 @@ from torch import Tensor
 from agentlearn.train.distributed.processes import Processes
 from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
 
+UNEXPLAINED = "sampling/unexplained_difference"
+"""Metric: mean difference in nats between log-probabilities of sampler and trainer, over tokens that were sampled with
+the weights before the update and with the prompt that is trained. It should be rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepMetrics:
@@ -75,6 +79,10 @@ class Meter:
             "policy ratio": losses.ratio_N,
         }.items():
             self._sums.setdefault(name, []).append(values.double().sum())
+        if scored.comparable_B is not None:
+            comparable_N = scored.comparable_B[scored.row_N].double()
+            self._sums.setdefault("comparable", []).append(comparable_N.sum())
+            self._sums.setdefault("unexplained", []).append((raw_N.abs() * comparable_N).sum())
         if losses.kl_N is not None:
             self._sums.setdefault("kl", []).append(losses.kl_N.double().sum())
         if losses.on_policy_N is not None:
@@ -103,7 +111,7 @@ class Meter:
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
         names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
-        optional = ("kl", "off policy", "chosen", "vespo", "rows", "teacher", "taught")
+        optional = ("kl", "off policy", "chosen", "vespo", "rows", "teacher", "taught", "comparable", "unexplained")
         sums = _reduced(self._sums, (*names, "policy ratio", "loss", *optional), "sum", processes, device)
         low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
         high = _reduced(
@@ -137,6 +145,7 @@ class Meter:
             "ratio/max": high["policy ratio"],
             "sampling/sampling_logp_difference/mean": mean["difference"],
             "sampling/sampling_logp_difference/max": high["difference"],
+            **({UNEXPLAINED: sums["unexplained"] / sums["comparable"]} if sums["comparable"] else {}),
             "sampling/importance_sampling_ratio/min": low["importance"],
             "sampling/importance_sampling_ratio/mean": mean["importance"],
             "sampling/importance_sampling_ratio/max": high["importance"],

@@ -28,6 +28,8 @@ class MicroBatch:
     sampler_N: Tensor
     """The sampler's log-probability of each trained token."""
     advantages_B: Tensor
+    comparable_B: Tensor
+    """1 for rows whose sampler's log-probabilities must be those of the present weights, 0 for others."""
     positions_BT: Tensor | None = None
     """Position of each token in its own row, for packed rows and shared prompts; None for padded rows."""
     seen_BTT: Tensor | None = None
@@ -42,7 +44,7 @@ class MicroBatch:
         """Return a copy on a device."""
         return MicroBatch(
             *(one.to(device) for one in (self.ids_BT, self.places_N, self.targets_N)),
-            *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B)),
+            *(one.to(device) for one in (self.row_N, self.sampler_N, self.advantages_B, self.comparable_B)),
             positions_BT=None if self.positions_BT is None else self.positions_BT.to(device),
             seen_BTT=None if self.seen_BTT is None else self.seen_BTT.to(device),
         )
@@ -104,5 +106,6 @@ def collate(rows: Sequence[TrainingRow], *, packed: bool = False) -> MicroBatch:
         row_N=torch.from_numpy(np.repeat(np.arange(len(rows)), [row.trained for row in rows])),
         sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
         advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+        comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
         positions_BT=positions_BT,
     )

@@ -85,6 +85,7 @@ def training_rows(
             reward=reward,
             staleness=staleness,
             overlong=overlong(trajectory),
+            guided=prompts is not None and prompts.guided,
         )
         pair = None if prompts is None else prompts.pair(one.first)
         untaught += prompts is not None and pair is None

@@ -171,6 +171,7 @@ def collate_shared(rows: Sequence[TrainingRow], *, most: int) -> MicroBatch:
         row_N=torch.from_numpy(np.repeat(np.arange(len(rows)), [row.trained for row in rows])),
         sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
         advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+        comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
         positions_BT=torch.from_numpy(positions_BT),
         seen_BTT=_seen(torch.from_numpy(answers_BT)),
     )

@@ -24,9 +24,11 @@ class TrainingRow:
     advantage: float
     reward: float
     staleness: int = 0
-    """Number of optimiser steps between the weights that sampled it and the weights being trained."""
+    """Number of updates made since its rollout was planned."""
     overlong: bool = False
     """Whether it was cut at a limit of tokens or turns."""
+    guided: bool = False
+    """Whether it was sampled with lessons that it is trained without."""
     teacher_ids_T: NDArray[np.int64] | None = None
     """The row as a teacher reads it: another prompt, then the same tokens. None: no teacher reads it."""
 
@@ -39,6 +41,11 @@ class TrainingRow:
     def trained(self) -> int:
         """Number of sampled tokens."""
         return int(self.mask_T.sum())
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the sampler's log-probabilities must be those of the weights before this update."""
+        return self.staleness == 0 and not self.guided
 
     @property
     def taught(self) -> int:

@@ -502,6 +502,7 @@ def _token_scores(batch: _ScoredBatch, logprobs: Tensor) -> TokenScores:
         row_N=batch.batch.row_N,
         advantages_B=batch.batch.advantages_B,
         weights_B=batch.weights_B,
+        comparable_B=batch.batch.comparable_B,
         chosen_N=batch.chosen_N,
         teacher=batch.teacher,
         student_N_K=None if batch.teacher is None else logprobs[:, 1:],

@@ -17,7 +17,7 @@ from transformers.pytorch_utils import Conv1D
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.weights.adapter_settings import check_adapter_settings
-from agentlearn.train.weights.loading import no_progress_bars, short
+from agentlearn.train.weights.loading import no_progress_bars, refuse_bad_numbers, short
 from agentlearn.train.weights.model_source import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ModelSource, read_adapter_config
 
 _EXACT = {
@@ -66,7 +66,6 @@ def continue_adapter(model: PreTrainedModel, source: ModelSource, arguments: Gra
     check_adapter(source)
     check_adapter_settings(source, arguments)
     adapted = attach_adapter(model, source, trainable=True, dropout=arguments.lora_dropout)
-    _check_layers(adapted, f"the adapter in {source.name!r}")
     for one in adapted.parameters():
         one.data = one.data.float() if one.requires_grad else one.data
     return adapted
@@ -98,7 +97,9 @@ def attach_adapter(
             f" {ADAPTER_CONFIG} to the model that it was trained on",
             code="bad_adapter",
         ) from error
+    _check_layers(cast("nn.Module", adapted), where)
     _check_all_loaded(adapted, source)
+    refuse_bad_numbers(adapted, where)
     _name_base(adapted, source.base)
     return cast("nn.Module", adapted)
 
@@ -147,13 +148,16 @@ def has_adapter(model: nn.Module) -> bool:
 
 
 def _check_layers(adapted: nn.Module, what: str) -> None:
-    """Raise ConfigError for adapters on layers that are not linear, which a merged copy would leave out."""
+    """Raise ConfigError for adapters on layers that are not linear, which a merged copy would leave out, and on the
+    head."""
+    head = cast("Any", adapted).get_base_model().get_output_embeddings()
     for name, module in adapted.named_modules():
         base = getattr(module, "base_layer", None)
-        if base is not None and not _is_linear(base):
+        if base is not None and (module is head or not _is_linear(base)):
+            why = "the model's head" if module is head else f"{type(base).__name__}, which is not linear"
             raise ConfigError(
-                f"{what} has the layer {name.rpartition('.')[2]!r} ({type(base).__name__}), which is not linear;"
-                " adapters on linear layers alone can be trained here",
+                f"{what} has the layer {name.rpartition('.')[2]!r} ({why}); use an adapter on linear layers inside the"
+                " model, such as q_proj and v_proj",
                 code="unsupported_adapter",
             )
 

@@ -52,7 +52,10 @@ def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
             )
             lacking = _lacking(found)
             if not lacking:
+                refuse_bad_numbers(model, _model_at(source.base))
                 return model.to(device)
+    except ConfigError:
+        raise
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(source, dtype=dtype, device=device) from error
@@ -62,6 +65,19 @@ def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
         f" {lacking[0]!r}), which would stay random; download all of its files, or another version of the model",
         code="missing_weights",
     )
+
+
+def refuse_bad_numbers(model: "nn.Module", where: str) -> None:
+    """Raise ConfigError when a weight is NaN or infinite. where: what the model is, in words."""
+    import torch
+
+    bad = [name for name, one in model.named_parameters() if not bool(torch.isfinite(one).all())]
+    if bad:
+        raise ConfigError(
+            f"{where} has NaN or infinite numbers in {len(bad)} of its weights (first: {bad[0]!r}), so it gives no"
+            " probabilities; download it again, or use a checkpoint from before its training failed",
+            code="bad_weights",
+        )
 
 
 def check_config(source: ModelSource) -> None:

@@ -57,6 +57,8 @@ class TrainedStage(Value):
     """Folder of the weights; those of a checkpoint when they were not published."""
     sha256: str
     published: bool
+    worse_on: str = "held-out tasks"
+    """The tasks that got worse when they were not published, in words."""
     before: float | None
     """Mean score on held-out tasks before training, without lessons."""
     after: float | None

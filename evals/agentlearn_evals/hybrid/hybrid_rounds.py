@@ -167,6 +167,7 @@ class HybridRun:
             weights=report.weights.path,
             sha256=report.weights.sha256_after,
             published=report.weights.published,
+            worse_on="held-out tasks" if report.delta and report.delta.verdict == "worse" else "the run's own tasks",
             before=None if report.before is None else report.before.mean,
             after=None if report.after is None else report.after.mean,
         )

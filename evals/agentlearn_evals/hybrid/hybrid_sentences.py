@@ -53,8 +53,8 @@ def _trained(trained: TrainedStage, settings: HybridSettings) -> str:
     if trained.published:
         return f"distilled into {trained.weights}; {scores}"
     return (
-        f"the weights were not published, so the run ends here, because held-out tasks got worse; {scores}; the lessons"
-        f" are kept: {command_words('library', 'show', settings.result_name, store=settings.store)}"
+        f"the weights were not published, so the run ends here, because {trained.worse_on} got worse; {scores}; the"
+        f" lessons are kept: {command_words('library', 'show', settings.result_name, store=settings.store)}"
     )
 
 

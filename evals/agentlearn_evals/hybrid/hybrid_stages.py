@@ -16,19 +16,20 @@ from agentlearn.train.settings import TrainSettings
 from agentlearn.types.ids import RunId
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.contrast_words import full_sentence
 from agentlearn_evals.hybrid.hybrid_record import HybridRecord
 from agentlearn_evals.hybrid.hybrid_report import HybridArm
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 from agentlearn_evals.rollout_specs import stored_rollouts
 
-_TOLD = 3
-"""Largest number of contrasts that are printed one by one. The removals of lessons are in the table at the end."""
+_SHOWN = frozenset(
+    ("run", "tasks", "held out", "so far", "resumed", "stopping", "service", "warning", "checkpoint", "measure it")
+)
+"""Labels of the lines that a stage prints. The results of all stages follow at the end, and each run has its page."""
 
 
 class ShownStages:
-    """Runs each stage as its own command would, and says how to continue the hybrid run."""
+    """Runs each stage as its own command would, prints little of it, and says how to continue the hybrid run."""
 
     def __init__(self, record: HybridRecord, out: Console) -> None:
         self.out, self.store = out, record.settings.store
@@ -52,8 +53,9 @@ class ShownStages:
         progress = _HybridLearnProgress(settings, self.out)
         progress.continued_by = self.resume
         report = run_to_end(lambda: run_learning(settings, progress, resume=resume), progress)
-        page, problem = page_at_the_end(self.store, report.run)
-        progress.line(*(("note", problem) if page is None else ("report", str(page))))
+        _, problem = page_at_the_end(self.store, report.run)
+        if problem:
+            self.out.print(f"  {'note'.ljust(10)}{problem}")
         return report
 
     def train(self, settings: TrainSettings, resume: RunId | None) -> TrainReport:
@@ -66,7 +68,7 @@ class ShownStages:
         progress = _HybridTrainProgress(settings, self.out)
         progress.continued_by = self.resume
         report = run_to_end(lambda: run_training(settings, progress, resume=resume), progress)
-        progress.line("report", str(write_train_page(report, settings)))
+        write_train_page(report, settings)
         return report
 
     def compare(self, settings: CompareSettings) -> tuple[Comparison, tuple[HybridArm, ...]]:
@@ -78,16 +80,22 @@ class ShownStages:
         progress = _HybridCompareProgress(plan, self.out)
         progress.continued_by = self.resume
         done = run_to_end(lambda: compare_planned(plan, progress), progress, name="comparison")
-        if len(done.comparison.contrasts) <= _TOLD:
-            for contrast in done.comparison.contrasts:
-                self.out.print(f"  {full_sentence(contrast)}")
-        page = write_all(done, store=self.store)
-        self.out.print(f"  {'page'.ljust(10)}{page}")
+        write_all(done, store=self.store)
         return done.comparison, arm_lines(plan, done.comparison)
 
 
 class _HybridLearnProgress(LearnProgress):
     continued_by = ""
+
+    def line(self, label: str, text: str) -> None:
+        """Print one line of those that a stage shows."""
+        if label in _SHOWN:
+            super().line(label, text)
+
+    def done(self, report: LearnReport) -> None:
+        """Say nothing: the end of the hybrid run tells what was learned, and the page of this run has the rest."""
+        self.finished = True
+        self.close_view()
 
     def how_to_go_on(self) -> str:
         """The line with the command that continues the hybrid run."""
@@ -97,6 +105,11 @@ class _HybridLearnProgress(LearnProgress):
 class _HybridTrainProgress(TrainProgress):
     continued_by = ""
 
+    def line(self, label: str, text: str) -> None:
+        """Print one line of those that a stage shows."""
+        if label in _SHOWN:
+            super().line(label, text)
+
     def how_to_go_on(self) -> str:
         """The line with the command that continues the hybrid run."""
         return self.labelled("resume", self.continued_by)
@@ -104,6 +117,11 @@ class _HybridTrainProgress(TrainProgress):
 
 class _HybridCompareProgress(CompareProgress):
     continued_by = ""
+
+    def print_line(self, label: str, text: str) -> None:
+        """Print one line of those that a stage shows."""
+        if label in _SHOWN:
+            super().print_line(label, text)
 
     def how_to_go_on(self) -> str:
         """The line with the command that continues the hybrid run."""

@@ -55,7 +55,7 @@ _BATCH = planted(
             "if any(_shared(ids, other) >= known + WORTH_WAITING for other in joined):",
             "if False:",
         ),
-        "memory counts keys without values": ("return 2 * config.num_hidden_layers", "return config.num_hidden_layers"),
+        "memory counts keys without values": ("return 2 * model.dtype.itemsize", "return model.dtype.itemsize"),
     },
 )
 
@@ -181,7 +181,6 @@ _QUEUE = planted(
             "here",
         ),
         "a round starts with the first request": ("if not here or len(here) < self._barrier.expected:", "if not here:"),
-        "a round waits for conversations that have ended": ("            self._left -= 1\n", "            pass\n"),
         "requests that had to wait go to the end": (
             "self._ready().extendleft(reversed(requests))",
             "self._ready().extend(requests)",
@@ -269,7 +268,7 @@ _CHAT = planted(
     "unit/train/test_served_limits.py",
     _TEMPLATE,
     faults={
-        "the template's own end of an answer is not found": ("set(after[:1]) & added", "set()"),
+        "the template's own end of an answer is not found": ("(set(after[:1]) & added))", "set())"),
         "the tokenizer's end of text is not a stop token": (
             "ends = {self._tokenizer.eos_token_id} - {None}",
             "ends = set()",
@@ -298,4 +297,35 @@ _ATTENTION = planted(
     },
 )
 
-ENGINE_FAULTS = (*_ATTENTION, *_BATCH, *_CACHE, *_CACHE_ROWS, *_QUEUE, *_SAMPLING, *_REQUEST, *_TORCH_ENGINE, *_CHAT)
+_CHECK = planted(
+    "engine/engine_check.py",
+    "unit/train/test_attention_and_head.py",
+    faults={
+        "rows that change each other are computed together": (
+            "        if not _rows_change_each_other(model, context):\n",
+            "        if True:\n",
+        ),
+    },
+)
+
+_BARRIER = planted(
+    "engine/round_barrier.py",
+    "unit/train/test_request_rounds.py",
+    faults={
+        "a round waits for conversations that have ended": ("            self._left -= 1\n", "            pass\n"),
+    },
+)
+
+ENGINE_FAULTS = (
+    *_CHECK,
+    *_BARRIER,
+    *_ATTENTION,
+    *_BATCH,
+    *_CACHE,
+    *_CACHE_ROWS,
+    *_QUEUE,
+    *_SAMPLING,
+    *_REQUEST,
+    *_TORCH_ENGINE,
+    *_CHAT,
+)

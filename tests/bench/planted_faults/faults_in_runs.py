@@ -14,6 +14,7 @@ _LEARNER = planted(
     "gradient_learner.py",
     "unit/train/test_learner_batches.py",
     "unit/train/test_gradient_learner.py",
+    "e2e/test_train_early_ends.py::test_a_sampler_that_is_not_the_trainer_ends_the_run",
     faults={
         "advantages is ignored": ("scaling=given.advantages,", 'scaling="group",'),
         "advantage_eps is ignored": ("eps=given.advantage_eps,", "eps=1e-6,"),
@@ -68,6 +69,15 @@ _LEARNER = planted(
             "zero_std_share=None",
         ),
         "the other processes make no step": ('        with all_processes("step", batch.rows):\n', "        if True:\n"),
+        "rollouts sampled with lessons keep their reward's advantage": (
+            "return 0.0 if guided else found.by_rollout[trajectory.id]",
+            "return found.by_rollout[trajectory.id]",
+        ),
+        "no checkpoint when a learner ends its run early": (" or bool(self.ended)\n", "\n"),
+        "a run goes on though sampler and trainer differ": (
+            "        if not difference <= limit:\n",
+            "        if False:\n",
+        ),
         "clean turns are counted as forks": ('"turns/clean": float(batch.clean)', '"turns/clean": float(batch.forked)'),
     },
 )
@@ -111,12 +121,16 @@ _RUNNING = planted(
     _RUN,
     _STORED,
     "e2e/test_train.py::test_tensorboard_reads_the_numbers",
+    "e2e/test_train_early_ends.py",
+    "e2e/test_distill.py::test_weights_whose_own_rewards_fell_are_not_published",
     "e2e/test_train.py::test_an_adapter_is_trained_and_kept_alone",
     faults={
         "the metrics of an update are stored for the next one": (
             "save_metrics(self.call_context.run, self.learner.done, values)",
             "save_metrics(self.call_context.run, self.learner.done + 1, values)",
         ),
+        "no checkpoint when a run ends early": ("            if learner.unsaved:\n", "            if False:\n"),
+        "lessons that lower the run's own rewards are published": (" > FALLEN:\n", " > 0:\n"),
     },
 )
 

@@ -118,7 +118,7 @@ _PACKING = planted(
     faults={
         "packing=false is ignored": ("if arguments.packing is False:", "if False:"),
         "rows are packed by default without flash attention": (
-            "if arguments.packing is None and not fast:",
+            "if arguments.packing is None and not is_flash_attention_requested(core.config):",
             "if False:",
         ),
         "a model that mixes rows is packed": ("    if is_exact_when_packed(scorer, precision):\n", "    if True:\n"),

@@ -8,7 +8,10 @@ _SHARED = planted(
     faults={
         "prompts are shared without being asked": ("if not arguments.share_prompts:", "if False:"),
         "prompts are shared where layers see a window": ("if set(layout.windows) != {FULL}:", "if False:"),
-        "prompts are shared where attention takes no masks": ('if kind in ("sdpa", "eager") else', "if True else"),
+        "prompts are shared where attention takes no masks": (
+            "if is_flash_attention_requested(core.config) else",
+            "if False else",
+        ),
         "a model that mixes shared rows is trained": (
             "or is_exact_when_shared(scorer, precision):",
             "or True:",

@@ -222,6 +222,20 @@ def test_the_settings_of_an_adapter_are_compared_without_the_hub(folder: Path) -
     assert "has rank 8" in found[0]
 
 
+def test_a_warm_up_without_an_end_is_a_refusal_and_answers_beyond_the_context_are_noted(folder: Path) -> None:
+    checkpoint = folder / "small"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text(json.dumps({"model_type": "llama", "max_position_embeddings": 512}))
+    fields = {"data": "rows.csv", "reward": "exact", "model": "small", "domain": "rows", "store": folder / "store"}
+    plan = plan_training(train_settings({**fields, "gradient": {"warmup_steps": 500}}))
+    assert any("warmup_steps is 500, but the run makes at most" in one for one in plan.refusals)
+    (note,) = plan.notes
+    assert note.startswith("max_output_tokens is 1,024, but the context of 'small' is 512 tokens")
+    plan = plan_training(train_settings({**fields, "max_output_tokens": 500, "gradient": {"warmup_steps": 2}}))
+    assert plan.notes == ()
+    assert not any("warmup_steps" in one for one in plan.refusals)
+
+
 def test_the_model_in_training_does_not_judge_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "rows.csv", "--reward", "judge", "--model", "lab:novice"]) == 2
     assert "would learn to please itself" in " ".join(capsys.readouterr().err.split())

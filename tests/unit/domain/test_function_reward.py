@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentlearn.domain.custom.function_reward import FunctionReward, load_function
+from agentlearn.domain.custom.function_reward import FunctionReward, function_reward, load_function
 from agentlearn.domain.custom.reward import find_reward
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.types.trajectory import Verdict
@@ -40,6 +40,37 @@ torn = fixed(Verdict(status="correct", reward=None))
 """
 
 
+def _made(*names: str) -> FunctionReward:
+    function: Any = eval(f"lambda {', '.join(names)}: (1.0, repr(({', '.join(names).replace('*, ', '')})))")
+    return function_reward("mine", function)
+
+
+@pytest.mark.parametrize(
+    ("names", "given"),
+    [
+        (("task", "answer"), "task answer"),
+        (("answer", "task"), "answer task"),
+        (("completion", "task"), "answer task"),
+        (("x", "y"), "task answer"),
+        (("trajectory", "answer", "task"), "trajectory answer task"),
+        (("x", "y", "trajectory"), "task answer trajectory"),
+        (("*", "answer", "task"), "answer task"),
+    ],
+)
+def test_parameters_get_what_they_name_in_any_order(names: tuple[str, ...], given: str) -> None:
+    one, of = own_task(), rollout(own_task(), "12")
+    found = {"task": one, "answer": "12", "trajectory": of}
+    verdict = _made(*names).judge(one, of)
+    assert isinstance(verdict, Verdict)
+    assert verdict.reason == repr(tuple(found[name] for name in given.split()))
+
+
+@pytest.mark.parametrize("names", [("answer", "expected"), ("trajectory", "answer"), ("x", "y", "z"), ("answer",)])
+def test_parameters_that_may_mean_something_else_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="may be in any order"):
+        _made(*names)
+
+
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
     """A module in the working directory, of a name of its own."""
@@ -62,7 +93,7 @@ async def _awaited(verdict: Awaitable[Verdict]) -> Verdict:
 
 
 def returning(value: Any) -> FunctionReward:
-    return FunctionReward("mine:score", lambda task, answer: value, sees_trajectory=False)
+    return FunctionReward("mine:score", lambda task, answer: value)
 
 
 def test_a_function_in_the_working_directory_is_found_and_judges(module: str) -> None:

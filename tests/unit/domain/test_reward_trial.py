@@ -23,7 +23,8 @@ def tasks(count: int = 8) -> list[Task]:
 
 
 def domain(function: Callable[..., object], *, sees_trajectory: bool = False) -> CustomTasks:
-    return CustomTasks("sums", FunctionReward("mine:score", function, sees_trajectory=sees_trajectory))
+    parameters = ("task", "answer", *(["trajectory"] if sees_trajectory else []))
+    return CustomTasks("sums", FunctionReward("mine:score", function, parameters))
 
 
 def strict(task: Task, answer: str) -> bool:

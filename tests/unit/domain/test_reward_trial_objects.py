@@ -89,8 +89,8 @@ def gives_points_given(points: int, task: Task, output: Any) -> Any:
     return points
 
 
-def is_swapped(output: Any, task: Any) -> Any:
-    return output == task.answer
+def is_swapped(output: Any, given: Any) -> Any:
+    return output == given.answer
 
 
 async def later(task: Task, output: Any) -> Any:

@@ -192,7 +192,7 @@ def test_the_dropout_that_an_adapter_was_made_with_is_off(base: Path, tmp_path: 
         ({"lora_bias": True, "init_lora_weights": True}, "lora_bias=True"),
         ({"trainable_token_indices": [1, 2]}, "trainable_token_indices="),
         ({"target_modules": ["embed_tokens"]}, "which is not linear"),
-        ({"target_modules": ["lm_head"]}, "leave the head out of lora_targets"),
+        ({"target_modules": ["lm_head"]}, "has the layer 'lm_head' (the model's head)"),
     ],
 )
 def test_adapters_of_other_kinds_are_refused_by_name(
@@ -210,9 +210,39 @@ def test_a_new_adapter_on_layers_that_are_not_linear_is_refused(base: Path) -> N
         load_for_training(str(base), told(lora_rank=2, lora_targets=["embed_tokens"]))
     assert refused.value.code == "unsupported_adapter"
     assert refused.value.message == (
-        "lora_targets has the layer 'embed_tokens' (Embedding), which is not linear; adapters on linear layers alone "
-        "can be trained here"
+        "lora_targets has the layer 'embed_tokens' (Embedding, which is not linear); use an adapter on linear layers "
+        "inside the model, such as q_proj and v_proj"
     )
+
+
+def test_an_adapter_that_peft_saved_with_its_embeddings_is_refused_for_the_embeddings(
+    base: Path, tmp_path: Path
+) -> None:
+    adapted = peft.get_peft_model(
+        family_model("qwen3"), peft.LoraConfig(r=2, target_modules=["q_proj", "embed_tokens"], task_type="CAUSAL_LM")
+    )
+    adapted.peft_config["default"].base_model_name_or_path = str(base)
+    adapted.save_pretrained(tmp_path / "embedded", save_embedding_layers=True)
+    for load in (load_for_serving, lambda folder: load_for_training(folder, told())):
+        with pytest.raises(ConfigError, match=r"has the layer 'embed_tokens' \(Embedding, which is not linear\)"):
+            load(str(tmp_path / "embedded"))
+
+
+@pytest.mark.parametrize("where", ["model", "adapter"])
+def test_weights_that_are_not_numbers_are_named(base: Path, adapter: Path, tmp_path: Path, where: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    source = base if where == "model" else adapter
+    folder = Path(shutil.copytree(source, tmp_path / "bad"))
+    file = folder / ("model.safetensors" if where == "model" else "adapter_model.safetensors")
+    tensors = load_file(file)
+    name = min(tensors)
+    tensors[name].flatten()[0] = float("nan")
+    save_file(tensors, file, metadata={"format": "pt"})
+    for load in (load_for_serving, lambda one: load_for_training(one, told())):
+        with pytest.raises(ConfigError, match="has NaN or infinite numbers in 1 of its weights") as refused:
+            load(str(folder))
+        assert refused.value.code == "bad_weights"
 
 
 def test_a_new_adapter_changes_no_output_and_names_its_base(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.engine import active_batch, engine_check
 from agentlearn.train.engine.attention import attention_layout
+from agentlearn.train.engine.engine_check import context_limit
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.serving.local import serve_model
 from agentlearn.train.update.logprob_model import LogprobModel, check_head
@@ -97,6 +98,51 @@ def test_other_kinds_of_attention_are_refused_before_anything_is_sampled(family:
     with pytest.raises(ConfigError, match=r"local: cannot sample from a .* exactly .*; use a vLLM server") as refused:
         served(family_model(family))
     assert refused.value.code == "unsupported_model"
+
+
+EXTENDED = {
+    "rope_type": "longrope",
+    "rope_theta": 10_000.0,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0, 8.0, 16.0, 32.0],
+    "original_max_position_embeddings": 64,
+}
+
+
+@pytest.mark.parametrize("family", ["llama", "phi 3 with a window"])
+def test_a_model_whose_rows_change_each_other_is_used_up_to_where_that_begins(family: str) -> None:
+    """Longrope: one long row changes the frequencies of all rows of a forward pass."""
+    lengths = {"max_position_embeddings": 256, "original_max_position_embeddings": 64}
+    model = family_model(family, **lengths, sliding_window=None, rope_parameters=EXTENDED)
+    prompts = [LONG[:5], LONG[:43], LONG[:12]]
+
+    async def sampled() -> tuple[int, list[Sampled], tuple[str, ...]]:
+        async with serve_model(LoadedModel(model, tiny_tokenizer(), "tiny")) as service:
+            async with asyncio.TaskGroup() as tasks:
+                how = [Sampling(seed=at, max_tokens=20) for at in range(len(prompts))]
+                running = [tasks.create_task(service.engine.sample(*one)) for one in zip(prompts, how, strict=True)]
+            return service.context, [one.result() for one in running], service.check_chat(tools=False)
+
+    context, answers, notes = asyncio.run(sampled())
+    assert context == 64
+    assert notes[-1].startswith("'tiny' is used with a context of 64 tokens instead of 256")
+    for prompt, answer in zip(prompts, answers, strict=True):
+        assert answer.logprobs == pytest.approx(forward_logprobs(model, prompt, answer.ids), abs=1e-4)
+    assert context_limit(model) == 64
+    assert context_limit(family_model("llama")) is None
+
+
+def test_rows_that_change_each_other_in_any_context_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = family_model("llama")
+    rotary = type(model.model.rotary_emb)
+    plain = rotary.forward
+
+    def shifted(self: Any, x: Any, position_ids: Any, **named: Any) -> Any:
+        return plain(self, x, position_ids * (1 + position_ids.max() / 100), **named)
+
+    monkeypatch.setattr(rotary, "forward", shifted)
+    with pytest.raises(ConfigError, match="the rows of a batch change each other's probabilities"):
+        served(model)
 
 
 def test_a_mask_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

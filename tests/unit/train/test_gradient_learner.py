@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError
 from agentlearn.learning.learner import Advanced, Held, Update
+from agentlearn.train.distill.lesson_prompts import PromptPair
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
 from agentlearn.train.update.metrics import StepMetrics
@@ -56,7 +58,10 @@ class StubUpdater:
         self.batches.append(rows)
         learned = any(row.advantage for row in rows)
         self.steps += learned
-        return StepMetrics(steps=int(learned), skipped=0, rows=len(rows), masked=0, tokens=0, seconds=0.0)
+        figures = {"reward": sum(row.reward for row in rows) / len(rows)} if rows else {}
+        return StepMetrics(
+            steps=int(learned), skipped=0, rows=len(rows), masked=0, tokens=0, seconds=0.0, figures=figures
+        )
 
 
 class StubSampler:
@@ -76,6 +81,21 @@ class StubCheckpoints:
 
     def restore(self, updater: Any, path: Path) -> int:
         return int(path.name)
+
+
+class StubTeaching:
+    """Lessons that the last two rollouts of each group were sampled with."""
+
+    library = EMPTY_LIBRARY
+
+    async def read(self, tasks: Any) -> None: ...
+
+    def guided(self, trajectory: Trajectory) -> bool:
+        return trajectory.g >= 2
+
+    def prompts(self, trajectory: Trajectory) -> Any:
+        pair = PromptPair(student=(1, 2), teacher=(7, 1, 2))
+        return SimpleNamespace(guided=self.guided(trajectory), pair=lambda _: pair)
 
 
 def learner(total: int = 9, save_every: int = 20, batch_size: int = 2, **gradient: Any) -> Any:
@@ -273,3 +293,40 @@ def test_without_a_limit_every_batch_is_an_update() -> None:
     assert update(one, group("t", 0.0, 1.0), group("u", 1.0, 1.0)).outcome.outcome == "advanced"
     assert list(advantages(one)) == ["t-0", "t-1", "u-0", "u-1"]
     assert "groups/waiting" not in update(one, group("t", 0.0, 1.0, step=1)).evidence.metrics
+
+
+def test_rollouts_sampled_with_lessons_are_not_learned_from_by_their_rewards() -> None:
+    gradient = {"distill_coef": 1.0, "reference": "copy", "guided_share": 0.5, "loss": "grpo"}
+    settings = train_settings({"domain": "math", "model": "x", "distill": "rules", "gradient": gradient})
+    parts: Any = (StubUpdater(), StubSampler(), StubCheckpoints())
+    one: Any = GradientLearner(EMPTY_LIBRARY, settings, *parts, teaching=StubTeaching())  # pyright: ignore[reportArgumentType]
+    update(one, group("t", 0.0, 1.0, 0.0, 1.0))
+    found = advantages(one)
+    assert (found["t-2"], found["t-3"]) == (0.0, 0.0)
+    assert found["t-0"] < 0 < found["t-1"]
+    assert [row.is_comparable for row in one.updater.batches[-1]] == [True, True, False, False]
+
+
+def test_it_says_once_that_there_is_hardly_anything_left_to_learn() -> None:
+    one = learner(batch_size=1)
+    notes = [update(one, group(f"t{number}", 1.0, 1.0)).evidence.notes for number in range(7)]
+    assert notes[:4] == [()] * 4
+    assert "leave hardly anything to learn; use other tasks, or end such runs early" in notes[4][0]
+    assert notes[5:] == [(), ()]
+    ended = learner(batch_size=1, stop_after_equal=2)
+    ends = [update(ended, group(f"t{number}", 1.0, 1.0)).ends for number in range(2)]
+    assert ends[0] == ""
+    assert "(stop_after_equal)" in ends[1]
+    assert ended.checkpoints.saved == [2]
+
+
+def test_rewards_that_are_all_0_are_explained_first() -> None:
+    one = learner()
+    first = update(one, group("t", *[0.0] * 8), group("u", *[0.0] * 8))
+    (note,) = first.evidence.notes
+    assert "gives 0 to right answers" in note
+    assert "--only-instructions" in note
+    assert update(one, group("v", *[0.0] * 8)).evidence.notes == ()
+    assert one.no_reward == note
+    update(one, group("w", 0.0, 0.5))
+    assert one.no_reward == ""

@@ -48,7 +48,8 @@ class Learning:
     """A learner of a tiny model, with its sampler and updater."""
 
     def __init__(self, folder: Path, *, total: int = 9, gradient: dict[str, Any] | None = None, **fields: Any) -> None:
-        given = {"learning_rate": 1e-3, "loss": "grpo", **(gradient or {})}
+        # The rollouts are made up, so their log-probabilities are not those of the model.
+        given = {"learning_rate": 1e-3, "loss": "grpo", "largest_difference": 1e3, **(gradient or {})}
         self.settings = train_settings({"domain": "math", "model": "x", "gradient": given, **fields})
         self.sampler = RecordingSampler()
         self.updater = RecordingUpdater(self.sampler, tiny_lm(), self.settings.gradient)

@@ -58,6 +58,11 @@ def test_settings_are_stored_and_read_again(loss: str) -> None:
         ({"temperature": 0.0}, "out_of_range", "temperature is 0.0"),
         ({"gradient": {"los": "dapo"}}, "unknown_setting", "there is no setting 'los'"),
         ({"gradient": {"top_p": 0.9}}, "contradiction", "excludes tokens and does not report"),
+        (
+            {"gradient": {"minibatches": 65}},
+            "contradiction",
+            "minibatches is 65, but an update has at most 64 rollouts",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(fields: dict[str, Any], code: str, sentence: str) -> None:
