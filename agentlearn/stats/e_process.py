@@ -61,7 +61,7 @@ class EProcess(Value):
             return self
         n = self.n + len(numbers)
         left = np.array([waiting(at) for at in range(self.n, n + 1)])
-        # Capital that starts at a step has grown by what was won since; with all growth divided out, starts just add up.
+        # Capital that starts at a step has grown by what was won since. With all growth divided out, starts add up.
         growth = np.cumsum(np.log1p(np.outer(BETS, numbers)), axis=1)
         starting = np.log(left[:-1] - left[1:]) - np.hstack((np.zeros((len(BETS), 1)), growth[:, :-1]))
         before = self.log_started or (-math.inf,) * len(BETS)

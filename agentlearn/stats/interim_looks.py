@@ -7,9 +7,9 @@ def look_factor(look: int, planned: int = 1) -> float:
     """Factor by which to multiply the p-value of an interim look.
 
     look: number of the look, from 1. planned: number of looks planned before the first. Planned looks share alpha
-    equally (the factor is `planned`). The m-th unplanned look has the factor 2 m (m + 1); as the sum of 1 / (m (m + 1))
-    is 1, all unplanned looks together spend at most alpha / 2 more, however many there are. So the chance of any false
-    finding is at most alpha with planned looks only, and at most 1.5 alpha otherwise.
+    equally (the factor is `planned`). The m-th unplanned look has the factor 4 m (m + 1); as the sum of 1 / (m (m + 1))
+    is 1, all unplanned looks together spend at most alpha / 4 more, however many there are. So the chance of any false
+    finding is at most alpha with planned looks only, and at most 1.25 alpha otherwise.
     Raises ConfigError for numbers below 1. Source: Bonferroni's inequality.
     """
     for name, number in (("look", look), ("planned", planned)):
@@ -18,4 +18,4 @@ def look_factor(look: int, planned: int = 1) -> float:
     if look <= planned:
         return float(planned)
     late = look - planned
-    return float(2 * late * (late + 1))
+    return float(4 * late * (late + 1))

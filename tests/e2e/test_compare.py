@@ -64,7 +64,7 @@ def test_rollouts_grow_without_paying_again_and_a_new_arm_is_compared_with_rollo
     contrast = grown.contrasts[0]
     assert (contrast.look, contrast.pairs, first.contrasts[0].pairs) == (2, 24, 16)
     assert contrast.p is not None
-    assert contrast.p_adjusted == pytest.approx(min(1, 4 * contrast.p))
+    assert contrast.p_adjusted == pytest.approx(min(1, 8 * contrast.p))
     assert [look.pairs for look in grown.looks] == [16]
     added = run("none", "good.json", "placebo.json")
     assert reused(added) == {"none": 0, "good": 0, "placebo": 0}

@@ -81,7 +81,7 @@ def test_p_is_corrected_for_unplanned_looks() -> None:
     found = rolled({"none": 0.5, "a": 0.57}, seed=3)
     first, third = verdicts(found)["a"], verdicts(found, looks=3)["a"]
     assert first.p is not None
-    assert third.p_adjusted == pytest.approx(min(1.0, 12 * first.p)), "2 m (m + 1) for the second unplanned look"
+    assert third.p_adjusted == pytest.approx(min(1.0, 24 * first.p)), "4 m (m + 1) for the second unplanned look"
     planned = verdicts(found, Rules(planned_looks=3), looks=3)["a"]
     assert planned.p_adjusted == pytest.approx(min(1.0, 3 * first.p))
     assert "corrected" in third.sentence
