@@ -11,6 +11,7 @@ from agentlearn.measure.sentences import assumption_sentence, contrast_sentence
 from agentlearn.measure.undecided import Direction, count_undecided, sensitivity, worst_differences
 from agentlearn.measure.verdicts import decide, shown_without_gaps
 from agentlearn.stats import (
+    COARSE,
     MeanDifference,
     MeanTest,
     benjamini_hochberg,
@@ -35,9 +36,6 @@ ASSUMES = (
     " than tasks like these can"
 )
 """What the two tests of a contrast assume."""
-_FEWEST, _FEW = 6, 12
-"""From the first to below the second number of units, random signs come in steps too coarse for a p of their own."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -179,7 +177,7 @@ class _Tests:
         """Return the estimate, the two-sided p of `Contrast.p` and the test of the mean."""
         estimate = estimate_difference(differences, clusters=clusters, level=self.rules.level, largest=self.width)
         p = sign_flip_p(differences, seed=self.rules.seed, clusters=clusters)
-        if _FEWEST <= estimate.clusters < _FEW and estimate.method != "likelihood" and estimate.p is not None:
+        if COARSE[0] <= estimate.clusters < COARSE[1] and estimate.method != "likelihood" and estimate.p is not None:
             p = max(p / 2, estimate.p)
         limits = {"most_lost": self.most_lost, "most_gained": self.most_gained}
         return estimate, p, mean_test(differences, clusters=clusters, **limits)

@@ -163,6 +163,29 @@ def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool
     return any(all((arm, task) in decided for arm in arms) for task in {one.task for one in observations})
 
 
+def in_score_range(observations: Sequence[Observation], score_range: tuple[float, float]) -> tuple[Observation, ...]:
+    """Return the observations; rollouts that failed and have a score of 0 get the lowest score.
+
+    score_range: lowest and highest possible score. Raises DataError for a score outside.
+    """
+    low, high = score_range
+    failed = {"score": low}
+    found = [
+        one.model_copy(update=failed) if one.status == "failed" and one.score == 0 and low else one
+        for one in observations
+    ]
+    outside = [one for one in found if one.score is not None and not low <= one.score <= high]
+    if outside:
+        one = outside[0]
+        count = f" and {len(outside) - 1:,} more" if len(outside) > 1 else ""
+        raise DataError(
+            f"the score {one.score!r} of {one.arm!r} (task {one.task!r}, rollout {one.g}){count} is outside the stated"
+            f" range {low:g} to {high:g}; give a range that holds all scores with --score-range LOW,HIGH",
+            code="score_outside_range",
+        )
+    return tuple(found)
+
+
 def _refuse_twice(arm: str, rollouts: Sequence[Observation]) -> None:
     counts = Counter((one.task, one.g) for one in rollouts)
     (task, g), count = counts.most_common(1)[0]

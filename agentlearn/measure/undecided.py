@@ -138,12 +138,11 @@ def _sides(table: ScoreTable, arm: str, baseline: str) -> tuple[_Side, _Side]:
     """Return both arms' rollouts, those that they should have and do not have included."""
     found = [{(one.task, one.g): one for one in table.all[name]} for name in (arm, baseline)]
     every = dict.fromkeys(pair for rollouts in reversed(found) for pair in rollouts)
-    limits = [_planned(rollouts) for rollouts in found]
-    mine, other = (
-        _side(rollouts, [pair for pair in every if pair[1] < limit])
-        for rollouts, limit in zip(found, limits, strict=True)
-    )
-    return mine, other
+    sides: list[_Side] = []
+    for rollouts in found:
+        limit = _planned(rollouts)
+        sides.append(_side(rollouts, [pair for pair in every if pair[1] < limit]))
+    return sides[0], sides[1]
 
 
 def _planned(rollouts: Mapping[Pair, Observation]) -> float:

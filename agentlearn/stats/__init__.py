@@ -15,6 +15,7 @@ from agentlearn.stats.multiplicity import benjamini_hochberg, holm
 from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.passes import pass_at_k, pass_hat_k
 from agentlearn.stats.power import (
+    COARSE,
     Clusters,
     VarianceParts,
     detectable_effect,
@@ -31,6 +32,7 @@ from agentlearn.stats.sign_flip import sign_flip_p
 from agentlearn.stats.two_way import two_way_mean
 
 __all__ = [
+    "COARSE",
     "Anytime",
     "Clusters",
     "EProcess",

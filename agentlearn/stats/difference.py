@@ -71,9 +71,9 @@ def estimate_difference(
     The rule: Student's t, or CR2 with clusters, if many units (tasks or clusters) contribute to the difference. If few
     do, because most are ties or some are outliers, the likelihood interval of the tasks or of the means of equal-sized
     clusters. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized clusters
-    have 29), and if few units contribute and there is no likelihood interval. With fewer degrees the interval is reliable
-    if all units gain about equally, but not if a few gain much: a sample without those few looks best of all, so the
-    data cannot show the problem.
+    have 29), and if few units contribute and there is no likelihood interval. With fewer degrees the interval is
+    reliable if all units gain about equally, but not if a few gain much: a sample without those few looks best of all,
+    so the data cannot show the problem.
     Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, for a
     level outside 0..1 and for `largest` not above 0.
     """
@@ -198,23 +198,18 @@ def _p(units: _Units, interval: Interval, mean: float, *, sides: Literal[1, 2]) 
     return sides * cdf(-gap / interval.standard_error, interval.degrees)
 
 
-def _subject(count: int, *, clustered: bool) -> str:
-    if count == 1:
-        return f"1 {'cluster' if clustered else 'task'} leaves"
-    return f"{count} clusters of these sizes leave" if clustered else f"{count} tasks leave"
-
-
 def _unsafe(units: _Units) -> str:
     if units.method == "likelihood":
         return ""
     clustered = units.method == "cr2"
-    degrees = satterthwaite_degrees(units.sizes) if len(units.sizes) > 1 else 0
+    count, what = len(units.sizes), "cluster" if clustered else "task"
+    degrees = satterthwaite_degrees(units.sizes) if count > 1 else 0
     if round(degrees, _DIGITS) < MIN_DEGREES:
-        return (
-            f"{_subject(len(units.sizes), clustered=clustered)} {degrees:.3g} degrees of freedom; with fewer than"
-            f" {MIN_DEGREES} the interval misses the truth too often when few gain much; the sign-flip p holds with"
-            " few, if equal arms would gain and lose the same amounts equally often"
-        )
+        few = f"only {count} {what}{'s' if count != 1 else ''}"
+        if count > MIN_DEGREES:
+            few = f"{count} clusters of such different sizes, which count like {math.ceil(degrees) + 1} equal ones,"
+        often = "more often than stated if a few of them gain much"
+        return f"with {few} the interval can miss the true difference {often}"
     if units.few and clustered:
         return "few clusters make up the difference, and no method is reliable for that if clusters differ in size"
     if units.few:

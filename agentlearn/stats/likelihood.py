@@ -114,7 +114,9 @@ def _sample(values: Sequence[float], smallest: float, largest: float) -> _Sample
     for index, number in enumerate(numbers):
         if not smallest <= number <= largest:
             raise ConfigError(f"values[{index}] is {number!r}; it must be between {smallest:g} and {largest:g}")
-    counts = Counter((2 * number - smallest - largest) / (largest - smallest) for number in numbers)
+    counts = Counter(
+        min(1.0, max(-1.0, (2 * number - smallest - largest) / (largest - smallest))) for number in numbers
+    )
     mean = math.fsum(value * count for value, count in counts.items()) / len(numbers)
     return _Sample(tuple(counts.items()), len(numbers), mean)
 
@@ -174,16 +176,19 @@ def _tilted(sample: _Sample, position: float) -> tuple[float, float]:
 
 def _missed(sample: _Sample, gap: float) -> float:
     """`missed_chance` of a mean that is above the sample's by `gap`, with hidden values at 1."""
-    beyond = 1 - sample.mean - gap
+    return chance_of_missing(sample.n, sample.error or 0.0, gap, 1 - sample.mean - gap)
+
+
+def chance_of_missing(n: int, error: float, gap: float, beyond: float) -> float:
+    """`missed_chance` of n values whose mean has this error and is `gap` away, if the end is `beyond` further away."""
     if gap <= 0 or beyond <= 0:
         return 1.0 if gap <= 0 else 0.0
-    error = sample.error or 0.0
     if error < 1e-12:
-        return (beyond / (beyond + gap)) ** sample.n
+        return (beyond / (beyond + gap)) ** n
 
     def chance(share: float) -> float:
         shift = (share * beyond / (1 - share) - gap) / error
-        return (1 - share) ** sample.n * _t_below(shift, sample.n - 1)
+        return (1 - share) ** n * _t_below(shift, n - 1)
 
     low, high = 0.0, (gap + 4 * error) / (beyond + gap + 4 * error)
     for _ in range(_STEPS):

@@ -6,7 +6,7 @@ from agentlearn.cli.table import parts_of_table
 from agentlearn.html.summary import NotebookSummary, summary_html
 from agentlearn.learning.report_summary import SUMMARY_COLUMNS
 from agentlearn.text import number_text, wrapped
-from agentlearn_evals.contrast_words import full_sentence, worst_first
+from agentlearn_evals.contrast_words import drift_words, full_sentence, rollouts_words, worst_first
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparison import ArmLine, Comparison
@@ -42,7 +42,9 @@ def comparison_html(found: "Comparison") -> str:
 
 
 def _sentences(found: "Comparison") -> tuple[str, ...]:
-    return tuple(map(full_sentence, worst_first(found.contrasts))) or ("There is nothing to compare.",)
+    contrasts = worst_first(found.contrasts)
+    said = [words for one in contrasts for words in (full_sentence(one), one.holds_if) if words]
+    return (*said, *drift_words(found)) if said else ("There is nothing to compare.",)
 
 
 def _cautions(found: "Comparison") -> tuple[str, ...]:
@@ -60,7 +62,7 @@ def _cautions(found: "Comparison") -> tuple[str, ...]:
         *([SIMULATED] if found.simulated else []),
         *found.notes,
     ]
-    return tuple(dict.fromkeys(cautions))
+    return tuple(one for one in dict.fromkeys(cautions) if one not in drift_words(found))
 
 
 def _footer(found: "Comparison") -> str:
@@ -72,4 +74,4 @@ def _row(arm: "ArmLine") -> tuple[str, ...]:
     interval = (
         "-" if arm.low is None or arm.high is None else f"{number_text(arm.low, 3)} to {number_text(arm.high, 3)}"
     )
-    return arm.arm, score, interval, f"{arm.rollouts:,}", f"{arm.failed:,}", f"{arm.undecided:,}"
+    return arm.arm, score, interval, rollouts_words(arm), f"{arm.failed:,}", f"{arm.undecided:,}"

@@ -24,6 +24,18 @@ def full_sentence(contrast: Contrast) -> str:
     return contrast.sentence
 
 
+def drift_words(found: Comparison) -> list[str]:
+    """Return what stands beside the verdicts when a service has changed, one line for each arm."""
+    return [f"{one.arm}: {one.words}" for one in found.sentinels if one.drifted]
+
+
+def rollouts_words(arm: ArmLine) -> str:
+    """Return the number of rollouts that the score rests on, and of how many when some are left out."""
+    if arm.counted is None or arm.counted == arm.rollouts:
+        return f"{arm.rollouts:,}"
+    return f"{arm.counted:,} of {arm.rollouts:,}"
+
+
 def assumptions(found: Comparison) -> list[str]:
     """Return what the tests assume, one line each."""
     if found.sequential:

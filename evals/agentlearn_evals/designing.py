@@ -167,7 +167,10 @@ def _assumed(settings: PowerSettings, measured: Comparison | None) -> _Assumed:
     alpha = settings.alpha / (settings.arms - 1)
     if measured is None:
         parts = guessed_parts(
-            settings.baseline, task_spread=settings.task_spread, difference_spread=settings.difference_spread
+            settings.baseline,
+            effect=settings.effect,
+            task_spread=settings.task_spread,
+            difference_spread=settings.difference_spread,
         )
         share = 1.0 if settings.cluster_share is None else settings.cluster_share
         clusters = None if settings.clusters is None else Clusters(count=settings.clusters, alike=share)

@@ -26,8 +26,8 @@ from agentlearn.store import Store, StoreReader, read_store
 from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
-from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.arms import Arm, baseline_first, resolve_arms, temperature_words
+from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, stored_rollouts, treatment_of
@@ -177,6 +177,8 @@ def checked_plan(
     given: CompareGiven = NOTHING_GIVEN,
 ) -> ComparePlan:
     """Return the plan for these arms and tasks. Raises ConfigError."""
+    refuse_large_margin(settings.margin, settings.score_range)
+    arms = baseline_first(arms, settings.baseline)
     methods = parse_methods(settings.methods, [arm.name for arm in arms])
     plan = ComparePlan(settings, arms, task_sets, methods, given)
     if settings.judge is not None and not plan.judge:

@@ -15,9 +15,11 @@ from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, S
 from agentlearn_evals.contrast_words import (
     assumptions,
     bounds_words,
+    drift_words,
     estimated_tokens,
     full_sentence,
     looks_words,
+    rollouts_words,
     worst_first,
 )
 from agentlearn_evals.designing import PowerReport
@@ -42,6 +44,10 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
         out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
     for contrast in worst_first(found.contrasts):
         out.print(full_sentence(contrast), style="bold")
+        if contrast.holds_if:
+            out.print(contrast.holds_if)
+    for line in drift_words(found):
+        out.print(line)
     out.print()
     _print(out, _arms(found.arms))
     _print(out, _differences(found))
@@ -71,7 +77,7 @@ def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
             arm.arm,
             _share(arm.score),
             _interval(arm.low, arm.high, ".3f"),
-            f"{arm.rollouts:,}",
+            rollouts_words(arm),
             f"{arm.reused:,}",
             f"{arm.failed:,}",
             f"{arm.undecided:,}",
@@ -94,7 +100,7 @@ def _interval(low: float | None, high: float | None, form: str) -> str:
 
 
 def _differences(found: Comparison) -> list[tuple[str, ...]]:
-    """Return the table of differences, with the bounds and the caution of each in its row."""
+    """Return the table of differences, with the bounds of each in its row."""
     columns: dict[str, Sequence[str]] = {
         "difference": [f"{one.arm} - {one.baseline}" for one in found.contrasts],
         "mean": [signed_difference(one.mean) for one in found.contrasts],
@@ -107,7 +113,6 @@ def _differences(found: Comparison) -> list[tuple[str, ...]]:
         "lost": [str(one.losses) for one in found.contrasts],
         "same": [str(one.ties) for one in found.contrasts],
         "detectable": [_share(one.detectable) for one in found.contrasts],
-        "caution": ["interval may be too narrow" if one.caution else "" for one in found.contrasts],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     return [tuple(shown), *zip(*([cell or "-" for cell in cells] for cells in shown.values()), strict=True)]
@@ -161,10 +166,10 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
         ("sequential", [found.sequential] if found.sequential else []),
         ("look", looks_words(found)),
-        ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels]),
+        ("drift", [f"{one.arm}: {one.words}" for one in found.sentinels if not one.drifted]),
         ("missing", _missing(found)),
         ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
-        ("note", list(found.notes)),
+        ("note", [one for one in found.notes if one not in drift_words(found)]),
     ]
 
 

@@ -3,6 +3,7 @@
 from agentlearn.html import Column, Note, PagePart, Section, Table, TableCell
 from agentlearn.html.number_format import count, decimal, p_value
 from agentlearn_evals.comparison import Comparison
+from agentlearn_evals.contrast_words import drift_words
 
 MISSING_SHOWN = 200
 """Largest number of missing rollouts that is shown."""
@@ -11,7 +12,7 @@ MISSING_SHOWN = 200
 def checks_section(comparison: Comparison) -> Section | None:
     """Return the section; None when there is nothing to report."""
     tables = (_flags(comparison), _drift_checks(comparison), _missing(comparison), _looks(comparison))
-    parts: list[PagePart] = [Note(text=text) for text in comparison.notes]
+    parts: list[PagePart] = [Note(text=text) for text in comparison.notes if text not in drift_words(comparison)]
     if comparison.sequential:
         parts.append(Note(title="Sequential", text=comparison.sequential))
     parts += [table for table in tables if table is not None]

@@ -24,7 +24,7 @@ PAIRS_NOTE = (
 METHODS = {
     "t": "t: Student's t over tasks.",
     "cr2": "cr2: clustered standard errors for few clusters (CR2), with Satterthwaite's degrees of freedom.",
-    "score": "score: a score interval for paired shares.",
+    "likelihood": "likelihood: a likelihood-ratio interval, for tasks of which most tie.",
     "bets": "bets: valid at any time during a sequential comparison, over the means of clusters.",
 }
 
@@ -90,7 +90,6 @@ def _evidence(comparison: Comparison) -> Table | None:
             TableCell(text=count(one.tasks_needed), value=one.tasks_needed),
             TableCell(text=decimal(one.degrees, 1), value=one.degrees),
             TableCell(text=one.method or DASH),
-            TableCell(text=one.unsafe or one.caution or "none", tone="bad" if one.unsafe else "plain"),
         )
         for one in comparison.contrasts
     )
@@ -101,7 +100,6 @@ def _evidence(comparison: Comparison) -> Table | None:
             Column(name="Arm"),
             *(Column(name=name, kind="number") for name in numbers),
             Column(name="Interval method"),
-            Column(name="Caution"),
         ),
         rows=rows,
         note=" ".join((COLUMN_NOTE, *(METHODS[name] for name in METHODS if name in used))),
