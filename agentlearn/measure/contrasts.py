@@ -8,7 +8,7 @@ from agentlearn.measure.carried import carried_by
 from agentlearn.measure.contrast import Contrast, Correction, Margin, Worst
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn.measure.sentences import assumption_sentence, contrast_sentence
-from agentlearn.measure.undecided import Direction, count_undecided, sensitivity, worst_differences
+from agentlearn.measure.undecided import count_undecided, sensitivity, worst_differences
 from agentlearn.measure.verdicts import decide, shown_without_gaps
 from agentlearn.stats import (
     COARSE,
@@ -36,6 +36,7 @@ ASSUMES = (
     " than tasks like these can"
 )
 """What the two tests of a contrast assume."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -211,8 +212,8 @@ def _worst(
     table: ScoreTable, arms: tuple[str, str], mean: float, score_range: tuple[float, float], tests: _Tests
 ) -> Worst:
     """Return the bounds, and the tests on the data in which every rollout without a score went against the result."""
-    against = worst_differences(table, *arms, score_range, "against")
-    favour = worst_differences(table, *arms, score_range, "in_favour")
+    against = worst_differences(table, *arms, score_range, against=True)
+    favour = worst_differences(table, *arms, score_range, against=False)
     low, high = (math.fsum(differences) / len(differences) for differences, _ in (against, favour))
     p = 1.0
     if (low > 0) if mean > 0 else (high < 0):
@@ -319,10 +320,10 @@ def _assumption(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str
     unsure = contrast.p_mean_adjusted is None or contrast.p_mean_adjusted > rules.alpha
     if contrast.withheld_code != "bounds" or score_range is None or unsure or shown not in {"better", "worse"}:
         return {}
-    direction: Direction = "against" if shown == "better" else "in_favour"
-    factor = sensitivity(table, contrast.arm, contrast.baseline, score_range, direction, rules.level)
+    arms, against = (contrast.arm, contrast.baseline), shown == "better"
+    factor = sensitivity(table, *arms, score_range, rules.level, against=against)
     if factor is None:
         return {}
-    seen = {one.score for name in (contrast.arm, contrast.baseline) for one in table.all[name]} - {None}
+    seen = {one.score for name in arms for one in table.all[name]} - {None}
     words = assumption_sentence(contrast, shown, factor, score_range, right_or_wrong=seen <= set(score_range))
     return {"sensitivity": factor, "holds_if": words}

@@ -4,7 +4,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from agentlearn.measure.contrast import Undecided
 from agentlearn.measure.observation import Observation
@@ -20,8 +19,6 @@ _HALVINGS = 12
 
 Pair = tuple[str, int]
 """Task and index of a rollout."""
-Direction = Literal["against", "in_favour"]
-"""Whether every rollout without a score went against the arm, or in its favour."""
 Differences = tuple[list[float], list[str]]
 """Arm minus baseline of each task, and the cluster of each task."""
 
@@ -77,30 +74,30 @@ def count_undecided(table: ScoreTable, arm: str, baseline: str) -> Undecided:
 
 
 def worst_differences(
-    table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float], direction: Direction
+    table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float], *, against: bool
 ) -> Differences:
-    """Return the differences of all tasks when every rollout without a score went in one direction.
+    """Return the differences of all tasks when every rollout without a score went against the arm, or in its favour.
 
     score_range: lowest and highest possible score.
     """
     mine, other = _sides(table, arm, baseline)
-    lowest, highest = score_range if direction == "against" else score_range[::-1]
+    lowest, highest = score_range if against else score_range[::-1]
     return _differences(table, mine.means(lowest), other.means(highest))
 
 
 def sensitivity(
-    table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float], direction: Direction, level: float
+    table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float], level: float, *, against: bool
 ) -> float | None:
     """Return how many times as often as the others the rollouts without a score may be wrong, or right, at most.
 
-    With direction `against`, lost rollouts of the arm fall short of the highest score by this factor times as much as
+    With `against`, lost rollouts of the arm fall short of the highest score by this factor times as much as
     its others do, and those of the baseline exceed the lowest score by this factor times as much; otherwise the other
     way around. Up to this factor the interval at `level` excludes 0. None when it does not even at 1, when the factor
     has no limit, or when an arm has no wrong (right) rollout among the decided ones.
     """
     low, high = score_range
     sides = _sides(table, arm, baseline)
-    falls = (direction == "against", direction != "against")
+    falls = (against, not against)
     gaps = [high - side.mean if short else side.mean - low for side, short in zip(sides, falls, strict=True)]
     lost = [gap for side, gap in zip(sides, gaps, strict=True) if side.codes]
     if not lost or min(lost) <= 0:
@@ -115,7 +112,7 @@ def sensitivity(
         found = estimate_difference(differences, clusters=clusters, level=level, largest=2 * (high - low))
         if found.low is None or found.high is None:
             return False
-        return found.low > 0 if direction == "against" else found.high < 0
+        return found.low > 0 if against else found.high < 0
 
     reached, beyond = 1.0, max((high - low) / gap for gap in lost)
     if not holds(reached) or holds(beyond):

@@ -27,7 +27,7 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
     if shown == "cannot_tell":
         return _nothing()
     if contrast.undecided.total and not _certain(contrast, shown, alpha):
-        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(hint)}.")
+        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(contrast, hint)}.")
     p_mean = contrast.p_mean_adjusted
     if shown == "no_worse":
         p_mean = contrast.margin and contrast.margin.p_mean
@@ -68,10 +68,7 @@ def _open_bounds(contrast: Contrast) -> str:
     sides = ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes))
     said = " and ".join(f"{count:,} rollouts of {name} ({_named(codes)})" for count, name, codes in sides if count)
     if contrast.worst is None:
-        return (
-            f"{said} have no score, and the range of the scores is not known, so they could change the result; state"
-            " the range with --score-range LOW,HIGH"
-        )
+        return f"{said} have no score, and the range of the scores is not known, so they could change the result"
     return f"{said} have no score, and their true scores could change the result"
 
 
@@ -79,8 +76,9 @@ def _named(codes: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{code} {count:,}" for code, count in codes)
 
 
-def _next_step(hint: str) -> str:
-    return hint or "find the cause and repeat these rollouts"
+def _next_step(contrast: Contrast, hint: str) -> str:
+    repeat = hint or "find the cause and repeat these rollouts"
+    return repeat if contrast.worst is not None else f"state the range of the scores, or {repeat}"
 
 
 def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:

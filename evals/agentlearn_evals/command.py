@@ -40,7 +40,12 @@ _OPTIONS: dict[str, str | tuple[str, ...]] = {
 """Settings whose option has another name."""
 
 
-@setting_options(CompareSettings, leave_out=("arms",), names=_OPTIONS, annotations={"score_range": str | None})
+@setting_options(
+    CompareSettings,
+    leave_out=("arms",),
+    names=_OPTIONS,
+    annotations={"score_range": Annotated[str | None, Parameter(allow_leading_hyphen=True)]},
+)
 def compare(
     *arms: Annotated[
         str,

@@ -39,9 +39,10 @@ def _two_numbers(given: Any) -> Any:
     except (TypeError, ValueError):
         low = high = math.nan
     if not -math.inf < low < high < math.inf:
-        raise ValueError(
-            f"{given!r} is not a lowest and a highest score; give two numbers, the smaller one first, such as"
-            " --score-range=-1,1"
+        raise ConfigError(
+            f"the score range {given!r} is not a lowest and a highest score; give two numbers, the smaller one first,"
+            " such as --score-range -1,1",
+            code="bad_score_range",
         )
     return low, high
 

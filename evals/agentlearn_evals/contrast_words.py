@@ -25,7 +25,7 @@ def full_sentence(contrast: Contrast) -> str:
 
 
 def drift_words(found: Comparison) -> list[str]:
-    """Return what stands beside the verdicts when a service has changed, one line for each arm."""
+    """Return what is said next to the verdicts when a service has changed, one line for each arm."""
     return [f"{one.arm}: {one.words}" for one in found.sentinels if one.drifted]
 
 

@@ -11,7 +11,7 @@ from random import Random
 from agentlearn.measure.contrast import Contrast, Worst
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, known_range, with_verdicts
 from agentlearn.measure.score_table import ScoreTable, text_clusters
-from agentlearn.measure.undecided import Direction, worst_differences
+from agentlearn.measure.undecided import worst_differences
 from agentlearn.stats import Anytime, anytime
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
@@ -106,8 +106,7 @@ class SequentialDesign:
         score_range = known_range(table, draft.arm, draft.baseline, self.rules)
         if draft.worst is None or draft.worst.p is None or score_range is None:
             return draft.worst
-        direction: Direction = "against" if mean > 0 else "in_favour"
-        filled = worst_differences(table, draft.arm, draft.baseline, score_range, direction)
+        filled = worst_differences(table, draft.arm, draft.baseline, score_range, against=mean > 0)
         found = self._anytime(*filled, draft.arm, table)
         return draft.worst.model_copy(update={"p": found.p if found.mean * mean > 0 else 1.0})
 

@@ -220,7 +220,7 @@ def test_an_outage_of_one_arm_that_could_change_the_result_withholds_the_verdict
 
 def test_a_second_line_says_under_which_assumption_the_verdict_would_hold() -> None:
     rng = Random(5)
-    table = changed(lambda one: one.arm == "b" and rng.random() < 0.3, chances=(0.4, 0.6))
+    table = changed(lambda one: one.arm == "b" and rng.random() < 0.3, chances=(0.4, 0.55))
     found = verdicts(table)["b"]
     assert (found.verdict, found.withheld_code) == ("cannot_tell", "bounds")
     assert found.sensitivity is not None
