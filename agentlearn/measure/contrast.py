@@ -95,7 +95,7 @@ class Contrast(Value):
     degrees: float | None = None
     """Degrees of freedom of the interval."""
     method: str = ""
-    """Method of the interval: `t`, `cr2` or `likelihood`; `bets` in a sequential comparison."""
+    """Method of the interval: `t`, `cr2` or `score`; `bets` in a sequential comparison."""
     tasks: int = 0
     """Tasks with at least one decided pair."""
     clusters: int = 0

@@ -178,7 +178,7 @@ class _Tests:
         """Return the estimate, the two-sided p of `Contrast.p` and the test of the mean."""
         estimate = estimate_difference(differences, clusters=clusters, level=self.rules.level, largest=self.width)
         p = sign_flip_p(differences, seed=self.rules.seed, clusters=clusters)
-        if COARSE[0] <= estimate.clusters < COARSE[1] and estimate.method != "likelihood" and estimate.p is not None:
+        if COARSE[0] <= estimate.clusters < COARSE[1] and estimate.method != "score" and estimate.p is not None:
             p = max(p / 2, estimate.p)
         limits = {"most_lost": self.most_lost, "most_gained": self.most_gained}
         return estimate, p, mean_test(differences, clusters=clusters, **limits)

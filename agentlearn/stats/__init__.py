@@ -8,7 +8,6 @@ from agentlearn.stats.difference import MeanDifference, detectable_difference, e
 from agentlearn.stats.e_process import EProcess, e_bh, log_threshold
 from agentlearn.stats.interim_looks import look_factor
 from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.likelihood import likelihood_interval, likelihood_statistic, missed_chance
 from agentlearn.stats.mcnemar import mcnemar_p
 from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
 from agentlearn.stats.multiplicity import benjamini_hochberg, holm
@@ -27,6 +26,7 @@ from agentlearn.stats.power import (
     tasks_needed,
     variance_parts,
 )
+from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
 from agentlearn.stats.sequential import Anytime, anytime
 from agentlearn.stats.sign_flip import sign_flip_p
 from agentlearn.stats.two_way import two_way_mean
@@ -51,14 +51,13 @@ __all__ = [
     "estimate_difference",
     "guessed_parts",
     "holm",
-    "likelihood_interval",
-    "likelihood_statistic",
     "log_threshold",
     "look_factor",
     "mcnemar_p",
     "mean_interval",
     "mean_test",
     "measured_clusters",
+    "missed_bounds",
     "missed_chance",
     "no_worse",
     "non_inferiority",
@@ -66,6 +65,8 @@ __all__ = [
     "pass_hat_k",
     "planned_power",
     "rollouts_needed",
+    "score_interval",
+    "score_statistic",
     "sign_flip_p",
     "tasks_needed",
     "two_way_mean",

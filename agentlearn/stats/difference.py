@@ -12,14 +12,14 @@ from typing import Literal
 
 from agentlearn.stats.clustered import clustered_mean, grouped, satterthwaite_degrees
 from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.likelihood import likelihood_interval, likelihood_statistic, missed_chance
 from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.numbers import between, finite_numbers
 from agentlearn.stats.power import detectable_from_error
+from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
 from agentlearn.stats.students_t import cdf
 from agentlearn.types.value import Value
 
-Method = Literal["t", "cr2", "likelihood", "two-way"]
+Method = Literal["t", "cr2", "score", "two-way"]
 
 MIN_DEGREES = 29
 """Fewest degrees of freedom with which t and CR2 are reliable: 30 tasks, or 30 clusters of equal size."""
@@ -47,7 +47,7 @@ class MeanDifference(Value):
     clusters: int
     """Number of independent units: of clusters, or of tasks if there are no clusters."""
     method: Method
-    """t: `mean_interval`. cr2: `clustered_mean`. likelihood: `likelihood_interval` of tasks or of the means of
+    """t: `mean_interval`. cr2: `clustered_mean`. score: `score_interval` of tasks or of the means of
     equal-sized clusters. two-way: `two_way_mean`."""
     p: float | None = None
     """Two-sided p by the same method: at most 1 - level when 0 is outside the interval. None without an interval."""
@@ -66,12 +66,13 @@ def estimate_difference(
 
     differences: shape (tasks,), each task's mean over rollouts of after - before. clusters: one label per task; if all
     labels differ, there are no clusters. largest: the largest possible size of a difference, 1 for rewards in 0..1; the
-    likelihood method needs it and is not used if a difference exceeds it.
+    score method needs it and is not used if a difference exceeds it.
 
     The rule: Student's t, or CR2 with clusters, if many units (tasks or clusters) contribute to the difference. If few
-    do, because most are ties or some are outliers, the likelihood interval of the tasks or of the means of equal-sized
-    clusters. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized clusters
-    have 29), and if few units contribute and there is no likelihood interval. With fewer degrees the interval is
+    do, because most are ties or some are outliers, the score interval of the tasks or of the means of equal-sized
+    clusters, in the range of the means that were seen, joined with the means that `missed_chance` does not reject in
+    -largest..largest. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized clusters
+    have 29), and if few units contribute and there is no score interval. With fewer degrees the interval is
     reliable if all units gain about equally, but not if a few gain much: a sample without those few looks best of all,
     so the data cannot show the problem.
     Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, for a
@@ -95,7 +96,7 @@ def detectable_difference(estimate: MeanDifference, *, power: float = 0.8) -> fl
     """The smallest true difference that a comparison like this one detects with `power`; None without an interval.
 
     A difference is detected if 0 is outside the interval. Computed from the standard error and its degrees; for the
-    likelihood method, whose standard error may be 0, from half the interval's width divided by its normal quantile.
+    score method, whose standard error may be 0, from half the interval's width divided by its normal quantile.
     Raises ConfigError unless 1 - level < power < 1.
     """
     if estimate.low is None or estimate.high is None or estimate.standard_error is None:
@@ -125,7 +126,7 @@ def no_worse(
     between("level", level, 0.5, 1)
     units = _units(differences, clusters, largest)
     interval = _interval(units, 2 * level - 1, missed=1 - level)
-    if units.method != "likelihood":
+    if units.method != "score":
         return non_inferiority(interval, margin, level=level)
     assert interval.low is not None
     p = _p(units, interval, max(-margin, -largest), sides=1) if interval.mean > -margin else 1.0
@@ -159,7 +160,7 @@ def _units(differences: Sequence[float], clusters: Sequence[Hashable] | None, la
     few = _carried_by_few(means)
     method: Method = "t" if len(members) == len(numbers) else "cr2"
     if few and len(members) > 1 and len(set(sizes)) == 1 and max(map(abs, numbers)) <= largest:
-        method = "likelihood"
+        method = "score"
     return _Units(numbers, labels, sizes, means, method, few, largest)
 
 
@@ -183,15 +184,26 @@ def _interval(units: _Units, level: float, missed: float | None = None) -> Inter
         return mean_interval(units.differences, level=level)
     if units.method == "cr2":
         return clustered_mean(units.differences, units.clusters, level=level)
-    return likelihood_interval(units.means, level=level, smallest=-units.largest, largest=units.largest, missed=missed)
+    # The range of the score is that of the means that were seen; what was not seen is left to the bounds of the missed.
+    reach, ends = max(map(abs, units.means)), {"smallest": -units.largest, "largest": units.largest}
+    low, high = missed_bounds(units.means, 1 - level if missed is None else missed, **ends)
+    found = mean_interval(units.means, level=level)
+    if reach:
+        found = score_interval(units.means, level=level, smallest=-reach, largest=reach)
+    assert found.low is not None
+    assert found.high is not None
+    return found.model_copy(update={"low": min(low, found.low), "high": max(high, found.high), "degrees": None})
 
 
 def _p(units: _Units, interval: Interval, mean: float, *, sides: Literal[1, 2]) -> float:
     """p of the hypothesis that the true mean is `mean`, by the method of the interval."""
-    if units.method == "likelihood":
-        ends = {"smallest": -units.largest, "largest": units.largest}
-        beyond = cdf(-abs(likelihood_statistic(units.means, mean, **ends)), math.inf)
-        return max(sides * beyond, missed_chance(units.means, mean, **ends))
+    if units.method == "score":
+        reach = max(map(abs, units.means))
+        p = float(mean == 0)
+        if reach and abs(mean) <= reach:
+            p = cdf(-abs(score_statistic(units.means, mean, smallest=-reach, largest=reach)), math.inf)
+        missed = missed_chance(units.means, mean, smallest=-units.largest, largest=units.largest)
+        return min(1.0, max(sides * p, missed))
     gap = abs(interval.mean - mean)
     if not interval.standard_error or interval.degrees is None:
         return float(gap < 10**-_DIGITS)
@@ -199,7 +211,7 @@ def _p(units: _Units, interval: Interval, mean: float, *, sides: Literal[1, 2]) 
 
 
 def _unsafe(units: _Units) -> str:
-    if units.method == "likelihood":
+    if units.method == "score":
         return ""
     clustered = units.method == "cr2"
     count, what = len(units.sizes), "cluster" if clustered else "task"

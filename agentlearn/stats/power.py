@@ -12,9 +12,9 @@ from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats.clustered import grouped
-from agentlearn.stats.likelihood import chance_of_missing
 from agentlearn.stats.noncentral_t import detectable_shift, power_of, rough_power_of
 from agentlearn.stats.numbers import between, finite_numbers, not_negative
+from agentlearn.stats.score import chance_of_missing
 from agentlearn.types.value import Value
 
 MOST = 10_000_000

@@ -24,7 +24,7 @@ PAIRS_NOTE = (
 METHODS = {
     "t": "t: Student's t over tasks.",
     "cr2": "cr2: clustered standard errors for few clusters (CR2), with Satterthwaite's degrees of freedom.",
-    "likelihood": "likelihood: a likelihood-ratio interval, for tasks of which most tie.",
+    "score": "score: a score interval, for tasks of which most tie.",
     "bets": "bets: valid at any time during a sequential comparison, over the means of clusters.",
 }
 

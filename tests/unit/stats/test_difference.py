@@ -13,10 +13,11 @@ from agentlearn.stats import (
     detectable_difference,
     detectable_from_error,
     estimate_difference,
-    likelihood_interval,
     mean_interval,
+    missed_bounds,
     no_worse,
     non_inferiority,
+    score_interval,
 )
 
 RNG = random.Random(2)
@@ -43,30 +44,52 @@ def test_clusters_of_one_task_each_are_the_plain_case():
     assert estimate_difference(TIES, clusters=range(200)) == estimate_difference(TIES)
 
 
-def test_ties_get_the_likelihood_interval():
-    found, alone = estimate_difference(TIES), likelihood_interval(TIES)
-    assert (found.method, found.unsafe, found.degrees) == ("likelihood", "", None)
-    assert (found.low, found.high) == (alone.low, alone.high)
+def test_ties_get_the_score_interval_within_the_range_that_was_seen():
+    found, seen = estimate_difference(TIES), score_interval(TIES, smallest=-max(TIES), largest=max(TIES))
+    assert (found.method, found.unsafe, found.degrees) == ("score", "", None)
+    assert (found.low, found.high) == (seen.low, seen.high)
 
 
-def test_equal_clusters_of_ties_get_the_likelihood_interval_of_their_means():
+def test_the_score_interval_holds_all_means_that_missed_tasks_explain():
+    gains = [0.018] * 60
+    low, _ = missed_bounds(gains, 0.05, smallest=-1, largest=1)
+    assert estimate_difference(gains).low == low < 0
+    assert estimate_difference([0.0] * 200).high == pytest.approx(1 - 0.05 ** (1 / 200))
+
+
+def test_small_steps_do_not_widen_the_interval_as_large_ones_would():
+    """A score interval in -1..1 would be 1.3 times as wide as t here, where all differences are quarters."""
+    quarters = [0.25] * 25 + [-0.25] * 5 + [0.0] * 170
+    found, t = estimate_difference(quarters), mean_interval(quarters)
+    assert None not in (found.low, found.high, t.low, t.high)
+    assert (found.high or 0) - (found.low or 0) < 1.1 * ((t.high or 0) - (t.low or 0))
+
+
+def test_p_and_interval_agree():
+    for values in (TIES, SPREAD, [0.25] * 5 + [0.0] * 35, [0.5] * 30):
+        found = estimate_difference(values)
+        assert found.p is not None
+        assert found.low is not None
+        assert (found.p <= 0.05) == (found.low > 0 or (found.high or 0) < 0)
+
+
+def test_equal_clusters_of_ties_get_the_score_interval_of_their_means():
     values = [0.0] * 100
     values[:5] = [1.0, 1.0, 0.0, 0.0, 0.0]
     found = estimate_difference(values, clusters=[index // 5 for index in range(100)])
-    alone = likelihood_interval([0.4] + [0.0] * 19)
-    assert (found.method, found.clusters, found.unsafe) == ("likelihood", 20, "")
-    assert found.high == pytest.approx(alone.high, rel=1e-12)
+    assert (found.method, found.clusters, found.unsafe) == ("score", 20, "")
+    assert found.high == estimate_difference([0.4] + [0.0] * 19).high
 
 
-def test_a_few_large_differences_among_small_ones_get_the_likelihood_interval():
+def test_a_few_large_differences_among_small_ones_get_the_score_interval():
     found = estimate_difference([1.0, 1.0, *(0.01 * (index % 7 - 3) for index in range(58))])
-    assert (found.method, found.unsafe) == ("likelihood", "")
+    assert (found.method, found.unsafe) == ("score", "")
 
 
 def test_differences_that_are_all_equal_still_get_a_width():
     """t would be certain: it has seen no spread at all."""
     found = estimate_difference([0.5] * 30)
-    assert found.method == "likelihood"
+    assert found.method == "score"
     assert found.low is not None
     assert found.low < 0.45
 
@@ -88,8 +111,8 @@ def test_differences_that_are_all_equal_still_get_a_width():
             [0] * 31 + list(range(1, 30)),
             1.0,
             (
-                "with 30 clusters of such different sizes, which count like 5 equal ones, the interval can miss the true"
-                " difference more often than stated if a few of them gain much"
+                "with 30 clusters of such different sizes, which count like 5 equal ones, the interval can miss the"
+                " true difference more often than stated if a few of them gain much"
             ),
         ),
         (

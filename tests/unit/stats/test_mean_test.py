@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats import likelihood_interval, mean_test, sign_flip_p, typical_size
+from agentlearn.stats import mean_test, sign_flip_p, typical_size
 
 differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 
@@ -29,11 +29,8 @@ def test_enough_tasks_rule_hidden_losses_out() -> None:
 
 
 def test_one_of_the_rare_losses_in_the_sample_is_not_forgotten() -> None:
-    values = [0.018] * 199 + [-0.9]
-    assert mean_test(values).tilted > 0.025
-    low = likelihood_interval(values).low
-    assert low is not None
-    assert low < 0
+    found = mean_test([0.018] * 199 + [-0.9])
+    assert found.tilted > 0.05
 
 
 def test_of_many_differing_tasks_it_says_the_same_as_a_z_test() -> None:
@@ -44,10 +41,9 @@ def test_of_many_differing_tasks_it_says_the_same_as_a_z_test() -> None:
     assert mean_test(values.tolist()).p == pytest.approx(one_sided, rel=0.15)
 
 
-def test_for_right_and_wrong_it_is_the_likelihood_ratio_of_gains_and_losses() -> None:
-    found = mean_test([1.0] * 6 + [-1.0] + [0.0] * 54)
-    ratio = 2 * (6 * math.log(6 / 3.5) + math.log(1 / 3.5))
-    assert found.tilted == pytest.approx(math.erfc(math.sqrt(ratio / 2)) / 2, rel=1e-6)
+def test_for_right_and_wrong_it_is_mcnemars_score_without_the_exact_tail() -> None:
+    found = mean_test([1.0] * 6 + [0.0] * 54)
+    assert found.tilted == pytest.approx(math.erfc(math.sqrt(6) / math.sqrt(2)) / 2, rel=0.02)
 
 
 def test_a_smaller_possible_loss_makes_it_more_certain() -> None:

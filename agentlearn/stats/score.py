@@ -1,9 +1,9 @@
-"""Likelihood-ratio interval for the mean of values in a known range. It is reliable when most values are equal, where t
-is not.
+"""Score interval for the mean of values in a known range, and what a sample can have missed. It is reliable when most
+values are equal, where t is not.
 
-For each candidate mean it asks how much less likely the values are under the most likely distribution in the range with
-that mean. This distribution may have mass at the end of the range where the sample has none. So even equal values give
-an interval of positive width.
+For each candidate mean it uses the most likely variance under that mean, given the range, instead of the observed
+variance. So even equal values give an interval of positive width. For values 0 and 1 it is Wilson's interval; for
+differences -1, 0 and 1 it is Tango's.
 """
 
 import math
@@ -23,50 +23,46 @@ _STEPS = 30
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def likelihood_interval(
-    values: Sequence[float],
-    *,
-    level: float = 0.95,
-    smallest: float = -1.0,
-    largest: float = 1.0,
-    missed: float | None = None,
+def score_interval(
+    values: Sequence[float], *, level: float = 0.95, smallest: float = -1.0, largest: float = 1.0
 ) -> Interval:
-    """Mean of independent values in smallest..largest, with the means that one of two tests does not reject.
+    """Mean of independent values in smallest..largest, with the interval of means that the score test does not reject.
 
-    The tests are the likelihood-ratio test at `level`, and `missed_chance` at `missed` (1 - level when it is None). One
-    value is enough. `standard_error` is the usual one (None for one value) and `degrees` is None; the bounds do not use
-    them. Raises ConfigError for no values, one outside the range, and a level outside 0..1.
-    Source: Owen, Empirical Likelihood Ratio Confidence Intervals, 1988, with the range as a constraint.
+    One value is enough. `standard_error` is the usual one (None for one value) and `degrees` is None; the bounds do
+    not use them. Raises ConfigError for no values, one outside the range, and a level outside 0..1.
+    Sources: Wilson 1927; Tango 1998; for more than three distinct values Owen's empirical likelihood, 1988.
     """
     between("level", level, 0, 1)
     sample = _sample(values, smallest, largest)
-    z, alpha = NormalDist().inv_cdf((1 + level) / 2), 1 - level if missed is None else missed
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    error = math.sqrt(sample.spread / (sample.n - 1)) if sample.n > 1 else None
     middle, half_range = (smallest + largest) / 2, (largest - smallest) / 2
     return Interval(
         mean=middle + half_range * sample.mean,
-        low=middle - half_range * _upper(sample.mirrored(), z, alpha),
-        high=middle + half_range * _upper(sample, z, alpha),
-        standard_error=None if sample.error is None else half_range * sample.error,
+        low=middle - half_range * _upper(sample.mirrored(), z),
+        high=middle + half_range * _upper(sample, z),
+        standard_error=None if error is None else half_range * error,
         degrees=None,
         n=sample.n,
     )
 
 
-def likelihood_statistic(
-    values: Sequence[float], mean: float, *, smallest: float = -1.0, largest: float = 1.0
-) -> float:
-    """Signed root of the likelihood ratio against the true mean `mean`; approximately standard normal under it.
+def score_statistic(values: Sequence[float], mean: float, *, smallest: float = -1.0, largest: float = 1.0) -> float:
+    """Score statistic of the hypothesis that the true mean is `mean`; approximately standard normal under it.
 
     Positive if the values' mean is above `mean`. Infinite if the values cannot have that mean: an end of the range that
     not all of them equal.
     Raises ConfigError for no values, one outside the range, or a mean outside it.
     """
-    sample, wanted = _scaled(values, mean, smallest, largest)
+    if not smallest <= mean <= largest:
+        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
+    sample = _sample(values, smallest, largest)
+    wanted = (2 * mean - smallest - largest) / (largest - smallest)
     if wanted == sample.mean:
         return 0.0
     if wanted < sample.mean:
-        return _root(sample.mirrored(), -wanted)
-    return -_root(sample, wanted)
+        return -_statistic_above(sample.mirrored(), -wanted)
+    return _statistic_above(sample, wanted)
 
 
 def missed_chance(values: Sequence[float], mean: float, *, smallest: float = -1.0, largest: float = 1.0) -> float:
@@ -75,10 +71,21 @@ def missed_chance(values: Sequence[float], mean: float, *, smallest: float = -1.
     The hypothesis: a share of all values lies at the end of the range beyond `mean`, the others vary like the sample,
     and together their mean is `mean`. The sample must then hold none of the hidden ones, and the others must have a
     mean at least this far away. The share that makes this most likely counts. Equal values leave only the first.
-    Raises ConfigError like `likelihood_statistic`.
+    Raises ConfigError like `score_statistic`.
     """
-    sample, wanted = _scaled(values, mean, smallest, largest)
+    if not smallest <= mean <= largest:
+        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
+    sample = _sample(values, smallest, largest)
+    wanted = (2 * mean - smallest - largest) / (largest - smallest)
     return _missed(sample if wanted > sample.mean else sample.mirrored(), abs(wanted - sample.mean))
+
+
+def missed_bounds(values: Sequence[float], alpha: float, *, smallest: float, largest: float) -> tuple[float, float]:
+    """The lowest and the highest mean for which `missed_chance` is above alpha."""
+    sample = _sample(values, smallest, largest)
+    middle, half_range = (smallest + largest) / 2, (largest - smallest) / 2
+    low, high = (_furthest(one, alpha) for one in (sample.mirrored(), sample))
+    return middle - half_range * low, middle + half_range * high
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +97,17 @@ class _Sample:
     mean: float
 
     @property
-    def error(self) -> float | None:
-        """Standard error of the mean; None for one value."""
-        if self.n == 1:
-            return None
-        squares = math.fsum(count * (value - self.mean) ** 2 for value, count in self.counts)
-        return math.sqrt(squares / (self.n - 1) / self.n)
+    def error(self) -> float:
+        """Standard error of the mean; 0 for one value."""
+        return math.sqrt(self.spread / (self.n - 1)) if self.n > 1 else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Variance of the values (divided by n)."""
+        return math.fsum(count * (value - self.mean) ** 2 for value, count in self.counts) / self.n
 
     def mirrored(self) -> "_Sample":
         return _Sample(tuple((-value, count) for value, count in self.counts), self.n, -self.mean)
-
-
-def _scaled(values: Sequence[float], mean: float, smallest: float, largest: float) -> tuple[_Sample, float]:
-    if not smallest <= mean <= largest:
-        raise ConfigError(f"mean is {mean!r}; it must be between {smallest:g} and {largest:g}, like the values")
-    return _sample(values, smallest, largest), (2 * mean - smallest - largest) / (largest - smallest)
 
 
 def _sample(values: Sequence[float], smallest: float, largest: float) -> _Sample:
@@ -121,29 +124,23 @@ def _sample(values: Sequence[float], smallest: float, largest: float) -> _Sample
     return _Sample(tuple(counts.items()), len(numbers), mean)
 
 
-def _upper(sample: _Sample, z: float, alpha: float) -> float:
-    """The highest mean that is not rejected."""
+def _upper(sample: _Sample, z: float) -> float:
+    """The mean, above the sample's, at which the statistic is -z."""
     if sample.mean >= 1:
         return 1.0
-    by_ratio = _crossing(sample, lambda _, ratio: ratio > z**2)[0]
-    if _missed(sample, by_ratio - sample.mean) <= alpha:
-        return by_ratio
-    low, high = by_ratio, 1.0
-    while high - low > 1e-10:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _missed(sample, middle - sample.mean) > alpha else (low, middle)
-    return low
+    return _crossing(sample, lambda mean, spread: sample.n * (mean - sample.mean) ** 2 > z**2 * spread)[0]
 
 
-def _root(sample: _Sample, mean: float) -> float:
-    """The root of the likelihood ratio of a mean above the sample's."""
+def _statistic_above(sample: _Sample, mean: float) -> float:
+    """The statistic (negative) of a mean above the sample's."""
     if mean >= 1:
-        return math.inf
-    return math.sqrt(_crossing(sample, lambda tried, _: tried >= mean)[1])
+        return -math.inf
+    _, spread = _crossing(sample, lambda tried, _: tried >= mean)
+    return (sample.mean - mean) / math.sqrt(spread / sample.n)
 
 
 def _crossing(sample: _Sample, reached: Callable[[float, float], bool]) -> tuple[float, float]:
-    """Mean and likelihood ratio of the first distribution on the path of `_tilted` for which `reached` holds."""
+    """Mean and variance of the first distribution on the path of `_tilted` for which `reached` holds."""
     # If all values are equal, reweighting does not change the mean: start where unseen mass appears.
     low, high = float(len(sample.counts) == 1), 2.0
     for _ in range(_HALVINGS):
@@ -155,28 +152,39 @@ def _crossing(sample: _Sample, reached: Callable[[float, float], bool]) -> tuple
 
 
 def _tilted(sample: _Sample, position: float) -> tuple[float, float]:
-    """Mean and likelihood ratio of a distribution on a path from the sample (position 0) to all mass at 1 (position 2).
+    """Mean and variance of a distribution on a path from the sample (position 0) to all mass at 1 (position 2).
 
     Each is the most likely distribution on -1..1 with its mean, given the sample. Up to position 1, a value's weight
     is count / (1 - position * value), so large values gain weight. A sample that contains a 1 reaches every mean that
-    way. For other samples the weights then stay fixed, and unobserved mass at 1 grows. The ratio is twice the
-    difference of the log likelihoods.
+    way. For other samples the weights then stay fixed, and unobserved mass at 1 grows.
     """
     tilt = min(position, 1.0)
     unseen = max(0.0, position - 1.0)
-    if unseen == 1.0 or (tilt == 1.0 and any(value == 1 for value, _ in sample.counts)):
-        return 1.0, math.inf
+    if tilt == 1.0 and any(value == 1 for value, _ in sample.counts):
+        return 1.0, 0.0
     weights = [count / (1 - tilt * value) for value, count in sample.counts]
     total = math.fsum(weights)
     mean = math.fsum(weight * value for weight, (value, _) in zip(weights, sample.counts, strict=True)) / total
-    lost = math.fsum(count * math.log1p(-tilt * value) for value, count in sample.counts)
-    lost += sample.n * (math.log(total / sample.n) - math.log1p(-unseen))
-    return mean + unseen * (1 - mean), max(0.0, 2 * lost)
+    spread = (
+        math.fsum(weight * (value - mean) ** 2 for weight, (value, _) in zip(weights, sample.counts, strict=True))
+        / total
+    )
+    # With a share `unseen` moved to 1, mean and variance are those of a mixture.
+    return mean + unseen * (1 - mean), (1 - unseen) * (spread + unseen * (1 - mean) ** 2)
+
+
+def _furthest(sample: _Sample, alpha: float) -> float:
+    """The highest mean above the sample's for which `missed_chance` is above alpha."""
+    low, high = sample.mean, 1.0
+    while high - low > 1e-10:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _missed(sample, middle - sample.mean) > alpha else (low, middle)
+    return low
 
 
 def _missed(sample: _Sample, gap: float) -> float:
     """`missed_chance` of a mean that is above the sample's by `gap`, with hidden values at 1."""
-    return chance_of_missing(sample.n, sample.error or 0.0, gap, 1 - sample.mean - gap)
+    return chance_of_missing(sample.n, sample.error, gap, 1 - sample.mean - gap)
 
 
 def chance_of_missing(n: int, error: float, gap: float, beyond: float) -> float:
