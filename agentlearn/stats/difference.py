@@ -71,8 +71,8 @@ def estimate_difference(
     The rule: Student's t, or CR2 with clusters, if many units (tasks or clusters) contribute to the difference. If few
     do, because most are ties or some are outliers, the score interval of the tasks or of the means of equal-sized
     clusters, in the range of the means that were seen, joined with the means that `missed_chance` does not reject in
-    -largest..largest. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized clusters
-    have 29), and if few units contribute and there is no score interval. With fewer degrees the interval is
+    -largest..largest. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized
+    clusters have 29), and if few units contribute and there is no score interval. With fewer degrees the interval is
     reliable if all units gain about equally, but not if a few gain much: a sample without those few looks best of all,
     so the data cannot show the problem.
     Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, for a

@@ -184,7 +184,7 @@ class _Session:
     def _question_key(self, arm: str, baseline: str) -> str:
         plan = self.plan
         domains = sorted(task_set.domain.name for task_set in plan.task_sets)
-        sides = [[self.collector.phases[name, domain] for domain in domains] for name in (baseline, arm)]
+        sides = sorted([self.collector.phases[name, domain] for domain in domains] for name in (baseline, arm))
         return content_hash("contrast", sides, plan.settings.seed)[:24]
 
     def _earlier_looks(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[tuple[InterimLook, ...]]:

@@ -226,8 +226,8 @@ def test_a_second_line_says_under_which_assumption_the_verdict_would_hold() -> N
     assert found.sensitivity is not None
     assert 1 < found.sensitivity < 2.5, "at 2.5 times as often, all lost rollouts would be wrong"
     assert found.holds_if == (
-        f"Under an assumption, b is better than a: as long as the {found.undecided.arm} lost rollouts of b are not wrong"
-        f" more than {math.floor(10 * found.sensitivity) / 10:g} times as often as its others."
+        f"Under an assumption, b is better than a: as long as the {found.undecided.arm} lost rollouts of b are not"
+        f" wrong more than {math.floor(10 * found.sensitivity) / 10:g} times as often as its others."
     )
 
 
@@ -288,7 +288,9 @@ def test_tasks_with_the_same_text_are_one_cluster(text: str) -> None:
 
 def test_a_text_joins_the_clusters_of_its_tasks_unless_all_tasks_have_it() -> None:
     rows = [
-        Observation(arm=arm, task=f"t{n}", score=n % 2, cluster=f"c{n // 3}", problem="same" if n in {1, 5} else f"q{n}")
+        Observation(
+            arm=arm, task=f"t{n}", score=n % 2, cluster=f"c{n // 3}", problem="same" if n in {1, 5} else f"q{n}"
+        )
         for arm in "ab"
         for n in range(12)
     ]

@@ -112,6 +112,29 @@ def test_a_comparison_of_real_models_is_not_called_simulated() -> None:
     assert "simulated" not in Read(comparison_page(real)).text
 
 
+def test_a_drift_and_an_assumption_stand_next_to_the_verdict() -> None:
+    contrast = RICH.contrasts[0].model_copy(update={"holds_if": "Under an assumption, it holds."})
+    read = Read(comparison_page(RICH.model_copy(update={"contrasts": (contrast, *RICH.contrasts[1:])})))
+    seen = read.text
+    places = [
+        seen.index(words) for words in ("Under an assumption, it holds.", "The service has changed", "At a glance")
+    ]
+    assert places == sorted(places)
+    assert seen.count("The service has changed") == sum(one.drifted for one in RICH.sentinels)
+
+
+def test_what_logs_cost_is_shown_only_when_it_is_known() -> None:
+    def cost(sources: dict[str, str], cost_usd: float | None) -> list[str]:
+        arms = tuple(arm.model_copy(update={"cost_usd": cost_usd}) for arm in RICH.arms)
+        made_from = RICH.reproducibility.model_copy(update={"sources": sources})
+        text = Read(comparison_page(RICH.model_copy(update={"arms": arms, "reproducibility": made_from}))).text
+        return [label for label in ("Spent", "Cost of the rollouts") if label in text]
+
+    assert cost({}, None) == ["Spent"]
+    assert cost({"runs.csv": "4f1c"}, 0.5) == ["Cost of the rollouts"]
+    assert cost({"runs.csv": "4f1c"}, None) == []
+
+
 def test_a_simulated_arm_among_real_ones_is_named() -> None:
     assert "simulated model" in Read(comparison_page(RICH.model_copy(update={"simulated": False}))).text
 
