@@ -48,8 +48,6 @@ class Undecided(Value):
 
     arm: int = 0
     baseline: int = 0
-    pairs: int = 0
-    """Pairs of rollouts that both arms should have."""
     arm_codes: tuple[tuple[str, int], ...] = ()
     """Most frequent codes of the arm's, with their numbers. `missing`: the arm has no such rollout."""
     baseline_codes: tuple[tuple[str, int], ...] = ()

@@ -62,12 +62,11 @@ class _Side:
 def count_undecided(table: ScoreTable, arm: str, baseline: str) -> Undecided:
     """Return how many rollouts of both arms have no score."""
     if not table.dropped and not table.missing:
-        return Undecided(pairs=len(table.all[arm]))
+        return Undecided()
     mine, other = _sides(table, arm, baseline)
     return Undecided(
         arm=len(mine.codes),
         baseline=len(other.codes),
-        pairs=max(len(one.scores) + len(one.codes) for one in (mine, other)),
         arm_codes=tuple(Counter(mine.codes.values()).most_common(_CODES)),
         baseline_codes=tuple(Counter(other.codes.values()).most_common(_CODES)),
     )

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from agentlearn.config import Temperature
 from agentlearn.errors import ConfigError
@@ -48,9 +47,6 @@ class Arm(Value):
             lessons += f" without {len(self.without)} of them"
         instructions = ", other instructions" if self.instructions else ""
         return f"{self.model}, {lessons}, {temperature_words(self.temperature)}{instructions}"
-
-
-Named = TypeVar("Named", Arm, str)
 
 
 def resolve_arms(
@@ -103,22 +99,15 @@ def checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
-def baseline_first(arms: Sequence[Named], name: str | None) -> tuple[Named, ...]:
-    """Return the arms with the one of this name first; as they are when it is None.
-
-    arms: names, or values with a name. Raises ConfigError for an unknown name.
-    """
-    names = [one if isinstance(one, str) else one.name for one in arms]
-    if name is None:
-        return tuple(arms)
-    if name not in names:
+def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
+    """Return the names of arms, that of the baseline first; as they are when it is None. Raises ConfigError."""
+    if baseline is not None and baseline not in names:
         raise ConfigError(
-            f"there is no arm {name!r} to be the baseline (arms: {', '.join(map(repr, names))}); name one of these with"
-            " --baseline",
+            f"there is no arm {baseline!r} to be the baseline (arms: {', '.join(map(repr, names))}); name one of these"
+            " with --baseline",
             code="unknown_arm",
         )
-    place = names.index(name)
-    return (arms[place], *arms[:place], *arms[place + 1 :])
+    return sorted(names, key=lambda name: baseline is not None and name != baseline)
 
 
 def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:

@@ -6,6 +6,7 @@ from agentlearn.cli.table import parts_of_table
 from agentlearn.html.summary import NotebookSummary, summary_html
 from agentlearn.learning.report_summary import SUMMARY_COLUMNS
 from agentlearn.text import number_text, wrapped
+from agentlearn_evals.contrast_words import cautions as interval_cautions
 from agentlearn_evals.contrast_words import drift_words, full_sentence, rollouts_words, worst_first
 
 if TYPE_CHECKING:
@@ -52,12 +53,8 @@ def _cautions(found: "Comparison") -> tuple[str, ...]:
 
     cautions = [
         *found.warnings,
-        *(
-            f"{one.arm}: {words}"
-            for one in worst_first(found.contrasts)
-            for words in (one.unsafe, one.caution)
-            if words
-        ),
+        *(f"{one.arm}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
+        *(f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()),
         *(f"{one.arm}: {one.words}" for one in found.flags),
         *([SIMULATED] if found.simulated else []),
         *found.notes,

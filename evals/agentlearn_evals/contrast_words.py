@@ -24,6 +24,15 @@ def full_sentence(contrast: Contrast) -> str:
     return contrast.sentence
 
 
+def cautions(found: Comparison) -> dict[str, str]:
+    """Return each caution about an interval once, with the arms that it is about."""
+    arms: dict[str, list[str]] = {}
+    for one in found.contrasts:
+        if one.caution:
+            arms.setdefault(one.caution, []).append(one.arm)
+    return {caution: ", ".join(names) for caution, names in arms.items()}
+
+
 def drift_words(found: Comparison) -> list[str]:
     """Return what is said next to the verdicts when a service has changed, one line for each arm."""
     return [f"{one.arm}: {one.words}" for one in found.sentinels if one.drifted]

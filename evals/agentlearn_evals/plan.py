@@ -178,7 +178,8 @@ def checked_plan(
 ) -> ComparePlan:
     """Return the plan for these arms and tasks. Raises ConfigError."""
     refuse_large_margin(settings.margin, settings.score_range)
-    arms = baseline_first(arms, settings.baseline)
+    by_name = {arm.name: arm for arm in arms}
+    arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
     methods = parse_methods(settings.methods, [arm.name for arm in arms])
     plan = ComparePlan(settings, arms, task_sets, methods, given)
     if settings.judge is not None and not plan.judge:

@@ -15,6 +15,7 @@ from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, S
 from agentlearn_evals.contrast_words import (
     assumptions,
     bounds_words,
+    cautions,
     drift_words,
     estimated_tokens,
     full_sentence,
@@ -162,7 +163,7 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
     """Return what a reader should know before trusting the verdicts, as (label, lines)."""
     return [
         ("method", [_method(found, one) for one in found.methods]),
-        ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
+        ("caution", [f"{arms}: {caution}" for caution, arms in cautions(found).items()]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
         ("sequential", [found.sequential] if found.sequential else []),
         ("look", looks_words(found)),

@@ -5,7 +5,7 @@ from agentlearn.html.markup import clipped
 from agentlearn.html.number_format import count, duration, money, signed
 from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.contrast_words import drift_words, full_sentence, looks_words, worst_first
+from agentlearn_evals.contrast_words import cautions, drift_words, full_sentence, looks_words, worst_first
 
 TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 WORDS: dict[ContrastVerdict, str] = {
@@ -99,9 +99,8 @@ def _warnings(comparison: Comparison) -> list[PagePart]:
         if one.unsafe
     ]
     rough = [
-        Note(title=f"{one.arm}: the interval may be too narrow", text=one.caution)
-        for one in comparison.contrasts
-        if one.caution
+        Note(title=f"{arms}: the interval may be too narrow", text=caution)
+        for caution, arms in cautions(comparison).items()
     ]
     flags = [Note(kind="warning", title=f"{flag.arm}: {flag.code}", text=flag.words) for flag in comparison.flags[:5]]
     more = len(comparison.flags) - len(flags)

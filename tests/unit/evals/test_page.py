@@ -72,7 +72,7 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
         "cr2: clustered standard errors",
         "340",
         "only 3 clusters of tasks",
-        "Worst cases",
+        "if all undecided or missing rollouts had gone against the arm",
         "pass@4",
         "pass^4",
         "training-free GRPO",
