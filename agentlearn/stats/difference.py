@@ -12,7 +12,6 @@ from typing import Literal
 
 from agentlearn.stats.clustered import clustered_mean, grouped, satterthwaite_degrees
 from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.numbers import between, finite_numbers
 from agentlearn.stats.power import detectable_from_error
 from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
@@ -53,6 +52,19 @@ class MeanDifference(Value):
     """Two-sided p by the same method: at most 1 - level when 0 is outside the interval. None without an interval."""
     unsafe: str = ""
     """Why the interval may cover the truth less often than `level`, as a sentence; empty if it is reliable."""
+
+
+class NonInferiority(Value):
+    """Result of a non-inferiority test: is one arm worse than the other by less than a margin chosen in advance?"""
+
+    p: float
+    """One-sided p-value of the hypothesis that the difference is -margin or less."""
+    low: float
+    """One-sided lower confidence bound of the difference."""
+    margin: float
+    """The margin, above 0, in units of the score."""
+    holds: bool
+    """Whether non-inferiority is shown: p <= 1 - level, which is the same as low >= -margin."""
 
 
 def estimate_difference(
@@ -119,17 +131,17 @@ def no_worse(
 ) -> NonInferiority | None:
     """Test non-inferiority by a margin with the method that `estimate_difference` picks; None without an interval.
 
-    `unsafe` of that estimate applies here too. margin: above 0; any data pass a margin of `largest` or more.
+    None also if t or CR2 find no spread at all, which would pass any margin. `unsafe` of that estimate applies here too. margin: above 0; any data pass a margin of `largest` or more.
     Raises ConfigError like that function, and for a margin that is not positive and finite.
     """
     between("margin", margin, 0, math.inf)
     between("level", level, 0.5, 1)
     units = _units(differences, clusters, largest)
     interval = _interval(units, 2 * level - 1, missed=1 - level)
-    if units.method != "score":
-        return non_inferiority(interval, margin, level=level)
-    assert interval.low is not None
-    p = _p(units, interval, max(-margin, -largest), sides=1) if interval.mean > -margin else 1.0
+    if interval.low is None or (units.method != "score" and not interval.standard_error):
+        return None
+    beyond = _p(units, interval, max(-margin, -largest), sides=1)
+    p = beyond if interval.mean > -margin else 1 - beyond
     return NonInferiority(p=p, low=interval.low, margin=margin, holds=p <= 1 - level)
 
 

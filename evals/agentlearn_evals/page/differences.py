@@ -19,8 +19,8 @@ P_NOTE = (
 SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
 PAIRS_NOTE = (
     "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
-    "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, or "
-    "in its favour."
+    "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, "
+    "or in its favour."
 )
 METHODS = {
     "t": "t: Student's t over tasks.",

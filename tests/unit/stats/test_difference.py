@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from statsmodels.stats.weightstats import ttost_paired
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
@@ -16,7 +17,6 @@ from agentlearn.stats import (
     mean_interval,
     missed_bounds,
     no_worse,
-    non_inferiority,
     score_interval,
 )
 
@@ -146,7 +146,15 @@ def test_one_unit_gives_a_mean_and_no_interval(differences: list[float], cluster
 
 
 def test_no_worse_follows_the_method_of_the_estimate():
-    assert no_worse(SPREAD, 0.1) == non_inferiority(mean_interval(SPREAD), 0.1)
+    for margin in (0.01, 0.1, 0.6):
+        found = no_worse(SPREAD, margin)
+        _, lower, _ = ttost_paired(np.array(SPREAD), np.zeros(len(SPREAD)), -margin, 10)
+        assert found is not None
+        assert found.p == pytest.approx(float(lower[1]), rel=1e-8)
+        assert found.low == pytest.approx(mean_interval(SPREAD, level=0.9).low, rel=1e-12)
+    worse = no_worse([value - 0.5 for value in SPREAD], 0.1)
+    assert worse is not None
+    assert worse.p > 0.99
     for level in (0.9, 0.95):
         low = estimate_difference(TIES, level=2 * level - 1).low
         assert low is not None
