@@ -131,7 +131,8 @@ def no_worse(
 ) -> NonInferiority | None:
     """Test non-inferiority by a margin with the method that `estimate_difference` picks; None without an interval.
 
-    None also if t or CR2 find no spread at all, which would pass any margin. `unsafe` of that estimate applies here too. margin: above 0; any data pass a margin of `largest` or more.
+    None also if t or CR2 find no spread, which would pass any margin. `unsafe` of that estimate applies here too.
+    margin: above 0; any data pass a margin of `largest` or more.
     Raises ConfigError like that function, and for a margin that is not positive and finite.
     """
     between("margin", margin, 0, math.inf)
