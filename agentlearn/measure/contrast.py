@@ -105,7 +105,7 @@ class Contrast(Value):
     look: int = 1
     """How many times this question has been asked on growing data, this time included."""
     p: float | None = None
-    """Two-sided sign-flip p, uncorrected; with 6 to 11 tasks or clusters, half of it or the p of the interval's method,
+    """Two-sided sign-flip p, uncorrected; with 6 to 19 tasks or clusters, half of it or the p of the interval's method,
     whichever is larger. Anytime-valid in a sequential comparison."""
     p_adjusted: float | None = None
     """p corrected for the number of arms and for earlier looks at growing data. The verdict uses it."""

@@ -21,7 +21,7 @@ MOST = 10_000_000
 """Largest number of tasks, or of rollouts per task, that is ever named as needed."""
 
 
-COARSE = (6, 12)
+COARSE = (6, 20)
 """From the first to below the second number of units, random signs come in steps too coarse for a p of their own: a
 verdict then needs the t test at alpha and random signs at 2 alpha."""
 
@@ -155,7 +155,7 @@ def planned_power(
     """Probability that a planned comparison finds a true mean difference of `effect`.
 
     It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all
-    (2 alpha for 6 to 11 units, as in a verdict), and if `mean_test` finds that the units are unlikely to have missed
+    (2 alpha for 6 to 19 units, as in a verdict), and if `mean_test` finds that the units are unlikely to have missed
     others that lose `most_lost` (0: not asked).
     right_or_wrong: scores are 0 or 1, so sums come in steps, and the test by random signs needs half a step more.
     Assumes that units vary as a normal distribution.

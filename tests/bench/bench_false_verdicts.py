@@ -302,10 +302,10 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario("scores -1 and 1, 1 % undecided, n=200", ranged(200, 0.0, 0.01), score_range=(-1.0, 1.0))
     for n, k, rate in ((200, 4, 0.97), (200, 1, 0.97), (200, 4, 0.99), (60, 4, 0.95), (60, 8, 0.9)):
         yield Scenario(f"all tasks at {rate:g}, n={n}, K={k}", steady(n, k, rate, rate))
-    for n in (8, 10):
+    for n in (8, 10, 12, 16):
         yield Scenario(f"K=1, n={n}", plain(n, 1))
         yield Scenario(f"K=4, n={n}", plain(n, 4))
-    for count, share in product((6, 7, 8, 10), (0.1, 0.2, 0.3, 0.4)):
+    for count, share in product((6, 7, 8, 10, 16), (0.1, 0.2, 0.3, 0.4)):
         yield Scenario(f"{share:.0%} of {count} clusters gains .4", skewed_clusters(count, share, 0.4))
     yield Scenario("K from 1 to 32, six looks", growing_k)
     yield Scenario("K from 1 to 32, six looks, all planned", growing_k, looks_planned=6)
@@ -335,6 +335,9 @@ def scenarios() -> Iterator[Scenario]:
     for n, k, mean in product((30, 60, 200), (4, 8), (0.05, 0.1, 0.2)):
         forecast = forecast_of(mean, 0.1, n, k, None)
         yield Scenario(f"true {mean:+g}, n={n}, K={k}", plain(n, k, mean), effect=True, forecast=forecast)
+    for n in (12, 16):
+        forecast = forecast_of(0.2, 0.1, n, 4, None)
+        yield Scenario(f"true +0.2, n={n}, K=4", plain(n, 4, 0.2), effect=True, forecast=forecast)
     for mean in (0.1, 0.2):
         yield Scenario(f"true {mean:+g}, n=60, K=1", plain(60, 1, mean), effect=True)
     for (n, mean), share in product(((60, 0.2), (200, 0.1), (200, 0.05)), (0.01, 0.03, 0.05, 0.1)):
