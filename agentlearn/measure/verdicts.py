@@ -13,6 +13,10 @@ from agentlearn.measure.contrast import Contrast, ContrastVerdict, WithheldCode
 _LIKELY_MISSED = 0.05
 """Probability from which a sample is said to miss hidden tasks easily."""
 
+_WORST_CASE = 0.8
+"""Share of alpha for the worst case of `better` and `worse`. Its test is one-sided, and the decided rollouts can also be
+wrong in the other direction; together they stay near alpha."""
+
 Decision = dict[str, ContrastVerdict | WithheldCode | str]
 
 
@@ -59,8 +63,10 @@ def _certain(contrast: Contrast, shown: Literal["better", "worse", "no_worse"], 
     """Return whether the verdict holds whatever the scores of the undecided rollouts are, beyond chance."""
     if contrast.worst is None:
         return False
-    p = contrast.worst.p_margin_adjusted if shown == "no_worse" else contrast.worst.p_adjusted
-    return p is not None and p <= alpha
+    if shown == "no_worse":
+        p = contrast.worst.p_margin_adjusted
+        return p is not None and p <= alpha
+    return contrast.worst.p_adjusted is not None and contrast.worst.p_adjusted <= _WORST_CASE * alpha
 
 
 def _open_bounds(contrast: Contrast) -> str:
