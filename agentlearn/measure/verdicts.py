@@ -14,8 +14,8 @@ _LIKELY_MISSED = 0.05
 """Probability from which a sample is said to miss hidden tasks easily."""
 
 _WORST_CASE = 0.8
-"""Share of alpha for the worst case of `better` and `worse`. Its test is one-sided, and the decided rollouts can also be
-wrong in the other direction; together they stay near alpha."""
+"""Share of alpha for the worst case of `better` and `worse`. Its test is one-sided, and the decided rollouts can also
+be wrong in the other direction; together they stay near alpha."""
 
 Decision = dict[str, ContrastVerdict | WithheldCode | str]
 

@@ -117,9 +117,8 @@ def refuse_large_margin(margin: float | None, score_range: tuple[float, float] |
     low, high = score_range or (0.0, 1.0)
     if margin is not None and margin >= high - low:
         raise ConfigError(
-            f"the margin {margin:g} is not below {high - low:g}, the largest possible difference of scores from {low:g}"
-            f" to {high:g}, so it would say nothing; give a smaller --margin, or the range of the scores with"
-            " --score-range LOW,HIGH",
+            f"margin is {margin:g}; it must be below {high - low:g}, the largest possible difference of scores from"
+            f" {low:g} to {high:g}; give a smaller --margin, or the range of the scores with --score-range LOW,HIGH",
             code="bad_margin",
         )
 

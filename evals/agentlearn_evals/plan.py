@@ -157,7 +157,8 @@ def plan_comparison(settings: CompareSettings) -> ComparePlan:
 
 
 def refuse_contradictory_looks(settings: CompareSettings) -> None:
-    """Raise ConfigError for a sequential comparison with a margin or with planned looks."""
+    """Raise ConfigError for a sequential comparison with a margin or with planned looks, and for a useless margin."""
+    refuse_large_margin(settings.margin, settings.score_range)
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
             "--sequential cannot be combined with --margin; leave one of them out",
@@ -177,7 +178,6 @@ def checked_plan(
     given: CompareGiven = NOTHING_GIVEN,
 ) -> ComparePlan:
     """Return the plan for these arms and tasks. Raises ConfigError."""
-    refuse_large_margin(settings.margin, settings.score_range)
     by_name = {arm.name: arm for arm in arms}
     arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
     methods = parse_methods(settings.methods, [arm.name for arm in arms])

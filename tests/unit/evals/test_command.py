@@ -78,7 +78,7 @@ def test_scores_of_a_stated_range_get_bounds_and_failures_the_lowest_score() -> 
             ("--logs", "logs.csv", "--score-range", "-1,0.5"),
             "the score 1.0 of 'b' (task 't0', rollout 0) and 15 more is outside the stated range -1 to 0.5",
         ),
-        (("--logs", "logs.csv", "--margin", "1"), "the margin 1 is not below 1, the largest possible difference"),
+        (("--logs", "logs.csv", "--margin", "1"), "margin is 1; it must be below 1, the largest possible difference"),
     ],
 )
 def test_contradictory_options_are_refused(
