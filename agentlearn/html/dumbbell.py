@@ -38,7 +38,7 @@ class Dumbbell(Value):
     rows: tuple[DumbbellRow, ...]
     row_name: str = "task"
     shown: int = Field(default=10, ge=1)
-    """Number of largest gains, and of largest losses, that are not folded."""
+    """Half of the number of rows that are not folded: the largest gains and losses, in proportion to their numbers."""
 
 
 def dumbbell(part: Dumbbell, mark: str) -> Html:
@@ -66,12 +66,13 @@ def dumbbell(part: Dumbbell, mark: str) -> Html:
 
 
 def _parted(changed: list[DumbbellRow], shown: int) -> tuple[list[DumbbellRow], list[DumbbellRow], list[DumbbellRow]]:
-    """The rows shown first, folded, and shown last. Three rows or fewer are not worth a fold."""
+    """The rows shown first, folded, and shown last: gains and losses in proportion, so that the picture does not show
+    few of one as if they were as many as the other. Three rows or fewer are not worth a fold."""
     gains = sum(row.difference > 0 for row in changed)
-    losses = len(changed) - gains
-    first, last = min(gains, shown), min(losses, shown)
-    if len(changed) - first - last <= 3:
+    if len(changed) - 2 * shown <= 3:
         return changed, [], []
+    first = min(gains, max(int(gains > 0), round(2 * shown * gains / len(changed))))
+    last = min(len(changed) - gains, max(int(gains < len(changed)), 2 * shown - first))
     return changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
 
 

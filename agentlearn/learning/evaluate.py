@@ -50,6 +50,7 @@ def _observation(trajectory: Trajectory, task: Task) -> Observation:
         error=trajectory.code,
         cluster=task.cluster,
         domain=task.domain,
+        problem=task.problem,
     )
 
 

@@ -19,9 +19,8 @@ class Pass(Value):
     """pass^k: chance that all of k rollouts are right."""
 
 
-WithheldCode = Literal["", "undecided_differ", "bounds", "unseen"]
-"""Why a verdict is withheld: undecided rollouts differ between the arms; they could change the result; or values that
-the sample missed could."""
+WithheldCode = Literal["", "bounds", "unseen"]
+"""Why a verdict is withheld: undecided rollouts could change the result, or values that the sample missed could."""
 
 
 class Worst(Value):
@@ -29,10 +28,14 @@ class Worst(Value):
 
     low: float
     high: float
-    surely_low: float | None = None
-    """One-sided lower confidence bound of the difference if every undecided rollout went against the arm."""
-    surely_high: float | None = None
-    """One-sided upper confidence bound of the difference if every undecided rollout went in its favour."""
+    p: float | None = None
+    """One-sided p of the sign of the difference if every rollout without a score went against that sign, by all tests
+    of a verdict; None when none is undecided or missing."""
+    p_adjusted: float | None = None
+    """p, corrected like `Contrast.p_adjusted`. The verdict uses it."""
+    p_margin: float | None = None
+    """The same for the margin test, if every rollout without a score went against the arm."""
+    p_margin_adjusted: float | None = None
 
     @property
     def open(self) -> bool:
@@ -45,13 +48,9 @@ class Undecided(Value):
 
     arm: int = 0
     baseline: int = 0
-    pairs: int = 0
-    """Pairs of rollouts that both arms should have."""
     arm_codes: tuple[tuple[str, int], ...] = ()
     """Most frequent codes of the arm's, with their numbers. `missing`: the arm has no such rollout."""
     baseline_codes: tuple[tuple[str, int], ...] = ()
-    p: float = 1.0
-    """Two-sided p of the hypothesis that both arms have undecided rollouts equally often; random signs over tasks."""
 
     @property
     def total(self) -> int:
@@ -82,6 +81,10 @@ class Contrast(Value):
     baseline: str
     mean: float | None
     """Arm minus baseline, mean over tasks."""
+    score: float | None = None
+    """Mean score of the arm over these tasks."""
+    baseline_score: float | None = None
+    """Mean score of the baseline over these tasks."""
     low: float | None = None
     """Lower end of the interval."""
     high: float | None = None
@@ -104,7 +107,8 @@ class Contrast(Value):
     look: int = 1
     """How many times these two arms have been compared on different data, this time included."""
     p: float | None = None
-    """Two-sided sign-flip p, uncorrected; anytime-valid in a sequential comparison."""
+    """Two-sided sign-flip p, uncorrected; with 6 to 19 tasks or clusters, half of it or the p of the interval's method,
+    whichever is larger. Anytime-valid in a sequential comparison."""
     p_adjusted: float | None = None
     """p corrected for the number of arms and for earlier looks at these arms. The verdict uses it."""
     p_mean: float | None = None
@@ -152,6 +156,11 @@ class Contrast(Value):
     """Why no verdict is given although there may be a difference, as a sentence; the contrast's sentence starts with
     it."""
     withheld_code: WithheldCode = ""
+    sensitivity: float | None = None
+    """When undecided rollouts withhold the verdict: how many times as often as the others they may be wrong (right on
+    the other side) while the interval still excludes 0. None when there is no such factor above 1."""
+    holds_if: str = ""
+    """`sensitivity` as a sentence; empty when it is None. It is no verdict."""
     verdict: ContrastVerdict = "cannot_tell"
     sentence: str = ""
     """The verdict and its numbers in words."""

@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentlearn.measure.carried import carried_by
-from agentlearn.measure.contrast import Contrast, Correction, Margin, Undecided, Worst
+from agentlearn.measure.contrast import Contrast, Correction, Margin, Worst
 from agentlearn.measure.score_table import ScoreTable
-from agentlearn.measure.sentences import contrast_sentence
-from agentlearn.measure.undecided import count_undecided, worst_case
-from agentlearn.measure.verdicts import decide
+from agentlearn.measure.sentences import assumption_sentence, contrast_sentence
+from agentlearn.measure.undecided import count_undecided, sensitivity, worst_differences
+from agentlearn.measure.verdicts import decide, shown_without_gaps
 from agentlearn.stats import (
+    COARSE,
     MeanDifference,
+    MeanTest,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
@@ -74,12 +76,14 @@ def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -
     looks = [one.look for one in drafts]
     corrected = _corrected([one.p for one in drafts], looks, rules)
     means = _corrected([one.p_mean for one in drafts], looks, rules)
-    margins = _margins_corrected(drafts, looks, rules)
+    margins, worst = _margins_corrected(drafts, looks, rules), _worst_corrected(drafts, looks, rules)
     return tuple(
         _with_verdict(
-            draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin}), table, rules
+            draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin, "worst": bounds}),
+            table,
+            rules,
         )
-        for draft, p, p_mean, margin in zip(drafts, corrected, means, margins, strict=True)
+        for draft, p, p_mean, margin, bounds in zip(drafts, corrected, means, margins, worst, strict=True)
     )
 
 
@@ -87,17 +91,20 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
     """Return the contrast without corrections, which depend on the other arms."""
     differences, clusters = table.differences(arm, baseline), table.clusters()
     score_range = known_range(table, arm, baseline, rules)
-    width = _width(table, arm, baseline, score_range)
-    estimate = estimate_difference(differences, clusters=clusters, level=rules.level, largest=width)
-    limits = _limits(table, arm, baseline, score_range)
-    tested = mean_test(differences, clusters=clusters, most_lost=limits[0], most_gained=limits[1])
-    undecided = count_undecided(table, arm, baseline, rules.seed)
+    tests = _Tests(rules, _width(table, arm, baseline, score_range), *_limits(table, arm, baseline, score_range))
+    estimate, p, tested = tests.of(differences, clusters)
+    undecided = count_undecided(table, arm, baseline)
     before = [table.scores[baseline][task] for task in table.tasks]
     after = [table.scores[arm][task] for task in table.tasks]
+    worst = Worst(low=estimate.mean, high=estimate.mean)
+    if undecided.total:
+        worst = score_range and _worst(table, (arm, baseline), estimate.mean, score_range, tests)
     draft = Contrast(
         arm=arm,
         baseline=baseline,
         mean=estimate.mean,
+        score=math.fsum(table.means(arm)) / len(table.tasks),
+        baseline_score=math.fsum(table.means(baseline)) / len(table.tasks),
         low=estimate.low,
         high=estimate.high,
         standard_error=estimate.standard_error,
@@ -106,14 +113,14 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
         tasks=estimate.n,
         clusters=estimate.clusters,
         pairs=sum(min(len(early), len(late)) for early, late in zip(before, after, strict=True)),
-        p=sign_flip_p(differences, seed=rules.seed, clusters=clusters),
+        p=p,
         p_mean=tested.p,
         hidden=tested.hidden,
         assumes=ASSUMES,
         mcnemar_p=_mcnemar(before, after),
-        worst=_worst(table, (arm, baseline), estimate.mean, undecided, score_range, rules),
+        worst=worst,
         undecided=undecided,
-        margin=_margin(differences, clusters, width, limits, rules),
+        margin=tests.margin(differences, clusters),
         wins=sum(difference > 0 for difference in differences),
         losses=sum(difference < 0 for difference in differences),
         ties=sum(difference == 0 for difference in differences),
@@ -156,53 +163,77 @@ def _limits(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float
     return typical_size(has) or width, typical_size(lacks) or width
 
 
-def _margin(
-    differences: Sequence[float],
-    clusters: Sequence[str],
-    width: float,
-    limits: tuple[float, float],
-    rules: Rules,
-) -> Margin | None:
-    if rules.margin is None:
-        return None
-    found = no_worse(differences, rules.margin, clusters=clusters, level=rules.level, largest=width)
-    if found is None:
-        return None
-    above = [difference + rules.margin for difference in differences]
-    tested = mean_test(
-        above,
-        clusters=clusters,
-        most_lost=max(limits[0] - rules.margin, rules.margin),
-        most_gained=limits[1] + rules.margin,
-    )
-    return Margin(
-        margin=rules.margin,
-        p=found.p,
-        bound=found.low,
-        holds=found.holds,
-        p_mean=tested.p if math.fsum(above) > 0 else 1.0,
-        hidden=tested.hidden,
-    )
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """The tests of a verdict, for the decided rollouts and for the worst cases alike."""
+
+    rules: Rules
+    width: float
+    """Largest possible difference."""
+    most_lost: float
+    most_gained: float
+    """See `_limits`."""
+
+    def of(self, differences: Sequence[float], clusters: Sequence[str]) -> tuple[MeanDifference, float, MeanTest]:
+        """Return the estimate, the two-sided p of `Contrast.p` and the test of the mean."""
+        estimate = estimate_difference(differences, clusters=clusters, level=self.rules.level, largest=self.width)
+        p = sign_flip_p(differences, seed=self.rules.seed, clusters=clusters)
+        if COARSE[0] <= estimate.clusters < COARSE[1] and estimate.method != "score" and estimate.p is not None:
+            p = max(p / 2, estimate.p)
+        limits = {"most_lost": self.most_lost, "most_gained": self.most_gained}
+        return estimate, p, mean_test(differences, clusters=clusters, **limits)
+
+    def margin(self, differences: Sequence[float], clusters: Sequence[str]) -> Margin | None:
+        """Return the margin test; None without a margin or an interval."""
+        margin = self.rules.margin
+        if margin is None:
+            return None
+        found = no_worse(differences, margin, clusters=clusters, level=self.rules.level, largest=self.width)
+        if found is None:
+            return None
+        above = [difference + margin for difference in differences]
+        tested = mean_test(
+            above,
+            clusters=clusters,
+            most_lost=max(self.most_lost - margin, margin),
+            most_gained=self.most_gained + margin,
+        )
+        return Margin(
+            margin=margin,
+            p=found.p,
+            bound=found.low,
+            holds=found.holds,
+            p_mean=tested.p if math.fsum(above) > 0 else 1.0,
+            hidden=tested.hidden,
+        )
 
 
 def _worst(
-    table: ScoreTable,
-    arms: tuple[str, str],
-    mean: float,
-    undecided: Undecided,
-    score_range: tuple[float, float] | None,
-    rules: Rules,
-) -> Worst | None:
-    if not undecided.total:
-        return Worst(low=mean, high=mean)
-    return score_range and worst_case(table, *arms, score_range, rules.level)
+    table: ScoreTable, arms: tuple[str, str], mean: float, score_range: tuple[float, float], tests: _Tests
+) -> Worst:
+    """Return the bounds, and the tests on the data in which every rollout without a score went against the result."""
+    against = worst_differences(table, *arms, score_range, against=True)
+    favour = worst_differences(table, *arms, score_range, against=False)
+    low, high = (math.fsum(differences) / len(differences) for differences, _ in (against, favour))
+    p = 1.0
+    if (low > 0) if mean > 0 else (high < 0):
+        estimate, by_signs, tested = tests.of(*(against if mean > 0 else favour))
+        p = max(by_signs / 2, tested.p, 1.0 if estimate.p is None else estimate.p / 2)
+    margin = tests.margin(*against)
+    p_margin = margin and max(margin.p or 0.0, margin.p_mean or 0.0)
+    return Worst(low=low, high=high, p=p, p_margin=p_margin)
 
 
 def estimate_of(
-    table: ScoreTable, arm: str, baseline: str, level: float, tasks: Sequence[str] | None = None
+    table: ScoreTable, arm: str, baseline: str, rules: Rules, tasks: Sequence[str] | None = None
 ) -> MeanDifference:
     """Return the mean difference over these tasks, or all tasks, with its interval."""
-    return estimate_difference(table.differences(arm, baseline, tasks), clusters=table.clusters(tasks), level=level)
+    return estimate_difference(
+        table.differences(arm, baseline, tasks),
+        clusters=table.clusters(tasks),
+        level=rules.level,
+        largest=_width(table, arm, baseline, known_range(table, arm, baseline, rules)),
+    )
 
 
 def _mcnemar(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> float | None:
@@ -264,6 +295,35 @@ def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: 
     ]
 
 
+def _worst_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: Rules) -> list[Worst | None]:
+    """Return the worst cases with corrected p. A contrast without gaps needs no worst case, but its own p counts."""
+    ps = _corrected(
+        [one.p if one.worst is None or one.worst.p is None else one.worst.p for one in drafts], looks, rules
+    )
+    margins = _corrected([one.worst.p_margin if one.worst else None for one in drafts], looks, rules)
+    return [
+        one.worst and one.worst.model_copy(update={"p_adjusted": one.worst.p and p, "p_margin_adjusted": p_margin})
+        for one, p, p_margin in zip(drafts, ps, margins, strict=True)
+    ]
+
+
 def _with_verdict(contrast: Contrast, table: ScoreTable, rules: Rules) -> Contrast:
     contrast = contrast.model_copy(update=decide(contrast, rules.alpha, rules.undecided_hint))
+    contrast = contrast.model_copy(update=_assumption(contrast, table, rules))
     return contrast.model_copy(update={"sentence": contrast_sentence(contrast, table, rules.level)})
+
+
+def _assumption(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str, float | str]:
+    """Return under which assumption a verdict would hold that only the rollouts without a score withhold."""
+    shown = shown_without_gaps(contrast, rules.alpha)
+    score_range = known_range(table, contrast.arm, contrast.baseline, rules)
+    unsure = contrast.p_mean_adjusted is None or contrast.p_mean_adjusted > rules.alpha
+    if contrast.withheld_code != "bounds" or score_range is None or unsure or shown not in {"better", "worse"}:
+        return {}
+    arms, against = (contrast.arm, contrast.baseline), shown == "better"
+    factor = sensitivity(table, *arms, score_range, rules.level, against=against)
+    if factor is None:
+        return {}
+    seen = {one.score for name in arms for one in table.all[name]} - {None}
+    words = assumption_sentence(contrast, shown, factor, score_range, right_or_wrong=seen <= set(score_range))
+    return {"sensitivity": factor, "holds_if": words}

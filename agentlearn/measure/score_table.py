@@ -2,12 +2,13 @@
 
 A rollout in which the agent failed to answer counts as 0. An undecided rollout is left out, and so are the rollouts of
 all other arms with the same task and index; the worst-case bounds in `contrasts` show the possible effect. Missing
-rollouts are listed.
+rollouts are listed, and the others of their task count. Tasks with the same text are one cluster.
 """
 
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Missing
@@ -41,6 +42,8 @@ class ScoreTable:
     """Number of (task, index) pairs left out of every arm because of an undecided rollout."""
     missing: tuple[Missing, ...]
     """Tasks of which an arm has no rollout, or fewer than another arm."""
+    same_text: tuple[str, ...] = ()
+    """Tasks that were put in the cluster of an earlier task because both have the same text."""
 
     def means(self, arm: str, tasks: Sequence[str] | None = None) -> list[float]:
         """Return the arm's mean score on each task."""
@@ -70,9 +73,9 @@ class ScoreTable:
 def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_missing: bool = False) -> ScoreTable:
     """Return the score table of the observations.
 
-    arms: the baseline first. allow_missing: compare on the rollouts that all arms have, and list the others. Raises
-    DataError for an arm without observations, for a duplicate rollout, and, without allow_missing, for different tasks
-    or rollout indexes.
+    arms: the baseline first. allow_missing: compare on the tasks that all arms have, by all their decided rollouts, and
+    list what is missing. Raises DataError for an arm without observations, for a duplicate rollout, and, without
+    allow_missing, for different tasks or rollout indexes.
     """
     by_arm: dict[str, list[Observation]] = {arm: [] for arm in arms}
     for one in observations:
@@ -84,8 +87,6 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         _refuse_twice(arm, rollouts)
     missing = _missing(by_arm, allow_missing=allow_missing)
     undecided = {(one.task, one.g) for rollouts in by_arm.values() for one in rollouts if one.score is None}
-    if missing:
-        undecided |= _unpaired(by_arm)
     scores: dict[str, dict[str, tuple[float, ...]]] = {}
     for arm, rollouts in by_arm.items():
         kept: defaultdict[str, list[float]] = defaultdict(list)
@@ -101,15 +102,58 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
             " failures and undecided verdicts",
             code="nothing_to_compare",
         )
+    facts = _facts(observations)
+    labels = text_clusters((task, one.cluster, one.problem) for task, one in facts.items())
     return ScoreTable(
         arms=tuple(arms),
         tasks=shared,
-        facts=_facts(observations),
+        facts={task: replace(one, cluster=labels.get(task, one.cluster)) for task, one in facts.items()},
         scores=scores,
         all={arm: tuple(rollouts) for arm, rollouts in by_arm.items()},
         dropped=len(undecided),
         missing=missing,
+        same_text=_joined_by_text(facts, labels),
     )
+
+
+def text_clusters(tasks: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Return the cluster of each task that shares its text with a task of another cluster, or is in such a cluster.
+
+    tasks: id, cluster (empty: its own) and text of each. Texts are the same when they differ in case, white space and
+    width of characters only. Empty texts are not compared, and a text that all clusters share says nothing.
+    """
+    unit_of: dict[str, str] = {}
+    parents: dict[str, str] = {}
+    names: dict[str, str] = {}
+    first: dict[str, str] = {}
+
+    def root(unit: str) -> str:
+        while parents.get(unit, unit) != unit:
+            unit = parents[unit]
+        return unit
+
+    for task, cluster, text in tasks:
+        unit = unit_of[task] = f"cluster {cluster}" if cluster else f"task {task}"
+        names.setdefault(unit, cluster or f"same text as {task}")
+        words = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+        if words and root(first.setdefault(words, unit)) != root(unit):
+            parents[root(unit)] = root(first[words])
+    joined = {root(unit) for unit in parents}
+    given = {unit for unit in names if unit.startswith("cluster ")}
+    if len(given) > 1 and len({root(unit) for unit in names}) == 1:
+        return {}
+    return {task: names[root(unit)] for task, unit in unit_of.items() if root(unit) in joined}
+
+
+def _joined_by_text(facts: Mapping[str, TaskFacts], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tasks whose cluster changed, without the first of each new cluster."""
+    seen: set[str] = set()
+    moved: list[str] = []
+    for task, label in labels.items():
+        if facts[task].cluster != label and label in seen:
+            moved.append(task)
+        seen.add(label)
+    return tuple(moved)
 
 
 def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool:
@@ -117,6 +161,29 @@ def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool
     undecided = {(one.task, one.g) for one in observations if one.arm in arms and one.score is None}
     decided = {(one.arm, one.task) for one in observations if (one.task, one.g) not in undecided}
     return any(all((arm, task) in decided for arm in arms) for task in {one.task for one in observations})
+
+
+def in_score_range(observations: Sequence[Observation], score_range: tuple[float, float]) -> tuple[Observation, ...]:
+    """Return the observations; rollouts that failed and have a score of 0 get the lowest score.
+
+    score_range: lowest and highest possible score. Raises DataError for a score outside.
+    """
+    low, high = score_range
+    failed = {"score": low}
+    found = [
+        one.model_copy(update=failed) if one.status == "failed" and one.score == 0 and low else one
+        for one in observations
+    ]
+    outside = [one for one in found if one.score is not None and not low <= one.score <= high]
+    if outside:
+        one = outside[0]
+        count = f" and {len(outside) - 1:,} more" if len(outside) > 1 else ""
+        raise DataError(
+            f"the score {one.score!r} of {one.arm!r} (task {one.task!r}, rollout {one.g}){count} is outside the stated"
+            f" range {low:g} to {high:g}; give a range that holds all scores with --score-range LOW,HIGH",
+            code="score_outside_range",
+        )
+    return tuple(found)
 
 
 def _refuse_twice(arm: str, rollouts: Sequence[Observation]) -> None:
@@ -170,15 +237,9 @@ def _refuse_missing(
     raise DataError(
         f"the arms have different rollouts of the same tasks: {arm!r} has no rollout {min(lacking)} of task {task!r}"
         f" (rollouts: {numbers}, of {every:,}); lost rollouts are often the wrong ones, so find them, or add"
-        " --allow-missing to leave these pairs out and see how far they could change the result",
+        " --allow-missing to compare without them and see how far they could change the result",
         code="unpaired_rollouts",
     )
-
-
-def _unpaired(by_arm: Mapping[str, Sequence[Observation]]) -> set[tuple[str, int]]:
-    """Return the pairs of task and index that some arm lacks."""
-    pairs = [{(one.task, one.g) for one in rollouts} for rollouts in by_arm.values()]
-    return set.union(*pairs) - set.intersection(*pairs)
 
 
 def _facts(observations: Sequence[Observation]) -> dict[str, TaskFacts]:

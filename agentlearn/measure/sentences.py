@@ -1,6 +1,8 @@
 """States a contrast in one or two sentences: the verdict, its numbers, and what would be needed to know more."""
 
-from agentlearn.measure.contrast import Contrast
+import math
+
+from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn.text import number_text
 
@@ -39,16 +41,46 @@ def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
     return f"{start}: {_numbers(contrast, table)}.{_what_would_be_needed(contrast)}"
 
 
+def assumption_sentence(
+    contrast: Contrast,
+    shown: ContrastVerdict,
+    factor: float,
+    score_range: tuple[float, float],
+    *,
+    right_or_wrong: bool,
+) -> str:
+    """Return the assumption under which the withheld verdict `shown` would hold. factor: see `Contrast.sensitivity`.
+
+    right_or_wrong: whether all scores are at an end of the range.
+    """
+    times = f"{math.floor(factor * 10) / 10:g}"
+    gap = contrast.undecided
+    parts: list[str] = []
+    for count, name, wrong in (
+        (gap.arm, contrast.arm, shown == "better"),
+        (gap.baseline, contrast.baseline, shown == "worse"),
+    ):
+        how = f"{'wrong' if wrong else 'right'} more than {times} times as often as its others"
+        if not right_or_wrong:
+            end, verb = (score_range[1], "below") if wrong else (score_range[0], "above")
+            how = f"further {verb} {end:g}, on average, than {times} times as far as its others"
+        if count:
+            lost = f"{count:,} lost rollout{'s' if count != 1 else ''}"
+            parts.append(f"the {lost} of {name} {'are' if count != 1 else 'is'} not {how}")
+    return f"Under an assumption, {contrast.arm} is {shown} than {contrast.baseline}: as long as {' and '.join(parts)}."
+
+
 def _numbers(contrast: Contrast, table: ScoreTable) -> str:
     low, high = signed_difference(contrast.low), signed_difference(contrast.high)
     interval = "" if contrast.low is None else f" [{low}, {high}]"
-    p = "" if contrast.p_adjusted is None else f", {p_words(contrast.p_adjusted)}"
-    corrected = " corrected" if contrast.p != contrast.p_adjusted else ""
+    scores = ""
+    if contrast.score is not None and contrast.baseline_score is not None:
+        scores = f"{number_text(contrast.baseline_score, 3)} → {number_text(contrast.score, 3)}, "
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
     if contrast.only_cluster:
         clusters = f", all of {contrast.only_cluster!r} and therefore about such tasks only"
     return (
-        f"{signed_difference(contrast.mean)}{interval}{p}{corrected}, {_size(contrast, table)}{clusters}"
+        f"{scores}{signed_difference(contrast.mean)}{interval}, {_size(contrast, table)}{clusters}"
         f"{_cautions(contrast)}{_bounds(contrast)}"
     )
 
@@ -72,9 +104,15 @@ def _bounds(contrast: Contrast) -> str:
 
 
 def _size(contrast: Contrast, table: ScoreTable) -> str:
-    per_task = [len(table.scores[name][task]) for name in (contrast.arm, contrast.baseline) for task in table.tasks]
-    k = f"{min(per_task)}" if min(per_task) == max(per_task) else f"{min(per_task)} to {max(per_task)}"
     tasks = f"{contrast.tasks} task{'s' if contrast.tasks != 1 else ''}"
+    sides = [
+        (name, {len(table.scores[name][task]) for task in table.tasks}) for name in (contrast.baseline, contrast.arm)
+    ]
+    counts = sides[0][1] | sides[1][1]
+    if all(len(own) == 1 for _, own in sides) and len(counts) == 2:
+        (first, one), (second, other) = ((name, own.pop()) for name, own in sides)
+        return f"{tasks} x {one} rollout{'s' if one != 1 else ''} of {first} and {other} of {second}"
+    k = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     return f"{tasks} x {k} rollout{'s' if k != '1' else ''}"
 
 
@@ -99,8 +137,3 @@ def _what_would_be_needed(contrast: Contrast) -> str:
 def signed_difference(value: float | None) -> str:
     """Return a difference with its sign and three digits, or more where it would look like 0; `-` for None."""
     return "-" if value is None else number_text(value, 3, sign=True)
-
-
-def p_words(p: float) -> str:
-    """Return a p-value as it is written in a sentence."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -10,10 +10,12 @@ from typing import Literal
 
 from agentlearn.measure.contrast import Contrast, ContrastVerdict, WithheldCode
 
-_DIFFER = 0.05
-"""p at which undecided rollouts are said to differ between the arms."""
 _LIKELY_MISSED = 0.05
 """Probability from which a sample is said to miss hidden tasks easily."""
+
+_WORST_CASE = 0.8
+"""Share of alpha for the worst case of `better` and `worse`. Its test is one-sided, and the decided rollouts can also
+be wrong in the other direction; together they stay near alpha."""
 
 Decision = dict[str, ContrastVerdict | WithheldCode | str]
 
@@ -25,13 +27,11 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
     """
     if contrast.unsafe or contrast.mean is None:
         return _nothing()
-    if contrast.undecided.total and contrast.undecided.p <= _DIFFER:
-        return _withheld("undecided_differ", f"No verdict: {_more_undecided(contrast)}; {_next_step(hint)}.")
-    shown = _shown(contrast, alpha)
+    shown = shown_without_gaps(contrast, alpha)
     if shown == "cannot_tell":
         return _nothing()
-    if contrast.undecided.total and not _certain(contrast, shown):
-        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(hint)}.")
+    if contrast.undecided.total and not _certain(contrast, shown, alpha):
+        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(contrast, hint)}.")
     p_mean = contrast.p_mean_adjusted
     if shown == "no_worse":
         p_mean = contrast.margin and contrast.margin.p_mean
@@ -48,8 +48,8 @@ def _withheld(code: WithheldCode, why: str) -> Decision:
     return {"verdict": "cannot_tell", "withheld": why, "withheld_code": code}
 
 
-def _shown(contrast: Contrast, alpha: float) -> ContrastVerdict:
-    """Return what the test by signs and the interval show together, or the margin test."""
+def shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
+    """Return what the decided rollouts show by p and the interval together, or by the margin test."""
     significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
     if significant and contrast.high is not None and contrast.high < 0:
         return "worse"
@@ -59,36 +59,14 @@ def _shown(contrast: Contrast, alpha: float) -> ContrastVerdict:
     return "no_worse" if holds else "cannot_tell"
 
 
-def _certain(contrast: Contrast, shown: Literal["better", "worse", "no_worse"]) -> bool:
+def _certain(contrast: Contrast, shown: Literal["better", "worse", "no_worse"], alpha: float) -> bool:
     """Return whether the verdict holds whatever the scores of the undecided rollouts are, beyond chance."""
-    worst = contrast.worst
-    if worst is None:
+    if contrast.worst is None:
         return False
-    low = worst.low if worst.surely_low is None else worst.surely_low
-    high = worst.high if worst.surely_high is None else worst.surely_high
-    match shown:
-        case "better":
-            return low > 0
-        case "worse":
-            return high < 0
-        case "no_worse":
-            assert contrast.margin is not None
-            return low > -contrast.margin.margin
-
-
-def _more_undecided(contrast: Contrast) -> str:
-    found = contrast.undecided
-    sides = sorted(
-        ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes)),
-        key=lambda side: side[0],
-        reverse=True,
-    )
-    (more, name, codes), (fewer, other, _) = sides
-    p = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"
-    return (
-        f"{more:,} rollouts of {name} have no score ({_named(codes)}), but {fewer:,} of {other}, of"
-        f" {found.pairs:,} each ({p}), and they may be the ones that matter"
-    )
+    if shown == "no_worse":
+        p = contrast.worst.p_margin_adjusted
+        return p is not None and p <= alpha
+    return contrast.worst.p_adjusted is not None and contrast.worst.p_adjusted <= _WORST_CASE * alpha
 
 
 def _open_bounds(contrast: Contrast) -> str:
@@ -104,8 +82,9 @@ def _named(codes: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{code} {count:,}" for code, count in codes)
 
 
-def _next_step(hint: str) -> str:
-    return hint or "find the cause and repeat these rollouts"
+def _next_step(contrast: Contrast, hint: str) -> str:
+    repeat = hint or "find the cause and repeat these rollouts"
+    return repeat if contrast.worst is not None else f"state the range of the scores, or {repeat}"
 
 
 def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:

@@ -4,16 +4,22 @@ Every function takes numbers and returns numbers. Randomness comes from a seed a
 """
 
 from agentlearn.stats.clustered import clustered_mean
-from agentlearn.stats.difference import MeanDifference, detectable_difference, estimate_difference, no_worse
+from agentlearn.stats.difference import (
+    MeanDifference,
+    NonInferiority,
+    detectable_difference,
+    estimate_difference,
+    no_worse,
+)
 from agentlearn.stats.e_process import EProcess, e_bh, log_threshold
 from agentlearn.stats.interim_looks import look_factor
 from agentlearn.stats.interval import Interval, mean_interval
 from agentlearn.stats.mcnemar import mcnemar_p
 from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
 from agentlearn.stats.multiplicity import benjamini_hochberg, holm
-from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.passes import pass_at_k, pass_hat_k
 from agentlearn.stats.power import (
+    COARSE,
     Clusters,
     VarianceParts,
     detectable_effect,
@@ -25,12 +31,13 @@ from agentlearn.stats.power import (
     tasks_needed,
     variance_parts,
 )
-from agentlearn.stats.score import score_interval, score_statistic
+from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
 from agentlearn.stats.sequential import Anytime, anytime
 from agentlearn.stats.sign_flip import sign_flip_p
 from agentlearn.stats.two_way import two_way_mean
 
 __all__ = [
+    "COARSE",
     "Anytime",
     "Clusters",
     "EProcess",
@@ -55,8 +62,9 @@ __all__ = [
     "mean_interval",
     "mean_test",
     "measured_clusters",
+    "missed_bounds",
+    "missed_chance",
     "no_worse",
-    "non_inferiority",
     "pass_at_k",
     "pass_hat_k",
     "planned_power",

@@ -12,10 +12,9 @@ from typing import Literal
 
 from agentlearn.stats.clustered import clustered_mean, grouped, satterthwaite_degrees
 from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.non_inferiority import NonInferiority, non_inferiority
 from agentlearn.stats.numbers import between, finite_numbers
 from agentlearn.stats.power import detectable_from_error
-from agentlearn.stats.score import score_interval, score_statistic
+from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
 from agentlearn.stats.students_t import cdf
 from agentlearn.types.value import Value
 
@@ -47,10 +46,25 @@ class MeanDifference(Value):
     clusters: int
     """Number of independent units: of clusters, or of tasks if there are no clusters."""
     method: Method
-    """t: `mean_interval`. cr2: `clustered_mean`. score: `score_interval` of tasks or of the means of equal-sized
-    clusters. two-way: `two_way_mean`."""
+    """t: `mean_interval`. cr2: `clustered_mean`. score: `score_interval` of tasks or of the means of
+    equal-sized clusters. two-way: `two_way_mean`."""
+    p: float | None = None
+    """Two-sided p by the same method: at most 1 - level when 0 is outside the interval. None without an interval."""
     unsafe: str = ""
     """Why the interval may cover the truth less often than `level`, as a sentence; empty if it is reliable."""
+
+
+class NonInferiority(Value):
+    """Result of a non-inferiority test: is one arm worse than the other by less than a margin chosen in advance?"""
+
+    p: float
+    """One-sided p-value of the hypothesis that the difference is -margin or less."""
+    low: float
+    """One-sided lower confidence bound of the difference."""
+    margin: float
+    """The margin, above 0, in units of the score."""
+    holds: bool
+    """Whether non-inferiority is shown: p <= 1 - level, which is the same as low >= -margin."""
 
 
 def estimate_difference(
@@ -68,17 +82,20 @@ def estimate_difference(
 
     The rule: Student's t, or CR2 with clusters, if many units (tasks or clusters) contribute to the difference. If few
     do, because most are ties or some are outliers, the score interval of the tasks or of the means of equal-sized
-    clusters. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized clusters
-    have 29), and if few units contribute and there is no score interval. With fewer degrees the interval is reliable
-    if all units gain about equally, but not if a few gain much: a sample without those few looks best of all, so the
-    data cannot show the problem.
+    clusters, in the range of the means that were seen, joined with the means that `missed_chance` does not reject in
+    -largest..largest. `unsafe` is set for t and CR2 with fewer than 29 degrees of freedom (30 tasks or 30 equal-sized
+    clusters have 29), and if few units contribute and there is no score interval. With fewer degrees the interval is
+    reliable if all units gain about equally, but not if a few gain much: a sample without those few looks best of all,
+    so the data cannot show the problem.
     Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, for a
     level outside 0..1 and for `largest` not above 0.
     """
     between("level", level, 0, 1)
     units = _units(differences, clusters, largest)
+    interval = _interval(units, level)
     return MeanDifference(
-        **_interval(units, level).model_dump(exclude={"n"}),
+        **interval.model_dump(exclude={"n"}),
+        p=None if interval.low is None else _p(units, interval, 0.0, sides=2),
         level=level,
         n=len(units.differences),
         clusters=len(units.sizes),
@@ -114,18 +131,18 @@ def no_worse(
 ) -> NonInferiority | None:
     """Test non-inferiority by a margin with the method that `estimate_difference` picks; None without an interval.
 
-    `unsafe` of that estimate applies here too. margin: above 0; any data pass a margin of `largest` or more.
+    None also if t or CR2 find no spread, which would pass any margin. `unsafe` of that estimate applies here too.
+    margin: above 0; any data pass a margin of `largest` or more.
     Raises ConfigError like that function, and for a margin that is not positive and finite.
     """
     between("margin", margin, 0, math.inf)
     between("level", level, 0.5, 1)
     units = _units(differences, clusters, largest)
-    interval = _interval(units, 2 * level - 1)
-    if units.method != "score":
-        return non_inferiority(interval, margin, level=level)
-    assert interval.low is not None
-    statistic = score_statistic(units.means, max(-margin, -largest), smallest=-largest, largest=largest)
-    p = cdf(-statistic, math.inf)
+    interval = _interval(units, 2 * level - 1, missed=1 - level)
+    if interval.low is None or (units.method != "score" and not interval.standard_error):
+        return None
+    beyond = _p(units, interval, max(-margin, -largest), sides=1)
+    p = beyond if interval.mean > -margin else 1 - beyond
     return NonInferiority(p=p, low=interval.low, margin=margin, holds=p <= 1 - level)
 
 
@@ -175,31 +192,49 @@ def _skewness(numbers: Sequence[float]) -> float:
     return math.fsum(((number - mean) / spread) ** 3 for number in numbers) / n if spread else 0.0
 
 
-def _interval(units: _Units, level: float) -> Interval:
+def _interval(units: _Units, level: float, missed: float | None = None) -> Interval:
     if units.method == "t":
         return mean_interval(units.differences, level=level)
     if units.method == "cr2":
         return clustered_mean(units.differences, units.clusters, level=level)
-    return score_interval(units.means, level=level, smallest=-units.largest, largest=units.largest)
+    # The range of the score is that of the means that were seen; what was not seen is left to the bounds of the missed.
+    reach, ends = max(map(abs, units.means)), {"smallest": -units.largest, "largest": units.largest}
+    low, high = missed_bounds(units.means, 1 - level if missed is None else missed, **ends)
+    found = mean_interval(units.means, level=level)
+    if reach:
+        found = score_interval(units.means, level=level, smallest=-reach, largest=reach)
+    assert found.low is not None
+    assert found.high is not None
+    return found.model_copy(update={"low": min(low, found.low), "high": max(high, found.high), "degrees": None})
 
 
-def _subject(count: int, *, clustered: bool) -> str:
-    if count == 1:
-        return f"1 {'cluster' if clustered else 'task'} leaves"
-    return f"{count} clusters of these sizes leave" if clustered else f"{count} tasks leave"
+def _p(units: _Units, interval: Interval, mean: float, *, sides: Literal[1, 2]) -> float:
+    """p of the hypothesis that the true mean is `mean`, by the method of the interval."""
+    if units.method == "score":
+        reach = max(map(abs, units.means))
+        p = float(mean == 0)
+        if reach and abs(mean) <= reach:
+            p = cdf(-abs(score_statistic(units.means, mean, smallest=-reach, largest=reach)), math.inf)
+        missed = missed_chance(units.means, mean, smallest=-units.largest, largest=units.largest)
+        return min(1.0, max(sides * p, missed))
+    gap = abs(interval.mean - mean)
+    if not interval.standard_error or interval.degrees is None:
+        return float(gap < 10**-_DIGITS)
+    return sides * cdf(-gap / interval.standard_error, interval.degrees)
 
 
 def _unsafe(units: _Units) -> str:
     if units.method == "score":
         return ""
     clustered = units.method == "cr2"
-    degrees = satterthwaite_degrees(units.sizes) if len(units.sizes) > 1 else 0
+    count, what = len(units.sizes), "cluster" if clustered else "task"
+    degrees = satterthwaite_degrees(units.sizes) if count > 1 else 0
     if round(degrees, _DIGITS) < MIN_DEGREES:
-        return (
-            f"{_subject(len(units.sizes), clustered=clustered)} {degrees:.3g} degrees of freedom; with fewer than"
-            f" {MIN_DEGREES} the interval misses the truth too often when few gain much; the sign-flip p holds with"
-            " few, if equal arms would gain and lose the same amounts equally often"
-        )
+        few = f"only {count} {what}{'s' if count != 1 else ''}"
+        if count > MIN_DEGREES:
+            few = f"{count} clusters of such different sizes, which count like {math.ceil(degrees) + 1} equal ones,"
+        often = "more often than stated if a few of them gain much"
+        return f"with {few} the interval can miss the true difference {often}"
     if units.few and clustered:
         return "few clusters make up the difference, and no method is reliable for that if clusters differ in size"
     if units.few:

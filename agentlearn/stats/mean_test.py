@@ -1,8 +1,9 @@
 """A test of the mean difference that assumes no symmetry, and allows for large values that a sample missed.
 
 A sample without the rare large losses looks better than any other, and its own spread cannot show that. What is known
-is how much a unit can lose or gain. So the test asks for the most likely distribution in that range whose mean is 0,
-which may have mass where the sample has none. It also asks how easily a sample of this size misses that mass.
+is how much a unit can lose or gain. So two things are asked: how likely the data are under the most likely distribution
+with a mean of 0 in the range that was seen, and how easily a sample of this size misses units at the far end of the
+whole range and still has such a mean.
 """
 
 import math
@@ -10,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from agentlearn.stats.clustered import grouped
 from agentlearn.stats.numbers import between, finite_numbers
-from agentlearn.stats.score import score_statistic
+from agentlearn.stats.score import missed_chance, score_statistic
 from agentlearn.stats.students_t import cdf
 from agentlearn.types.value import Value
 
@@ -25,11 +26,12 @@ class MeanTest(Value):
     """Probability of data like these, at most, if the true mean is 0 or has the other sign: the larger of `tilted` and
     `missed`."""
     tilted: float
-    """One-sided p of the score statistic."""
+    """One-sided p of the score statistic, within the range of the units that were seen."""
     hidden: float
     """Share of units at the far end of the range that would bring the mean of the others to 0."""
     missed: float
-    """Probability that a sample of this many units contains none of the hidden ones."""
+    """Probability that a sample of this many units contains none of the hidden ones and still has a mean this far from
+    0; see `missed_chance`."""
 
 
 def mean_test(
@@ -45,8 +47,7 @@ def mean_test(
     has their mean size. most_lost, most_gained: how much a hidden unit can lose and gain; a larger difference in the
     data extends the range. A mean of 0 gives p = 1.
     Raises ConfigError for no differences, for differences that are not finite, for a different number of labels, and
-    for a limit that is not above 0. Source of the score: Owen, Empirical Likelihood Ratio Confidence Intervals, 1988,
-    with the range as a constraint.
+    for a limit that is not above 0.
     """
     between("most_lost", most_lost, 0, math.inf)
     between("most_gained", most_gained, 0, math.inf)
@@ -58,9 +59,10 @@ def mean_test(
     if abs(mean) < 10**-_DIGITS:
         return MeanTest(p=1.0, tilted=0.5, hidden=0.0, missed=1.0)
     low, high = min(-most_lost, *units), max(most_gained, *units)
-    tilted = cdf(-abs(score_statistic(units, 0.0, smallest=low, largest=high)), math.inf)
+    reach = max(map(abs, units))
+    tilted = cdf(-abs(score_statistic(units, 0.0, smallest=-reach, largest=reach)), math.inf)
     hidden = abs(mean) / (abs(mean) - low if mean > 0 else abs(mean) + high)
-    missed = (1 - hidden) ** len(units)
+    missed = missed_chance(units, 0.0, smallest=low, largest=high)
     return MeanTest(p=max(tilted, missed), tilted=tilted, hidden=hidden, missed=missed)
 
 

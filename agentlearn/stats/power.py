@@ -14,10 +14,16 @@ from agentlearn.errors import ConfigError
 from agentlearn.stats.clustered import grouped
 from agentlearn.stats.noncentral_t import detectable_shift, power_of, rough_power_of
 from agentlearn.stats.numbers import between, finite_numbers, not_negative
+from agentlearn.stats.score import chance_of_missing
 from agentlearn.types.value import Value
 
 MOST = 10_000_000
 """Largest number of tasks, or of rollouts per task, that is ever named as needed."""
+
+
+COARSE = (6, 20)
+"""From the first to below the second number of units, random signs come in steps too coarse for a p of their own: a
+verdict then needs the t test at alpha and random signs at 2 alpha."""
 
 
 class VarianceParts(Value):
@@ -63,12 +69,15 @@ def variance_parts(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
     )
 
 
-def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_spread: float = 0.1) -> VarianceParts:
+def guessed_parts(
+    baseline: float, *, effect: float = 0.0, task_spread: float = 0.0, difference_spread: float = 0.1
+) -> VarianceParts:
     """Variance components of a planned design without data, for rewards of 0 or 1.
 
-    baseline: share of right rollouts, in 0..1. task_spread: standard deviation of the tasks' success rates; the
-    variance within a task is then baseline (1 - baseline) - task_spread**2. difference_spread: standard deviation of
-    the tasks' true differences. Raises ConfigError for impossible numbers.
+    baseline: share of right rollouts, in 0..1. effect: difference of the second arm from it; a share above 1 counts as
+    1. task_spread: standard deviation of the tasks' success rates; the variance within a task is then
+    share (1 - share) - task_spread**2, at least 0 in the second arm. difference_spread: standard deviation of the
+    tasks' true differences. Raises ConfigError for impossible numbers.
     """
     between("baseline", baseline, 0, 1)
     not_negative("difference_spread", difference_spread)
@@ -78,8 +87,9 @@ def guessed_parts(baseline: float, *, task_spread: float = 0.0, difference_sprea
         raise ConfigError(
             f"task_spread is {task_spread!r}; with a baseline of {baseline:g} it must be between 0 and {largest:.3g}"
         )
-    true_difference = difference_spread**2
-    return VarianceParts(true_difference=true_difference, before=within, after=within, unclamped=true_difference)
+    true_difference, share = difference_spread**2, min(1.0, max(0.0, baseline + effect))
+    after = max(0.0, share * (1 - share) - task_spread**2)
+    return VarianceParts(true_difference=true_difference, before=within, after=after, unclamped=true_difference)
 
 
 class Clusters(Value):
@@ -144,8 +154,9 @@ def planned_power(
 ) -> float:
     """Probability that a planned comparison finds a true mean difference of `effect`.
 
-    It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all,
-    and if `mean_test` finds that the units are unlikely to have missed others that lose `most_lost` (0: not asked).
+    It is found if the t test over tasks or clusters rejects, if random signs of so few units can reach alpha at all
+    (2 alpha for 6 to 19 units, as in a verdict), and if `mean_test` finds that the units are unlikely to have missed
+    others that lose `most_lost` (0: not asked).
     right_or_wrong: scores are 0 or 1, so sums come in steps, and the test by random signs needs half a step more.
     Assumes that units vary as a normal distribution.
     Raises ConfigError for counts below 1, an effect that is not finite, and an alpha outside 0..1.
@@ -177,8 +188,8 @@ class _Planned:
         error = math.sqrt(self.layout.variance(self.parts, tasks, k_before, k_after))
         if not _can_reject(units, self.alpha):
             return 0.0
-        least = _least_mean(units, self.alpha, self.most_lost)
-        step = _step(self.right_or_wrong, tasks, k_before, k_after)
+        least = _least_mean(units, self.alpha, self.most_lost, error)
+        step = _step(self.right_or_wrong, units, tasks, k_before, k_after)
         if error == 0:
             return float(abs(self.effect) > max(least, step))
         shift, degrees = abs(self.effect) / error, self.degrees(tasks)
@@ -191,17 +202,26 @@ class _Planned:
 
 def _can_reject(units: int, alpha: float) -> bool:
     """Whether random signs of this many units can reach alpha."""
-    return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha
+    return units > 1 and 2.0 ** (1 - min(units, 1_000)) <= alpha * (2 if COARSE[0] <= units < COARSE[1] else 1)
 
 
-def _step(right_or_wrong: bool, tasks: int, k_before: int, k_after: int) -> float:
-    """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps."""
-    return 1 / (max(k_before, k_after) * tasks) if right_or_wrong else 0.0
+def _step(right_or_wrong: bool, units: int, tasks: int, k_before: int, k_after: int) -> float:
+    """How far beyond the critical mean a test by random signs needs the mean, because sums come in steps.
+
+    0 for so few units that the t test decides.
+    """
+    return 1 / (max(k_before, k_after) * tasks) if right_or_wrong and not COARSE[0] <= units < COARSE[1] else 0.0
 
 
-def _least_mean(units: int, alpha: float, most_lost: float) -> float:
-    """The mean from which `mean_test` finds hidden units unlikely to have been missed."""
-    return most_lost * math.expm1(-math.log(alpha) / units)
+def _least_mean(units: int, alpha: float, most_lost: float, error: float) -> float:
+    """The mean from which `mean_test` finds hidden units unlikely to have been missed. error: of the mean."""
+    if not most_lost:
+        return 0.0
+    low, high = 0.0, most_lost * math.expm1(-math.log(alpha) / units)
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance_of_missing(units, error, middle, most_lost) > alpha else (low, middle)
+    return high
 
 
 def detectable_effect(
@@ -229,8 +249,8 @@ def detectable_effect(
         return math.inf
     error = math.sqrt(layout.variance(parts, tasks, k_before, k_after))
     by_t = detectable_from_error(error, (units - 1) / layout.unevenness, power=power, alpha=alpha)
-    by_t += _step(right_or_wrong, tasks, k_before, k_after)
-    least = _least_mean(units, alpha, most_lost)
+    by_t += _step(right_or_wrong, units, tasks, k_before, k_after)
+    least = _least_mean(units, alpha, most_lost, error)
     return max(by_t, least + NormalDist().inv_cdf(power) * error) if least else by_t
 
 

@@ -31,7 +31,7 @@ def assemble(
     """
     return Comparison(
         title=title,
-        warnings=(*lost_rollouts(table.all), *warnings),
+        warnings=(*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
         level=rules.level,
         k=k,
         baseline=table.arms[0],
@@ -40,13 +40,21 @@ def assemble(
         correction=rules.correction,
         planned_looks=rules.planned_looks,
         methods=tuple(methods),
-        slices=slices(table, rules.level),
+        slices=slices(table, rules),
         tasks=task_lines(table),
         flips=flips(table, places),
         missing=table.missing,
-        notes=(*_undecided_note(table), *notes),
+        notes=(*_undecided_note(table), *_same_text_note(table), *notes),
         reproducibility=reproducibility or Reproducibility(),
     )
+
+
+def _same_text_note(table: ScoreTable) -> list[str]:
+    if not table.same_text:
+        return []
+    many = f"{len(table.same_text):,} {'task has' if len(table.same_text) == 1 else 'tasks have'}"
+    words = "tasks with the same text gain or lose alike, so each text counts as one cluster"
+    return [f"{many} the same text as another task (such as {table.same_text[0]!r}); {words}"]
 
 
 def _undecided_note(table: ScoreTable) -> list[str]:

@@ -99,6 +99,17 @@ def checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
+def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
+    """Return the names of arms, that of the baseline first; as they are when it is None. Raises ConfigError."""
+    if baseline is not None and baseline not in names:
+        raise ConfigError(
+            f"there is no arm {baseline!r} to be the baseline (arms: {', '.join(map(repr, names))}); name one of these"
+            " with --baseline",
+            code="unknown_arm",
+        )
+    return sorted(names, key=lambda name: baseline is not None and name != baseline)
+
+
 def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:
     """Return the arm's text; for `NAME@all`, one text per published version, oldest first."""
     first, comma, rest = text.partition(",")

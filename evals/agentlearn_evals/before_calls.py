@@ -7,7 +7,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import tabulate
+from agentlearn.measure.score_table import tabulate, text_clusters
 from agentlearn.models.endpoint import check_endpoint
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.store import StoreReader
@@ -70,7 +70,9 @@ def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -
 
 def _too_few(plan: ComparePlan) -> tuple[str, ...]:
     """Return a caution when not even an arm that is always right could be told from a baseline that never is."""
-    clusters = [task.cluster for task_set in plan.task_sets for task in task_set.tasks]
+    tasks = [task for task_set in plan.task_sets for task in task_set.tasks]
+    labels = text_clusters((task.id, task.cluster, task.problem) for task in tasks)
+    clusters = [labels.get(task.id, task.cluster) for task in tasks]
     if _can_tell(plan, clusters):
         return ()
     kinds = len({cluster or f"task {at}" for at, cluster in enumerate(clusters)})
@@ -88,10 +90,15 @@ def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
     """Whether some arm gets a verdict on tasks of these clusters if it is always right and the baseline never."""
     settings, names = plan.settings, [arm.name for arm in plan.arms]
     rules = Rules(
-        correction=settings.correction, margin=settings.margin, planned_looks=settings.planned_looks, seed=settings.seed
+        correction=settings.correction,
+        margin=settings.margin,
+        planned_looks=settings.planned_looks,
+        seed=settings.seed,
+        score_range=settings.score_range,
     )
+    low, high = settings.score_range or (0.0, 1.0)
     observations = [
-        Observation(arm=name, task=str(at), cluster=cluster, score=float(name != names[0]))
+        Observation(arm=name, task=str(at), cluster=cluster, score=low if name == names[0] else high)
         for at, cluster in enumerate(clusters)
         for name in names
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
 from agentlearn.measure.arm_score import arm_score, passes
-from agentlearn.measure.contrasts import estimate_of
+from agentlearn.measure.contrasts import Rules, estimate_of
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn_evals.comparison import ArmLine, Flip, Slice, TaskLine
@@ -27,6 +27,7 @@ def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, 
         "label": arm,
         "tasks": len(table.tasks),
         "rollouts": len(rollouts),
+        "counted": sum(len(table.scores[arm][task]) for task in table.tasks),
         "score": interval.mean,
         "low": interval.low,
         "high": interval.high,
@@ -46,7 +47,7 @@ def arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, 
     return ArmLine.model_validate(fields | dict(arm_facts))
 
 
-def slices(table: ScoreTable, level: float) -> tuple[Slice, ...]:
+def slices(table: ScoreTable, rules: Rules) -> tuple[Slice, ...]:
     """Return the results of every arm in each domain, cluster and tag. A single domain or cluster is left out."""
     parts: dict[tuple[str, str], list[str]] = {}
     for task in table.tasks:
@@ -71,7 +72,7 @@ def slices(table: ScoreTable, level: float) -> tuple[Slice, ...]:
                 "tasks": len(tasks),
             }
             if arm != baseline:
-                estimate = estimate_of(table, arm, baseline, level, tasks)
+                estimate = estimate_of(table, arm, baseline, rules, tasks)
                 safe = not estimate.unsafe
                 fields |= {
                     "mean": estimate.mean,

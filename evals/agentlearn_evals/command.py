@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
 
 Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("margin", "correction", "planned_looks", "seed", "store")
+_FOR_LOGS = ("baseline", "score_range", "margin", "correction", "planned_looks", "seed", "store")
 """Settings that also apply to logs."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
@@ -40,7 +40,12 @@ _OPTIONS: dict[str, str | tuple[str, ...]] = {
 """Settings whose option has another name."""
 
 
-@setting_options(CompareSettings, leave_out=("arms",), names=_OPTIONS)
+@setting_options(
+    CompareSettings,
+    leave_out=("arms",),
+    names=_OPTIONS,
+    annotations={"score_range": Annotated[str | None, Parameter(allow_leading_hyphen=True)]},
+)
 def compare(
     *arms: Annotated[
         str,
@@ -85,6 +90,8 @@ def compare(
         done = compare_logs(
             logs,
             arms,
+            baseline=settings.baseline,
+            score_range=settings.score_range,
             margin=settings.margin,
             correction=settings.correction,
             planned_looks=settings.planned_looks,

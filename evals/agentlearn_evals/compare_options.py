@@ -21,6 +21,8 @@ class CompareOptions(RolloutKeywords, total=False):
     methods: Sequence[str]
     held_out_of: str | None
     limit: int | None
+    baseline: str | None
+    score_range: tuple[float, float] | str | None
     margin: float | None
     correction: Correction
     planned_looks: int

@@ -1,6 +1,7 @@
 """Settings of `compare` and of `power`."""
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -22,11 +23,32 @@ from agentlearn.config import (
     as_tuple,
 )
 from agentlearn.config.endpoint_address import endpoint_name
+from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 _MODEL = "model="
+
+
+def _two_numbers(given: Any) -> Any:
+    """`LOW,HIGH` as two numbers; anything that is not text as it is."""
+    parts = given.split(",") if isinstance(given, str) else given
+    try:
+        low, high = map(float, parts)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ConfigError(
+            f"the score range {given!r} is not a lowest and a highest score; give two numbers, the smaller one first,"
+            " such as --score-range -1,1",
+            code="bad_score_range",
+        )
+    return low, high
+
+
+ScoreRange = Annotated[tuple[float, float], BeforeValidator(_two_numbers)]
+"""The lowest and the highest possible score."""
 
 
 def _without_credentials(arm: str) -> str:
@@ -68,7 +90,11 @@ class CompareSettings(
     """Model that judges answers, for a reward that asks a model. Default: the baseline's model, for all arms."""
     temperature: Temperature = 0.3
     """Sampling temperature; none: send no temperature."""
-    margin: float | None = Field(default=None, gt=0, lt=1)
+    baseline: str | None = None
+    """Name of the arm that the others are compared with. Default: the first arm."""
+    score_range: ScoreRange | None = None
+    """Lowest and highest possible score, LOW,HIGH. Default: 0,1 if all scores are between them, otherwise not known."""
+    margin: float | None = Field(default=None, gt=0)
     """Non-inferiority margin: an arm that is worse by less than this counts as not worse."""
     correction: Correction = "holm"
     """Correction of p-values for the number of arms."""
@@ -82,6 +108,17 @@ class CompareSettings(
     """Reuse no stored rollouts."""
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
+
+
+def refuse_large_margin(margin: float | None, score_range: tuple[float, float] | None) -> None:
+    """Raise ConfigError for a margin that every arm meets, because no difference can be larger."""
+    low, high = score_range or (0.0, 1.0)
+    if margin is not None and margin >= high - low:
+        raise ConfigError(
+            f"margin is {margin:g}; it must be below {high - low:g}, the largest possible difference of scores from"
+            f" {low:g} to {high:g}; give a smaller --margin, or the range of the scores with --score-range LOW,HIGH",
+            code="bad_margin",
+        )
 
 
 class PowerSettings(OptionGroup):

@@ -15,7 +15,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -29,7 +29,7 @@ from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import ArmFlag, Comparison, InterimLook, Reproducibility
-from agentlearn_evals.eval_tasks import data_hash
+from agentlearn_evals.eval_tasks import EvalTasks, data_hash
 from agentlearn_evals.flags import find_flags, untrusted_arms
 from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
 from agentlearn_evals.learning_curve import learning_curve
@@ -155,7 +155,7 @@ class _Session:
         observations: list[Observation] = []
         for task_set in self.plan.task_sets:
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, task_set.tasks), task_set)
-            observations += self.collector.observations(task_set, task_set.tasks)
+            observations += self._observed(task_set, task_set.tasks)
         table = tabulate(observations, [arm.name for arm in self.plan.arms])
         return observations, self._with_keys(estimate_contrasts(table, rules), table)
 
@@ -169,13 +169,18 @@ class _Session:
         )
         for task_set, tasks in design.blocks():
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
-            observations += self.collector.observations(task_set, tasks)
+            observations += self._observed(task_set, tasks)
             if comparable(observations, names) and design.has_verdict(tabulate(observations, names)):
                 break
         table = tabulate(observations, names)
         self.ended_by = design.summary(table, early=len({one.task for one in observations}) < self.plan.tasks)
         drafts = design.anytime_contrasts(estimate_contrasts(table, rules), table)
         return observations, self._with_keys(drafts, table)
+
+    def _observed(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Sequence[Observation]:
+        """Return the rollouts of these tasks, with scores in the stated range."""
+        found, stated = self.collector.observations(task_set, tasks), self.plan.settings.score_range
+        return found if stated is None else in_score_range(found, stated)
 
     def _with_keys(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
         """Return the contrasts with the hashes by which a later comparison knows their arms and their data."""
@@ -230,6 +235,7 @@ class _Session:
             margin=settings.margin,
             planned_looks=settings.planned_looks,
             seed=settings.seed,
+            score_range=settings.score_range,
             untrusted=untrusted_arms(flags),
             undecided_hint="repeat them with --retry-failed",
         )

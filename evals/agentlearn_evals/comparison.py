@@ -24,6 +24,9 @@ class ArmLine(Value):
     """Number of lessons; None when unknown."""
     tasks: int
     rollouts: int
+    """All rollouts, those that are left out included."""
+    counted: int | None = None
+    """Rollouts that the score rests on; None in a result of an older version."""
     reused: int = 0
     """Number of rollouts that were already stored by earlier comparisons."""
     score: float | None

@@ -6,7 +6,8 @@ from agentlearn.cli.table import parts_of_table
 from agentlearn.html.summary import NotebookSummary, summary_html
 from agentlearn.learning.report_summary import SUMMARY_COLUMNS
 from agentlearn.text import number_text, wrapped
-from agentlearn_evals.contrast_words import full_sentence, worst_first
+from agentlearn_evals.contrast_words import cautions as interval_cautions
+from agentlearn_evals.contrast_words import full_sentence, rollouts_words, worst_first
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparison import ArmLine, Comparison
@@ -42,7 +43,9 @@ def comparison_html(found: "Comparison") -> str:
 
 
 def _sentences(found: "Comparison") -> tuple[str, ...]:
-    return tuple(map(full_sentence, worst_first(found.contrasts))) or ("There is nothing to compare.",)
+    contrasts = worst_first(found.contrasts)
+    said = [words for one in contrasts for words in (full_sentence(one), one.holds_if) if words]
+    return tuple(said) or ("There is nothing to compare.",)
 
 
 def _cautions(found: "Comparison") -> tuple[str, ...]:
@@ -50,12 +53,8 @@ def _cautions(found: "Comparison") -> tuple[str, ...]:
 
     cautions = [
         *found.warnings,
-        *(
-            f"{one.arm}: {words}"
-            for one in worst_first(found.contrasts)
-            for words in (one.unsafe, one.caution)
-            if words
-        ),
+        *(f"{one.arm}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
+        *(f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()),
         *(f"{one.arm}: {one.words}" for one in found.flags),
         *([SIMULATED] if found.simulated else []),
         *found.notes,
@@ -72,4 +71,4 @@ def _row(arm: "ArmLine") -> tuple[str, ...]:
     interval = (
         "-" if arm.low is None or arm.high is None else f"{number_text(arm.low, 3)} to {number_text(arm.high, 3)}"
     )
-    return arm.arm, score, interval, f"{arm.rollouts:,}", f"{arm.failed:,}", f"{arm.undecided:,}"
+    return arm.arm, score, interval, rollouts_words(arm), f"{arm.failed:,}", f"{arm.undecided:,}"

@@ -24,6 +24,22 @@ def full_sentence(contrast: Contrast) -> str:
     return contrast.sentence
 
 
+def cautions(found: Comparison) -> dict[str, str]:
+    """Return each caution about an interval once, with the arms that it is about."""
+    arms: dict[str, list[str]] = {}
+    for one in found.contrasts:
+        if one.caution:
+            arms.setdefault(one.caution, []).append(one.arm)
+    return {caution: ", ".join(names) for caution, names in arms.items()}
+
+
+def rollouts_words(arm: ArmLine) -> str:
+    """Return the number of rollouts that the score rests on, and of how many when some are left out."""
+    if arm.counted is None or arm.counted == arm.rollouts:
+        return f"{arm.rollouts:,}"
+    return f"{arm.counted:,} of {arm.rollouts:,}"
+
+
 def assumptions(found: Comparison) -> list[str]:
     """Return what the tests assume, one line each."""
     if found.sequential:

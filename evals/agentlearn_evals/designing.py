@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
@@ -111,63 +112,44 @@ class _Assumed:
     """What a cluster that the sample missed could lose."""
     alpha: float
 
+    @property
+    def known(self) -> "_Known":
+        """What every forecast takes."""
+        return {
+            "alpha": self.alpha,
+            "clusters": self.clusters,
+            "most_lost": self.most_lost,
+            "right_or_wrong": True,
+        }
+
     def chance(self, settings: PowerSettings, tasks: int, k: int) -> float:
-        return planned_power(
-            self.parts,
-            settings.effect,
-            tasks,
-            k_before=k,
-            k_after=k,
-            alpha=self.alpha,
-            clusters=self.clusters,
-            most_lost=self.most_lost,
-            right_or_wrong=True,
-        )
+        return planned_power(self.parts, settings.effect, tasks, k_before=k, k_after=k, **self.known)
 
     def detectable(self, settings: PowerSettings, tasks: int, k: int) -> float:
-        return detectable_effect(
-            self.parts,
-            tasks,
-            k_before=k,
-            k_after=k,
-            power=settings.power,
-            alpha=self.alpha,
-            clusters=self.clusters,
-            most_lost=self.most_lost,
-            right_or_wrong=True,
-        )
+        return detectable_effect(self.parts, tasks, k_before=k, k_after=k, power=settings.power, **self.known)
 
     def tasks(self, settings: PowerSettings, k: int) -> int | None:
-        return tasks_needed(
-            self.parts,
-            settings.effect,
-            k_before=k,
-            k_after=k,
-            power=settings.power,
-            alpha=self.alpha,
-            clusters=self.clusters,
-            most_lost=self.most_lost,
-            right_or_wrong=True,
-        )
+        return tasks_needed(self.parts, settings.effect, k_before=k, k_after=k, power=settings.power, **self.known)
 
     def rollouts(self, settings: PowerSettings, tasks: int) -> int | None:
-        return rollouts_needed(
-            self.parts,
-            settings.effect,
-            tasks,
-            power=settings.power,
-            alpha=self.alpha,
-            clusters=self.clusters,
-            most_lost=self.most_lost,
-            right_or_wrong=True,
-        )
+        return rollouts_needed(self.parts, settings.effect, tasks, power=settings.power, **self.known)
+
+
+class _Known(TypedDict):
+    alpha: float
+    clusters: Clusters | None
+    most_lost: float
+    right_or_wrong: bool
 
 
 def _assumed(settings: PowerSettings, measured: Comparison | None) -> _Assumed:
     alpha = settings.alpha / (settings.arms - 1)
     if measured is None:
         parts = guessed_parts(
-            settings.baseline, task_spread=settings.task_spread, difference_spread=settings.difference_spread
+            settings.baseline,
+            effect=settings.effect,
+            task_spread=settings.task_spread,
+            difference_spread=settings.difference_spread,
         )
         share = 1.0 if settings.cluster_share is None else settings.cluster_share
         clusters = None if settings.clusters is None else Clusters(count=settings.clusters, alike=share)

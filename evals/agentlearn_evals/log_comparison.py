@@ -11,9 +11,11 @@ from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.types.ids import content_hash
 from agentlearn_evals.analysis import assemble
+from agentlearn_evals.arms import baseline_first
+from agentlearn_evals.compare_settings import refuse_large_margin
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, Reproducibility
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
@@ -27,6 +29,8 @@ def compare_logs(
     files: Sequence[str],
     arms: Sequence[str] = (),
     *,
+    baseline: str | None = None,
+    score_range: tuple[float, float] | None = None,
     margin: float | None = None,
     correction: Correction = "holm",
     planned_looks: int = 1,
@@ -37,21 +41,24 @@ def compare_logs(
     """Compare the arms in the logs and return the result with its rollouts.
 
     files: `FILE`, `ARM=FILE` or `FILE#SCORE`; see docs/other_programs_logs.md. arms: the baseline first; empty: all
-    arms, in the order of the logs. planned_looks: number of looks at logs of the same arms, fixed in advance.
-    seed: of a sampled sign-flip test. allow_missing: compare on the shared rollouts. store: directory in which earlier
-    comparisons of the same arms are found, and this one is recorded; with it, call from a program without an event
-    loop.
+    arms, in the order of the logs. baseline: an arm to be first instead. score_range: lowest and highest possible
+    score; None: 0 to 1 if all scores are between them, otherwise not known, and then undecided rollouts withhold every
+    verdict. planned_looks: number of looks at logs of the same arms, fixed in advance. seed: of a sampled sign-flip
+    test. allow_missing: compare on the shared tasks. store: directory in which earlier comparisons of the same arms are
+    found, and this one is recorded; with it, call from a program without an event loop.
 
-    Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, or arms
-    that ran on different tasks. A store that cannot be used is no error; the result says so.
+    Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, arms that
+    ran on different tasks, or a score outside the range. A store that cannot be used is no error; the result says so.
     """
+    refuse_large_margin(margin, score_range)
     started, logs = time.perf_counter(), read_logs([LogFile.parse(file) for file in files])
     found = tuple(dict.fromkeys(one.arm for one in logs.observations))
-    chosen = _chosen(tuple(arms), found)
+    chosen = baseline_first(_chosen(tuple(arms), found), baseline)
     kept = tuple(one for one in logs.observations if one.arm in chosen)
+    kept = kept if score_range is None else in_score_range(kept, score_range)
     _demand_comparable(kept, chosen)
     table = tabulate(kept, chosen, allow_missing=allow_missing)
-    rules = Rules(correction=correction, margin=margin, planned_looks=planned_looks, seed=seed)
+    rules = Rules(correction=correction, margin=margin, planned_looks=planned_looks, seed=seed, score_range=score_range)
     drafts = estimate_contrasts(table, rules)
     settings = LogSettings(
         logs=tuple(files),
@@ -90,7 +97,7 @@ def _assembled(logs: LogSet, table: ScoreTable, contrasts: Sequence[Contrast], r
         notes=logs.notes,
         reproducibility=_reproducibility(logs, table, rules.seed),
         places=logs.places,
-    )
+    ).model_copy(update={"cost_usd": None})
 
 
 def _with_times(contrast: Contrast, times: Mapping[str, Span]) -> Contrast:

@@ -11,10 +11,13 @@ _CODES = 5
 """Number of codes that are named."""
 
 
-def lost_rollouts(by_arm: Mapping[str, Sequence[Observation]]) -> tuple[str, ...]:
-    """Return one sentence for each arm with undecided rollouts, then one with failed ones, then one without answers."""
+def lost_rollouts(by_arm: Mapping[str, Sequence[Observation]], lowest: float = 0.0) -> tuple[str, ...]:
+    """Return one sentence for each arm with undecided rollouts, then one with failed ones, then one without answers.
+
+    lowest: score of a failed rollout.
+    """
     lines: list[str] = []
-    for status, words in (("undecided", "are undecided and left out"), ("failed", "failed and count as 0")):
+    for status, words in (("undecided", "are undecided and left out"), ("failed", f"failed and count as {lowest:g}")):
         for arm, rollouts in by_arm.items():
             codes = Counter(one.error or "no code" for one in rollouts if one.status == status)
             if codes:

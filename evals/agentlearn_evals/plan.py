@@ -27,8 +27,8 @@ from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, resolve_arms, temperature_words
-from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.arms import Arm, baseline_first, resolve_arms, temperature_words
+from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, made_together, stored_rollouts, treatment_of
@@ -188,7 +188,8 @@ def plan_comparison(settings: CompareSettings) -> ComparePlan:
 
 
 def refuse_contradictory_looks(settings: CompareSettings) -> None:
-    """Raise ConfigError for a sequential comparison with a margin or with planned looks."""
+    """Raise ConfigError for a sequential comparison with a margin or with planned looks, and for a useless margin."""
+    refuse_large_margin(settings.margin, settings.score_range)
     if settings.sequential and settings.margin is not None:
         raise ConfigError(
             "--sequential cannot be combined with --margin; leave one of them out",
@@ -208,6 +209,8 @@ def checked_plan(
     given: CompareGiven = NOTHING_GIVEN,
 ) -> ComparePlan:
     """Return the plan for these arms and tasks. Raises ConfigError."""
+    by_name = {arm.name: arm for arm in arms}
+    arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
     methods = parse_methods(settings.methods, [arm.name for arm in arms])
     plan = ComparePlan(settings, arms, task_sets, methods, given)
     if settings.judge is not None and not plan.judge:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
-from agentlearn.measure.score_table import ScoreTable
+from agentlearn.measure.contrast import Contrast, Worst
+from agentlearn.measure.contrasts import Rules, estimate_contrasts, known_range, with_verdicts
+from agentlearn.measure.score_table import ScoreTable, text_clusters
+from agentlearn.measure.undecided import worst_differences
 from agentlearn.stats import Anytime, anytime
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
@@ -79,6 +80,7 @@ class SequentialDesign:
                     "mcnemar_p": None,
                     "caution": "",
                     "carried": "",
+                    "worst": self._worst(draft, evidence[draft.arm].mean, table),
                 }
             )
             for draft in drafts
@@ -92,17 +94,32 @@ class SequentialDesign:
 
     def _evidence(self, table: ScoreTable) -> Mapping[str, Anytime]:
         baseline, *others = table.arms
-        return {
-            arm: anytime(_cluster_means(table.differences(arm, baseline), table.clusters()), alpha=self.rules.alpha)
-            for arm in others
-        }
+        return {arm: self._anytime(table.differences(arm, baseline), table.clusters(), arm, table) for arm in others}
+
+    def _anytime(self, differences: Sequence[float], clusters: Sequence[str], arm: str, table: ScoreTable) -> Anytime:
+        """Return the evidence on the differences, whose range is that of the scores."""
+        low, high = known_range(table, arm, table.arms[0], self.rules) or (0.0, 1.0)
+        means = [mean / (high - low) for mean in _cluster_means(differences, clusters)]
+        found = anytime(means, alpha=self.rules.alpha)
+        scaled = {name: getattr(found, name) * (high - low) for name in ("mean", "low", "high")}
+        return found.model_copy(update=scaled)
+
+    def _worst(self, draft: Contrast, mean: float, table: ScoreTable) -> Worst | None:
+        """Return the bounds with a p that is valid at any time."""
+        score_range = known_range(table, draft.arm, draft.baseline, self.rules)
+        if draft.worst is None or draft.worst.p is None or score_range is None:
+            return draft.worst
+        filled = worst_differences(table, draft.arm, draft.baseline, score_range, against=mean > 0)
+        found = self._anytime(*filled, draft.arm, table)
+        return draft.worst.model_copy(update={"p": found.p if found.mean * mean > 0 else 1.0})
 
 
 def _clusters(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
-    """Return the tasks of each family together; a task without a family is alone."""
+    """Return the tasks of each family or text together; a task without either is alone."""
     members: dict[str, list[Task]] = {}
+    labels = text_clusters((task.id, task.cluster, task.problem) for task in tasks)
     for task in tasks:
-        members.setdefault(task.family or f"task {task.id}", []).append(task)
+        members.setdefault(labels.get(task.id, task.cluster) or f"task {task.id}", []).append(task)
     return [tuple(cluster) for cluster in members.values()]
 
 

@@ -15,9 +15,11 @@ from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, S
 from agentlearn_evals.contrast_words import (
     assumptions,
     bounds_words,
+    cautions,
     estimated_tokens,
     full_sentence,
     looks_words,
+    rollouts_words,
     worst_first,
 )
 from agentlearn_evals.designing import PowerReport
@@ -42,6 +44,8 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
         out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
     for contrast in worst_first(found.contrasts):
         out.print(full_sentence(contrast), style="bold")
+        if contrast.holds_if:
+            out.print(contrast.holds_if)
     out.print()
     _print(out, _arms(found.arms))
     _print(out, _differences(found))
@@ -71,7 +75,7 @@ def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
             arm.arm,
             _share(arm.score),
             _interval(arm.low, arm.high, ".3f"),
-            f"{arm.rollouts:,}",
+            rollouts_words(arm),
             f"{arm.reused:,}",
             f"{arm.failed:,}",
             f"{arm.undecided:,}",
@@ -94,7 +98,7 @@ def _interval(low: float | None, high: float | None, form: str) -> str:
 
 
 def _differences(found: Comparison) -> list[tuple[str, ...]]:
-    """Return the table of differences, with the bounds and the caution of each in its row."""
+    """Return the table of differences, with the bounds of each in its row."""
     columns: dict[str, Sequence[str]] = {
         "difference": [f"{one.arm} - {one.baseline}" for one in found.contrasts],
         "mean": [signed_difference(one.mean) for one in found.contrasts],
@@ -107,7 +111,6 @@ def _differences(found: Comparison) -> list[tuple[str, ...]]:
         "lost": [str(one.losses) for one in found.contrasts],
         "same": [str(one.ties) for one in found.contrasts],
         "detectable": [_share(one.detectable) for one in found.contrasts],
-        "caution": ["interval may be too narrow" if one.caution else "" for one in found.contrasts],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     return [tuple(shown), *zip(*([cell or "-" for cell in cells] for cells in shown.values()), strict=True)]
@@ -157,7 +160,7 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
     """Return what a reader should know before trusting the verdicts, as (label, lines)."""
     return [
         ("method", [_method(found, one) for one in found.methods]),
-        ("caution", [f"{one.arm}: {one.caution}" for one in found.contrasts if one.caution]),
+        ("caution", [f"{arms}: {caution}" for caution, arms in cautions(found).items()]),
         ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
         ("sequential", [found.sequential] if found.sequential else []),
         ("look", looks_words(found)),

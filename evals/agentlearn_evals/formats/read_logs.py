@@ -154,7 +154,7 @@ def _empty(log: LogFile, result: ParsedLog) -> Iterator[str]:
 def _outcomes(log: LogFile, result: ParsedLog) -> Iterator[str]:
     total = len(result.rollouts)
     for status, words in (
-        ("failed", "failed and count as 0"),
+        ("failed", "failed"),
         ("undecided", "are undecided and are not counted"),
     ):
         rollouts = [one.observation for one in result.rollouts if one.observation.status == status]

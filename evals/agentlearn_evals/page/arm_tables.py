@@ -7,6 +7,7 @@ from typing import TypeVar
 from agentlearn.html import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
 from agentlearn.html.number_format import count, decimal, duration, interval, large, money
 from agentlearn_evals.comparison import ArmLine, Comparison
+from agentlearn_evals.contrast_words import rollouts_words
 from agentlearn_evals.page.findings import TONES, level_text
 
 _N = TypeVar("_N", int, float)
@@ -31,7 +32,13 @@ _MEASURES = (
         note="Score: mean over tasks. Failed rollouts count as 0; undecided ones are left out.",
     ),
     _Measure("Tasks", lambda arm: _number(arm.tasks, count)),
-    _Measure("Rollouts", lambda arm: _number(arm.rollouts, count, f"{arm.reused:,} reused" if arm.reused else "")),
+    _Measure(
+        "Rollouts",
+        lambda arm: TableCell(
+            text=rollouts_words(arm), sub=f"{arm.reused:,} reused" if arm.reused else "", value=arm.rollouts
+        ),
+        note="Rollouts: those that the score rests on, of all where some are left out.",
+    ),
     _Measure("Failed", lambda arm: _number(arm.failed, count)),
     _Measure("Timeouts", lambda arm: _number(arm.timeouts, count)),
     _Measure("Undecided", lambda arm: _number(arm.undecided, count)),

@@ -19,12 +19,13 @@ P_NOTE = (
 SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
 PAIRS_NOTE = (
     "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
-    "errors are not independent."
+    "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, "
+    "or in its favour."
 )
 METHODS = {
     "t": "t: Student's t over tasks.",
     "cr2": "cr2: clustered standard errors for few clusters (CR2), with Satterthwaite's degrees of freedom.",
-    "score": "score: a score interval for paired shares.",
+    "score": "score: a score interval, for tasks of which most tie.",
     "bets": "bets: valid at any time during a sequential comparison, over the means of clusters.",
 }
 
@@ -39,7 +40,7 @@ def differences_section(comparison: Comparison) -> Section | None:
     """Return the section that compares every arm with the baseline in numbers."""
     if not comparison.contrasts:
         return None
-    tables = (_estimates(comparison), _evidence(comparison), _worst(comparison), _margins(comparison))
+    tables = (_estimates(comparison), _evidence(comparison), _margins(comparison))
     parts: list[PagePart] = [table for table in tables if table is not None]
     return Section(title="Differences", parts=(*parts, *_methods(comparison)))
 
@@ -90,7 +91,6 @@ def _evidence(comparison: Comparison) -> Table | None:
             TableCell(text=count(one.tasks_needed), value=one.tasks_needed),
             TableCell(text=decimal(one.degrees, 1), value=one.degrees),
             TableCell(text=one.method or DASH),
-            TableCell(text=one.unsafe or one.caution or "none", tone="bad" if one.unsafe else "plain"),
         )
         for one in comparison.contrasts
     )
@@ -101,33 +101,9 @@ def _evidence(comparison: Comparison) -> Table | None:
             Column(name="Arm"),
             *(Column(name=name, kind="number") for name in numbers),
             Column(name="Interval method"),
-            Column(name="Caution"),
         ),
         rows=rows,
         note=" ".join((COLUMN_NOTE, *(METHODS[name] for name in METHODS if name in used))),
-    )
-
-
-def _worst(comparison: Comparison) -> Table | None:
-    rows = tuple(
-        (
-            _arm(one),
-            TableCell(text=signed(one.mean), value=one.mean),
-            TableCell(text=signed(one.worst.low), value=one.worst.low),
-            TableCell(text=signed(one.worst.high), value=one.worst.high),
-        )
-        for one in comparison.contrasts
-        if one.worst is not None and one.worst.open
-    )
-    if not rows:
-        return None
-    names = ("Difference", "Lowest", "Highest")
-    return Table(
-        caption="Worst cases: bounds for undecided rollouts",
-        columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
-        rows=rows,
-        note="An undecided or missing rollout is left out of every arm. The bounds are the differences if all of them "
-        "had gone against the arm, or in its favour.",
     )
 
 

@@ -5,7 +5,7 @@ from agentlearn.html.markup import clipped
 from agentlearn.html.number_format import count, duration, money, signed
 from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.contrast_words import full_sentence, looks_words, worst_first
+from agentlearn_evals.contrast_words import cautions, full_sentence, looks_words, worst_first
 
 TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 WORDS: dict[ContrastVerdict, str] = {
@@ -22,7 +22,9 @@ SENTENCE = 500
 def opening_parts(comparison: Comparison) -> tuple[PagePart, ...]:
     """Return everything above the first section."""
     parts: list[PagePart] = [Note(kind="warning", text=text) for text in comparison.warnings]
-    parts += [Statement(text=_sentence(one), tone=TONES[one.verdict]) for one in worst_first(comparison.contrasts)]
+    for one in worst_first(comparison.contrasts):
+        parts.append(Statement(text=_sentence(one), tone=TONES[one.verdict]))
+        parts += [Paragraph(text=one.holds_if)] if one.holds_if else []
     parts.append(Paragraph(text=_what_is_compared(comparison), quiet=True))
     if comparison.simulated:
         parts.append(Paragraph(text=SIMULATED, quiet=True))
@@ -96,15 +98,23 @@ def _warnings(comparison: Comparison) -> list[PagePart]:
         if one.unsafe
     ]
     rough = [
-        Note(title=f"{one.arm}: the interval may be too narrow", text=one.caution)
-        for one in comparison.contrasts
-        if one.caution
+        Note(title=f"{arms}: the interval may be too narrow", text=caution)
+        for caution, arms in cautions(comparison).items()
     ]
     flags = [Note(kind="warning", title=f"{flag.arm}: {flag.code}", text=flag.words) for flag in comparison.flags[:5]]
     more = len(comparison.flags) - len(flags)
     rest = [Note(kind="warning", text=f"The section Checks lists {more} more.")] if more > 0 else []
     looks = [Note(title="Earlier looks", text=line) for line in looks_words(comparison)]
     return [*unsafe, *flags, *rest, *rough, *looks]
+
+
+def _spent(comparison: Comparison) -> list[KeyFigure]:
+    """Return what was spent. Logs cost nothing to compare; what their rollouts cost is shown if it is known."""
+    if not comparison.reproducibility.sources:
+        return [KeyFigure(label="Spent", value=money(comparison.cost_usd))]
+    costs = [arm.cost_usd for arm in comparison.arms]
+    known = [cost for cost in costs if cost is not None]
+    return [KeyFigure(label="Cost of the rollouts", value=money(sum(known)))] if known and known == costs else []
 
 
 def _key_figures(comparison: Comparison) -> KeyFigures:
@@ -114,7 +124,7 @@ def _key_figures(comparison: Comparison) -> KeyFigures:
         KeyFigure(label="Tasks", value=count(max((arm.tasks for arm in arms), default=0))),
         KeyFigure(label="Rollouts per task", value=count(comparison.k)),
         KeyFigure(label="Rollouts in total", value=count(rollouts), sub=f"{count(reused)} reused" if reused else ""),
-        KeyFigure(label="Spent", value=money(comparison.cost_usd)),
+        *_spent(comparison),
         KeyFigure(label="Time", value=duration(comparison.wall_s)),
     ]
     if len(comparison.contrasts) == 1 and comparison.contrasts[0].detectable is not None:

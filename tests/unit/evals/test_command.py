@@ -24,6 +24,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_any_arm_can_be_the_baseline() -> None:
+    found = compare_logs(["logs.csv"], baseline="b").comparison
+    assert (found.baseline, found.names, found.contrasts[0].verdict) == ("b", ("b", "a"), "worse")
+    plan = plan_comparison(CompareSettings(arms=ARMS, domains=("math",), limit=4, baseline="hot"))
+    assert [arm.name for arm in plan.arms] == ["hot", "none"]
+
+
+def test_scores_of_a_stated_range_get_bounds_and_failures_the_lowest_score() -> None:
+    rows = [f"t{task},{arm},{g},{[-1, 1][arm == 'b']},ok" for arm in "ab" for task in range(12) for g in range(4)]
+    rows[0], rows[60] = "t0,a,0,,undecided", "t3,b,0,,failed"
+    Path("ranged.csv").write_text("\n".join(["task,arm,g,score,status", *rows]))
+    assert compare_logs(["ranged.csv"]).comparison.contrasts[0].withheld_code == "bounds"
+    found = compare_logs(["ranged.csv"], score_range=(-1, 1)).comparison
+    assert found.contrasts[0].verdict == "better"
+    assert found.contrasts[0].worst is not None
+    assert found.contrasts[0].worst.high <= 2
+    assert found.tasks[3].scores == (-1.0, 0.5)
+    assert "b: 1 of 48 rollouts failed and count as -1 (no code 1)" in found.warnings
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -47,6 +67,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (("none", "hot=none,temperature=1,temperature=2", "--domain", "math"), "gives temperature twice"),
         ((*ARMS, "--domain", "math", "--log", "silly"), "--log 'silly' is not a level"),
+        (
+            (*ARMS, "--domain", "math", "--baseline", "cold"),
+            "there is no arm 'cold' to be the baseline (arms: 'none', 'hot')",
+        ),
+        (("--logs", "logs.csv", "--baseline", "c"), "there is no arm 'c' to be the baseline (arms: 'a', 'b')"),
+        (("--logs", "logs.csv", "--score-range", "1,-1"), "the score range '1,-1' is not a lowest and a highest score"),
+        (("--logs", "logs.csv", "--score-range", "5"), "the score range '5' is not a lowest and a highest score"),
+        (
+            ("--logs", "logs.csv", "--score-range", "-1,0.5"),
+            "the score 1.0 of 'b' (task 't0', rollout 0) and 15 more is outside the stated range -1 to 0.5",
+        ),
+        (("--logs", "logs.csv", "--margin", "1"), "margin is 1; it must be below 1, the largest possible difference"),
     ],
 )
 def test_contradictory_options_are_refused(

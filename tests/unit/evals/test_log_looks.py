@@ -194,9 +194,7 @@ def test_the_fingerprint_of_a_large_log_is_a_sample_that_still_recognises_parts(
         ("2026-11-01T10:{:02d}:00", "", False),
     ],
 )
-def test_logs_of_arms_from_different_times_say_so_beside_the_verdict(
-    before: str, after: str, said: bool
-) -> None:
+def test_logs_of_arms_from_different_times_say_so_beside_the_verdict(before: str, after: str, said: bool) -> None:
     rows = [
         {"arm": arm, "task": task, "g": g, "score": score, "started_at": started.format(int(task[1:]))}
         for (arm, task, g), score in scores(20, 1).items()

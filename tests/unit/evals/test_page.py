@@ -71,7 +71,7 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
         "cr2: clustered standard errors",
         "340",
         "only 3 clusters of tasks",
-        "Worst cases",
+        "if all undecided or missing rollouts had gone against the arm",
         "pass@4",
         "pass^4",
         "training-free GRPO",
@@ -108,6 +108,24 @@ def test_a_comparison_of_real_models_is_not_called_simulated() -> None:
     arms = tuple(arm.model_copy(update={"simulated": False}) for arm in RICH.arms)
     real = RICH.model_copy(update={"simulated": False, "arms": arms})
     assert "simulated" not in Read(comparison_page(real)).text
+
+
+def test_an_assumption_stands_next_to_the_verdict() -> None:
+    contrast = RICH.contrasts[0].model_copy(update={"holds_if": "Under an assumption, it holds."})
+    seen = Read(comparison_page(RICH.model_copy(update={"contrasts": (contrast, *RICH.contrasts[1:])}))).text
+    assert seen.index("Under an assumption, it holds.") < seen.index("At a glance")
+
+
+def test_what_logs_cost_is_shown_only_when_it_is_known() -> None:
+    def cost(sources: dict[str, str], cost_usd: float | None) -> list[str]:
+        arms = tuple(arm.model_copy(update={"cost_usd": cost_usd}) for arm in RICH.arms)
+        made_from = RICH.reproducibility.model_copy(update={"sources": sources})
+        text = Read(comparison_page(RICH.model_copy(update={"arms": arms, "reproducibility": made_from}))).text
+        return [label for label in ("Spent", "Cost of the rollouts") if label in text]
+
+    assert cost({}, None) == ["Spent"]
+    assert cost({"runs.csv": "4f1c"}, 0.5) == ["Cost of the rollouts"]
+    assert cost({"runs.csv": "4f1c"}, None) == []
 
 
 def test_a_simulated_arm_among_real_ones_is_named() -> None:

@@ -49,7 +49,7 @@ def test_rollouts_that_only_some_arms_have_are_refused_or_listed() -> None:
     assert refused.value.code == "unpaired_rollouts"
     assert str(refused.value) == (
         "the arms have different rollouts of the same tasks: 'b' has no rollout 1 of task 't' (rollouts: 'a' 6, 'b' 4,"
-        " of 6); lost rollouts are often the wrong ones, so find them, or add --allow-missing to leave these pairs out"
+        " of 6); lost rollouts are often the wrong ones, so find them, or add --allow-missing to compare without them"
         " and see how far they could change the result"
     )
     found = tabulate(rows, ["a", "b"], allow_missing=True)
@@ -57,7 +57,7 @@ def test_rollouts_that_only_some_arms_have_are_refused_or_listed() -> None:
         ("b", "t", "no rollout 1"),
         ("b", "u", "no rollout 0"),
     ]
-    assert {arm: len(found.scores[arm]["t"]) for arm in "ab"} == {"a": 2, "b": 2}, "only pairs are compared"
+    assert {arm: len(found.scores[arm]["t"]) for arm in "ab"} == {"a": 3, "b": 2}, "all decided rollouts count"
 
 
 def test_arms_are_comparable_when_one_task_is_decided_in_all() -> None:

@@ -64,12 +64,14 @@ def test_a_larger_difference_stops_sooner(tmp_path: Path) -> None:
 
 
 def test_it_does_not_stop_while_undecided_rollouts_withhold_the_verdict(tmp_path: Path) -> None:
-    design, found = SequentialDesign(plan(tmp_path), Rules(), {}), rolled({"none": 0.2, "hot": 0.9}, 60, 1)
-    assert design.has_verdict(found)
+    design, found = SequentialDesign(plan(tmp_path), Rules(), {}), rolled({"none": 0.5, "hot": 0.5}, 60, 1)
     gone = {"score": None, "status": "undecided", "error": "timeout"}
     rows = [one for arm in found.arms for one in found.all[arm]]
     lost = [one.model_copy(update=gone) if one.arm == "hot" and one.score == 0 else one for one in rows]
-    assert not design.has_verdict(tabulate(lost, found.arms))
+    table = tabulate(lost, found.arms)
+    assert not design.has_verdict(table)
+    (one,) = with_verdicts(design.anytime_contrasts(estimate_contrasts(table, Rules()), table), table, Rules())
+    assert one.withheld_code == "bounds", "the decided rollouts alone would say better"
 
 
 def test_the_error_rate_holds_although_it_looks_every_time(tmp_path: Path) -> None:

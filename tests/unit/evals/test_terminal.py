@@ -64,11 +64,16 @@ def test_worse_stands_first_then_a_withheld_verdict_with_its_reason() -> None:
     ]
 
 
-def test_bounds_and_caution_stand_in_the_row_of_their_numbers() -> None:
+def test_bounds_stand_in_the_row_of_their_numbers() -> None:
     found = alone(worst=Worst(low=-0.25, high=0.125), caution="few tasks")
     assert "-0.250 to +0.125" in row_of(found)
-    assert row_of(found).endswith("interval may be too narrow")
-    assert "caution" not in next(line for line in shown(alone()).splitlines() if line.strip().startswith("difference"))
+    assert sum("few tasks" in line for line in shown(found).splitlines()) == 1, "a caution is said once"
+
+
+def test_the_assumption_stands_below_the_verdict() -> None:
+    lines = [line.strip() for line in shown(alone(holds_if="Under an assumption, it is better.")).splitlines()]
+    at = lines.index("Under an assumption, it is better.")
+    assert lines[at - 1] == "good."
 
 
 def test_bounds_are_unknown_when_something_is_missing_and_scores_have_no_known_range() -> None:

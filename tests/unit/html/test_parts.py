@@ -102,6 +102,15 @@ def test_a_long_dumbbell_folds_its_middle() -> None:
     assert sum(text.startswith("t") and text != "task" for text in page.inside["th"]) == 199
 
 
+def test_a_dumbbell_shows_gains_and_losses_in_proportion() -> None:
+    """Nine gains among ninety losses are two rows of twenty, and not nine beside ten."""
+    changes = [*(0.1 + n / 100 for n in range(9)), *(-0.1 - n / 200 for n in range(90))]
+    page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes)), ""))
+    drawn = [int(name[1:]) for name in page.inside["th"] if name.startswith("t") and name != "task"]
+    assert page.inside["summary"] == ["79 more with smaller differences"]
+    assert (drawn[:2], sum(n < 9 for n in drawn[:2] + drawn[-18:])) == ([8, 7], 2)
+
+
 @given(st.lists(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, 1e-15]), max_size=40), st.integers(1, 12))
 def test_a_dumbbell_shows_every_row_once(changes: list[float], shown: int) -> None:
     page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes), shown=shown), ""))

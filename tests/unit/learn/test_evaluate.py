@@ -68,11 +68,11 @@ def test_an_undecided_rollout_leaves_both_sides() -> None:
 def test_an_outage_during_one_measurement_gives_no_verdict() -> None:
     """Half of the rollouts after learning got no answer: no number may say that learning helped or hurt."""
     tasks = tasks_of([f"f{n % 25}" for n in range(60)])
-    before = scores([[1.0, 0.0, 0.0, 0.0]] * 60, tasks)
+    before = scores([[1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]] * 30, tasks)
     after = scores([[None, None, 1.0, 1.0]] * 60, tasks)
     result = held_out(tasks, before, after, arms=ARMS, seed=0)
     assert result.delta.verdict == "cannot_tell"
-    assert result.delta.withheld.startswith("No verdict: 120 rollouts of the end have no score")
+    assert result.delta.withheld.startswith("No verdict: 120 rollouts of the end (")
     assert result.after.undecided == 120
 
 

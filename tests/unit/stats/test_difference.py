@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from statsmodels.stats.weightstats import ttost_paired
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
@@ -14,8 +15,8 @@ from agentlearn.stats import (
     detectable_from_error,
     estimate_difference,
     mean_interval,
+    missed_bounds,
     no_worse,
-    non_inferiority,
     score_interval,
 )
 
@@ -43,19 +44,41 @@ def test_clusters_of_one_task_each_are_the_plain_case():
     assert estimate_difference(TIES, clusters=range(200)) == estimate_difference(TIES)
 
 
-def test_ties_get_the_score_interval():
-    found, score = estimate_difference(TIES), score_interval(TIES)
+def test_ties_get_the_score_interval_within_the_range_that_was_seen():
+    found, seen = estimate_difference(TIES), score_interval(TIES, smallest=-max(TIES), largest=max(TIES))
     assert (found.method, found.unsafe, found.degrees) == ("score", "", None)
-    assert (found.low, found.high) == (score.low, score.high)
+    assert (found.low, found.high) == (seen.low, seen.high)
+
+
+def test_the_score_interval_holds_all_means_that_missed_tasks_explain():
+    gains = [0.018] * 60
+    low, _ = missed_bounds(gains, 0.05, smallest=-1, largest=1)
+    assert estimate_difference(gains).low == low < 0
+    assert estimate_difference([0.0] * 200).high == pytest.approx(1 - 0.05 ** (1 / 200))
+
+
+def test_small_steps_do_not_widen_the_interval_as_large_ones_would():
+    """A score interval in -1..1 would be 1.3 times as wide as t here, where all differences are quarters."""
+    quarters = [0.25] * 25 + [-0.25] * 5 + [0.0] * 170
+    found, t = estimate_difference(quarters), mean_interval(quarters)
+    assert None not in (found.low, found.high, t.low, t.high)
+    assert (found.high or 0) - (found.low or 0) < 1.1 * ((t.high or 0) - (t.low or 0))
+
+
+def test_p_and_interval_agree():
+    for values in (TIES, SPREAD, [0.25] * 5 + [0.0] * 35, [0.5] * 30):
+        found = estimate_difference(values)
+        assert found.p is not None
+        assert found.low is not None
+        assert (found.p <= 0.05) == (found.low > 0 or (found.high or 0) < 0)
 
 
 def test_equal_clusters_of_ties_get_the_score_interval_of_their_means():
     values = [0.0] * 100
     values[:5] = [1.0, 1.0, 0.0, 0.0, 0.0]
     found = estimate_difference(values, clusters=[index // 5 for index in range(100)])
-    score = score_interval([0.4] + [0.0] * 19)
     assert (found.method, found.clusters, found.unsafe) == ("score", 20, "")
-    assert found.high == pytest.approx(score.high, rel=1e-12)
+    assert found.high == estimate_difference([0.4] + [0.0] * 19).high
 
 
 def test_a_few_large_differences_among_small_ones_get_the_score_interval():
@@ -79,9 +102,8 @@ def test_differences_that_are_all_equal_still_get_a_width():
             None,
             1.0,
             (
-                "29 tasks leave 28 degrees of freedom; with fewer than 29 the interval misses the truth too often when"
-                " few gain much; the sign-flip p holds with few, if equal arms would gain and lose the same amounts"
-                " equally often"
+                "with only 29 tasks the interval can miss the true difference more often than stated if a few of them"
+                " gain much"
             ),
         ),
         (
@@ -89,9 +111,8 @@ def test_differences_that_are_all_equal_still_get_a_width():
             [0] * 31 + list(range(1, 30)),
             1.0,
             (
-                "30 clusters of these sizes leave 3.52 degrees of freedom; with fewer than 29 the interval misses the"
-                " truth too often when few gain much; the sign-flip p holds with few, if equal arms would gain and"
-                " lose the same amounts equally often"
+                "with 30 clusters of such different sizes, which count like 5 equal ones, the interval can miss the"
+                " true difference more often than stated if a few of them gain much"
             ),
         ),
         (
@@ -125,7 +146,15 @@ def test_one_unit_gives_a_mean_and_no_interval(differences: list[float], cluster
 
 
 def test_no_worse_follows_the_method_of_the_estimate():
-    assert no_worse(SPREAD, 0.1) == non_inferiority(mean_interval(SPREAD), 0.1)
+    for margin in (0.01, 0.1, 0.6):
+        found = no_worse(SPREAD, margin)
+        _, lower, _ = ttost_paired(np.array(SPREAD), np.zeros(len(SPREAD)), -margin, 10)
+        assert found is not None
+        assert found.p == pytest.approx(float(lower[1]), rel=1e-8)
+        assert found.low == pytest.approx(mean_interval(SPREAD, level=0.9).low, rel=1e-12)
+    worse = no_worse([value - 0.5 for value in SPREAD], 0.1)
+    assert worse is not None
+    assert worse.p > 0.99
     for level in (0.9, 0.95):
         low = estimate_difference(TIES, level=2 * level - 1).low
         assert low is not None

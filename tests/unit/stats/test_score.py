@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from statsmodels.stats.proportion import proportion_confint
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats import mcnemar_p, mean_interval, score_interval, score_statistic
+from agentlearn.stats import mcnemar_p, mean_interval, missed_bounds, missed_chance, score_interval, score_statistic
 
 Z = float(stats.norm.ppf(0.975))
 tasks = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100)).filter(lambda counts: sum(counts) > 0)
@@ -126,6 +126,43 @@ def test_it_comes_near_to_t_where_nothing_is_tied():
     assert score.standard_error == pytest.approx(t.standard_error, rel=1e-12)
 
 
+def test_what_a_sample_of_equal_values_can_miss_depends_on_its_size_alone():
+    assert missed_chance([0.0] * 59, 0.05) == pytest.approx(0.95**59)
+    low, high = missed_bounds([0.0] * 200, 0.05, smallest=-1, largest=1)
+    assert (low, high) == (pytest.approx(0.05 ** (1 / 200) - 1), pytest.approx(1 - 0.05 ** (1 / 200)))
+
+
+def test_a_spread_makes_missed_values_less_likely_to_explain_the_mean():
+    """The values that are not hidden must then also be high by chance."""
+    even, uneven = [0.1] * 40, [0.0, 0.2] * 20
+    assert missed_chance(uneven, 0.0) < 0.7 * missed_chance(even, 0.0)
+
+
+def test_the_share_of_missed_values_is_the_most_likely_one():
+    values = [0.0, 0.3] * 10
+    mean, error = 0.15, 0.15 / math.sqrt(19)
+    chances = [
+        (1 - share) ** 20 * stats.t.cdf((share / (1 - share) - mean) / error, 19)
+        for share in (number / 2_000 for number in range(1, 1_000))
+    ]
+    assert missed_chance(values, 0.0) == pytest.approx(max(chances), rel=0.03)
+
+
+@given(bounded, st.sampled_from([0.05, 0.2]))
+@settings(max_examples=40, deadline=None)
+def test_the_bounds_of_the_missed_are_where_their_chance_is_alpha(values: list[float], alpha: float):
+    mean = math.fsum(values) / len(values)
+    low, high = missed_bounds(values, alpha, smallest=-1, largest=1)
+    assert low <= mean <= high
+    for bound in (low, high):
+        if abs(bound - mean) > 1e-6 and abs(bound) < 1 - 1e-6:
+            assert missed_chance(values, bound) == pytest.approx(alpha, rel=1e-3)
+
+
+def test_values_that_rounding_puts_at_the_end_are_at_the_end():
+    assert score_interval([0.7] * 3, smallest=0.1, largest=0.7).high == 0.7
+
+
 def test_the_range_can_be_any():
     scaled = score_interval([0.0, 5.0, 10.0, 10.0], smallest=0, largest=10)
     plain = score_interval([-1.0, 0.0, 1.0, 1.0])
@@ -150,6 +187,7 @@ def test_the_ends_of_the_range():
         (lambda: score_interval([0.0], smallest=2), "smallest is 2; it must be strictly between -inf and 1"),
         (lambda: score_interval([0.0], level=1), "level is 1; it must be strictly between 0 and 1"),
         (lambda: score_statistic([0.0], 1.5), "mean is 1.5; it must be between -1 and 1, like the values"),
+        (lambda: missed_chance([0.0], 1.5), "mean is 1.5; it must be between -1 and 1, like the values"),
         (lambda: score_statistic([0.0], math.nan), "mean is nan; it must be between -1 and 1, like the values"),
     ],
 )
