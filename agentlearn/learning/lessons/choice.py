@@ -203,9 +203,9 @@ def _against(choice: Choice, held_out: Delta | None) -> str:
         return f"held-out tasks got worse: {_numbers(held_out)}"
     if delta is not None and delta.ci is not None and delta.ci[1] < 0:
         return f"it is below the library at the start on {_tasks(choice, delta)}: {_numbers(delta)}"
-    if delta is not None and validated is not None and delta.withheld:
+    if delta is not None and validated is not None and delta.worst is not None and delta.worst.low < 0:
         more = validated.more_undecided(choice.selected.version)
-        if more > 0:
+        if more > 0 and (delta.mean is None or delta.mean >= 0):  # what was lost decides which version is better
             return f"{more} more of its rollouts than of the start's on {_tasks(choice, delta)} could not be judged"
     if choice.selected.version == choice.bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
         if len(choice.bare):

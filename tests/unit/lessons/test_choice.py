@@ -163,7 +163,7 @@ def test_more_undecided_rollouts_than_the_start_keep_a_version_pending() -> None
     """A version whose failures end as timeouts must not look good because they are left out."""
     candidates = Candidates(EMPTY_LIBRARY)
     candidates.add(GOOD)
-    runner = Runner({EMPTY_LIBRARY.version: 0.5, GOOD.version: 0.5})
+    runner = Runner({EMPTY_LIBRARY.version: 0.6, GOOD.version: 0.3})
     usual = runner.one
 
     def half_lost(phase: str, task: Task, g: int, rate: float | None) -> Trajectory:
