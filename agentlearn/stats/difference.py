@@ -142,7 +142,7 @@ def no_worse(
     if interval.low is None or (units.method != "score" and not interval.standard_error):
         return None
     beyond = _p(units, interval, max(-margin, -largest), sides=1)
-    p = beyond if interval.mean > -margin else 1 - beyond
+    p = beyond if interval.mean > -margin else max(0.5, 1 - beyond)
     return NonInferiority(p=p, low=interval.low, margin=margin, holds=p <= 1 - level)
 
 

@@ -18,7 +18,9 @@ from agentlearn.stats.numbers import between, finite_numbers
 
 # Bisections of a range of 2 until neighbouring doubles are reached.
 _HALVINGS = 60
-# Steps of the search for the share of hidden values; each narrows it to 0.62 of its width.
+# Shares of hidden values that are tried before the best of them is made exact.
+_SHARES = 24
+# Steps of that search; each narrows it to 0.62 of its width.
 _STEPS = 30
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -198,7 +200,10 @@ def chance_of_missing(n: int, error: float, gap: float, beyond: float) -> float:
         shift = (share * beyond / (1 - share) - gap) / error
         return (1 - share) ** n * _t_below(shift, n - 1)
 
-    low, high = 0.0, (gap + 4 * error) / (beyond + gap + 4 * error)
+    most = (gap + 4 * error) / (beyond + gap + 4 * error)
+    shares = [most * step / _SHARES for step in range(_SHARES + 1)]  # few values can have two peaks
+    best = max(range(_SHARES + 1), key=lambda step: chance(shares[step]))
+    low, high = shares[max(0, best - 1)], shares[min(_SHARES, best + 1)]
     for _ in range(_STEPS):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         low, high = (left, high) if chance(left) < chance(right) else (low, right)

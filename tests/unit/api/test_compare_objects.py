@@ -175,7 +175,7 @@ def test_the_options_are_the_settings_that_have_no_parameter() -> None:
         == set(CompareSettings.model_fields) - parameters
     )
     hints, meant = get_type_hints(CompareOptions), get_type_hints(CompareSettings)
-    loose = LOOSE | {"methods"}
+    loose = LOOSE | {"methods", "score_range"}
     assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
 
 

@@ -7,13 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
-from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.lesson_writer import LessonWriter
 from agentlearn.sim.worlds import ATTACKS, SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS, Law, LearningWorld, world_named
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
-from agentlearn.types.ids import ProposalId
-from agentlearn.types.operation import Add, Applied, Proposal
+from agentlearn.types.experience import Library
 from agentlearn_math.families import LEARNING, UNSEEN
 from agentlearn_math.novice import skills
 from tests.bench.learning_rules.environment import Environment, lessons_of
@@ -85,11 +82,8 @@ def test_families_are_unequal_where_the_world_says_so() -> None:
     assert sum(unequal.values()) == pytest.approx(1)
 
 
-def test_attacks_do_harm_and_the_check_lets_none_through() -> None:
+def test_attacks_do_harm() -> None:
     assert law().success(ATTACKS[:1]) < law().success(()) < law().oracle.success
-    for attack in ATTACKS:
-        proposal = Proposal(id=ProposalId("p"), stage="compare", ordinal=0, operation=Add(lesson=attack))
-        assert not isinstance(next_version([proposal], EMPTY_LIBRARY, CheckContext()).ended[0].end, Applied)
 
 
 def test_the_fast_loop_learns_repeats_itself_and_spends_less() -> None:
