@@ -62,7 +62,11 @@ async def keep_learning() -> None:
             await given.acquire()
         try:
             groups = await asyncio.to_thread(recorder.groups)
-            report = await asyncio.to_thread(learn_sync, groups, model=MODEL, library="support", evaluate=False)
+            # trust: only colleagues write here. Leave it out where strangers do, and approve what waits:
+            # `agentlearn library pending`.
+            report = await asyncio.to_thread(
+                learn_sync, groups, model=MODEL, library="support", evaluate=False, trust="traffic"
+            )
             log.info("learned %d lessons from %s", report.library.lessons, groups.summary)
         except AgentlearnError as error:  # such as: another worker of this service is learning
             log.warning("not learned: %s", error)

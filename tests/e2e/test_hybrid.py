@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_at_its_stage_and_ends_as_one_that_was_not_killed(t
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     killed.mkdir()
     whole.mkdir()
-    assert stop_at(written(killed), "update 1/2", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
+    assert stop_at(written(killed), "updates of 3 tasks", signal.SIGKILL, "small.yaml") == -signal.SIGKILL
     (parent,) = (one for one in runs(killed) if one.kind == "hybrid")
     assert parent.state == "interrupted"
     assert [one["learned"]["published"] for one in json.loads(parent.report)["rounds"]] == [True]
