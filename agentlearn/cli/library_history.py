@@ -239,7 +239,8 @@ def library_join(
     """Join another library, branch or file into a library, lesson by lesson.
 
     Lessons that both sides changed in different ways are conflicts. Without --prefer they are listed, nothing is
-    joined, and the exit status is 1. Lessons of a file that may be harmful wait for `library approve`.
+    joined, and the exit status is 1. Lessons of a file that no library of the store has shown wait for
+    `library approve`.
     """
     from agentlearn.cli.show.change_lines import conflict_lines, join_json
     from agentlearn.cli.show.versions import find_library
@@ -263,8 +264,11 @@ def library_join(
     if done.change is None:
         console(to_stderr=json).print(f"{reference} holds all of {other} already")
     elif not json:
-        taken, dropped = count_words(len(done.join.taken), "lesson"), len(done.join.dropped)
-        _report(history, done.change, store, f"took {taken} and dropped {dropped}", json=False)
+        held = {one.experience.id for one in done.join.library.withheld}
+        waiting = sum(one.id in held for one in done.join.taken)
+        taken, dropped = count_words(len(done.join.taken) - waiting, "lesson"), len(done.join.dropped)
+        wait = f"; {count_words(waiting, 'lesson')} of others wait for you (library pending)" if waiting else ""
+        _report(history, done.change, store, f"took {taken} and dropped {dropped}{wait}", json=False)
 
 
 def library_branch(
