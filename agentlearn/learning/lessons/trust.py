@@ -90,9 +90,10 @@ def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: dat
     found = set[Author]()
     for name in libraries.names():
         found.update(libraries.history(name).refused_strangers(before))
-    for one in reader.decisions():
-        if one.of_version and one.verdict == "rejected" and one.at < before and one.version is not None:
-            shown = libraries.shown_lessons()
+    refused = [one for one in reader.decisions() if one.of_version and one.verdict == "rejected" and one.at < before]
+    shown = libraries.shown_lessons() if refused else {}
+    for one in refused:
+        if one.version is not None:
             found.update(unapproved(reader.library(one.version), shown))
     return frozenset(found)
 

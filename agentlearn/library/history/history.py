@@ -123,8 +123,9 @@ class History:
         for change in self.changes:
             targets = {one.target for one in change.operations if isinstance(one, RejectLesson)}
             if targets and change.before is not None and (before is None or change.at < before):
-                held = held_lessons(self._files.load(change.before))
-                found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
+                with suppress(LibraryError):  # a damaged version names nobody
+                    held = held_lessons(self._files.load(change.before))
+                    found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
         return frozenset(found)
 
     def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
