@@ -59,7 +59,6 @@ setup-dev:
 fmt: setup-dev
     .venv/bin/python -m ruff check --quiet --select I --fix .
     .venv/bin/python -m ruff format .
-    .venv/bin/python scripts/tree
 
 # Check style, formatting and the direction of imports
 [group("check")]
@@ -67,7 +66,6 @@ lint: setup-dev
     .venv/bin/python -m ruff check .
     .venv/bin/python -m ruff format --check .
     .venv/bin/lint-imports
-    .venv/bin/python scripts/tree --check
 
 # Check types, strictly
 [group("check")]

@@ -17,10 +17,10 @@ _COLLECT_AFTER = (10_000, 10, 10)
 
 def run_command(arguments: Sequence[str]) -> NoReturn:
     """Run one command in this process and end the process with its exit status."""
-    SIGNALS.take_process()
-    gc.set_threshold(*_COLLECT_AFTER)
-    _open_missing_streams()
     try:
+        SIGNALS.take_process()
+        gc.set_threshold(*_COLLECT_AFTER)
+        _open_missing_streams()
         status = _status(arguments)
     except KeyboardInterrupt:  # before the command began, or while its end was printed
         from agentlearn.printing import print_line

@@ -9,7 +9,8 @@ from tests.support.killing import KilledRun, run_and_kill
 
 LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "8", "--epochs", "1", "--batch-size", "8", "--seed", "3")
 COMPARE = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "20", "--k", "2")
-KILL = ("session", "zygote", "session", "session", "zygote", "session", "session", "zygote")
+KILL = ("session", "zygote")
+"""No more than a rollout survives, which is started again twice: on a slow machine all can hit the same one."""
 RESTARTED = "rollout attempts were given up and started again, because a tool was lost"
 
 
