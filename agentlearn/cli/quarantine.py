@@ -88,6 +88,10 @@ def library_approve(
     /,
     *,
     accept: AcceptOption = (),
+    without: Annotated[
+        list[str] | None,
+        Parameter(help="Id of a new lesson of the version that you refuse; the others are published. Repeatable."),
+    ] = None,
     note: NoteOption = "",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
@@ -97,11 +101,11 @@ def library_approve(
     A pending lesson of a library is shown from then on. For a lesson, the other rules still hold. Your account's name,
     the time and the note are stored.
     """
-    if (held := _held(store, waiting)) is not None:
+    if not without and (held := _held(store, waiting)) is not None:
         change = held.history.approve(held.withheld.experience.id, accept=accept, note=note)
         _report_held(held, change, "approved", store, json=json)
         return
-    approved = asyncio.run(_approve(store, waiting, note))
+    approved = asyncio.run(_approve(store, waiting, without or (), note))
     decision, replaced = approved.decision, getattr(approved, "replaced", None)
     if json:
         print_json({"decision": decision.model_dump(mode="json"), "lessons": len(approved.library)})
@@ -134,7 +138,8 @@ def library_reject(
     console().print(f"rejected: {words}")
 
 
-async def _approve(store: Path, waiting: str, note: str) -> "Approved | ApprovedVersion":
+async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> "Approved | ApprovedVersion":
+    from agentlearn.errors import ConfigError
     from agentlearn.learning.lessons.pending_versions import approve_version, find_version
     from agentlearn.learning.lessons.quarantine import approve
     from agentlearn.library import LibraryStore
@@ -144,7 +149,13 @@ async def _approve(store: Path, waiting: str, note: str) -> "Approved | Approved
         libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
         version = find_version(opened, libraries, waiting)
         if version is not None:
-            return await approve_version(opened, libraries, version, who=account_name(), note=note, at=at)
+            who = account_name()
+            return await approve_version(opened, libraries, version, without=without, who=who, note=note, at=at)
+        if without:
+            raise ConfigError(
+                f"--without leaves lessons out of a version, and {waiting!r} is a lesson; approve or reject it",
+                code="not_a_version",
+            )
         return await approve(opened, libraries, waiting, who=account_name(), note=note, at=at)
 
 
@@ -180,15 +191,17 @@ def _version_lines(one: "PendingVersion", shaped: "Sequence[ShapedLesson]", stor
     return [
         f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published",
         f"    {visible(one.reason)}",
-        *(line for lesson in shaped[:_LESSONS_SHOWN] for line in _shaped_lines(lesson)),
+        *(line for lesson in shaped[:_LESSONS_SHOWN] for line in _shaped_lines(one, lesson)),
         *([f"    and {len(shaped) - _LESSONS_SHOWN} more"] if len(shaped) > _LESSONS_SHOWN else []),
         f"    run {one.run}      {command_words('library', 'show', one.reference, store=store)}",
-        f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}",
+        f"    to publish it:  {command_words('library', 'approve', one.reference, store=store)}"
+        + ("  (--without ID leaves a lesson out)" if shaped else ""),
         f"    to refuse it:   {command_words('library', 'reject', one.reference, store=store)}",
     ]
 
 
-def _shaped_lines(one: "ShapedLesson") -> list[str]:
+def _shaped_lines(version: "PendingVersion", one: "ShapedLesson") -> list[str]:
+    alone = next((worth.delta.sentence for worth in version.alone if worth.lesson == one.lesson.id), "not measured")
     authors = ", ".join(author.words for author in one.lesson.origin.strangers)
     attempts = " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in one.attempts)
     return [
@@ -196,6 +209,7 @@ def _shaped_lines(one: "ShapedLesson") -> list[str]:
         f"      written after reading {visible(authors)}",
         *([f"      nearest sentence: {visible(one.sentence[:_SENTENCE_SHOWN])!r}"] if one.sentence else []),
         *([f"      lowest and highest attempt: {attempts}"] if attempts else []),
+        f"      by itself: {alone}",
     ]
 
 
@@ -217,6 +231,7 @@ def _version_json(one: "PendingVersion", shaped: "Sequence[ShapedLesson]") -> di
             }
             for lesson in shaped
         ],
+        "alone": [worth.model_dump(mode="json") for worth in one.alone],
     }
 
 

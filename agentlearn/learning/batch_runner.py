@@ -4,6 +4,7 @@ import asyncio
 from asyncio import TaskGroup
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from agentlearn.config import OwnTaskOptions, RunSettings
 from agentlearn.errors import AllFailed
@@ -173,11 +174,17 @@ class BatchRunner:
         return {phase: Scores.of(members, tasks, k) for phase, members in found.items()}
 
     async def measure(
-        self, phases: Mapping[str, Library], work: Sequence[tuple[Task, int]], *, seeds: str
+        self,
+        phases: Mapping[str, Library],
+        work: Sequence[tuple[Task, int]],
+        *,
+        seeds: str,
+        hidden: Mapping[str, ExperienceId] = MappingProxyType({}),
     ) -> dict[str, list[Trajectory]]:
         """Run these rollouts in each phase, as `evaluate` does; return them by phase.
 
-        work: task and number of each rollout. seeds: the same word gives the same seeds.
+        work: task and number of each rollout. seeds: the same word gives the same seeds. hidden: lesson that the
+        rollouts of a phase are not shown, by phase.
         """
         self.monitor.callbacks.phase_started("+".join(phases), len(phases) * len(work))
         finished = {phase: self.finished.of(phase, 0) for phase in phases}
@@ -188,15 +195,19 @@ class BatchRunner:
                 for phase in order:
                     slot = RolloutSlot(phase, g, derive_seed(self.settings.seed, seeds, task.id, g))
                     library = phases[phase]
-                    rollout = self._one(task, slot, self._evaluation_treatment(library), library, finished[phase])
+                    treatment = self._evaluation_treatment(library, hidden.get(phase))
+                    rollout = self._one(task, slot, treatment, library, finished[phase])
                     running[phase].append(members.create_task(rollout))
                 order.reverse()  # each phase goes first equally often
         self.monitor.refuse_silence()
         return {phase: [one.result().trajectory for one in rollouts] for phase, rollouts in running.items()}
 
-    def _evaluation_treatment(self, library: Library) -> Treatment:
+    def _evaluation_treatment(self, library: Library, hidden: ExperienceId | None) -> Treatment:
         return Treatment(
-            model=self.rollouts.endpoint.name, library=library.version, temperature=self.settings.eval_temperature
+            model=self.rollouts.endpoint.name,
+            library=library.version,
+            masked=() if hidden is None else (hidden,),
+            temperature=self.settings.eval_temperature,
         )
 
     def _read_stored(self, stored: StoredGroups, batch: Batch, groups: GroupStream) -> None:

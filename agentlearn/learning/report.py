@@ -10,7 +10,7 @@ from agentlearn.learning.pilot import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import LibraryVersion, RunId
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
 
 
@@ -132,6 +132,14 @@ class VersionLine(Value):
     role: Literal["start", "empty", "candidate", "finalist", "selected"] = "candidate"
 
 
+class LessonWorth(Value):
+    """What one lesson of a version is worth by itself."""
+
+    lesson: ExperienceId
+    delta: Delta
+    """The version with the lesson minus the same version without it, on the same tasks and seeds."""
+
+
 class SelectedVersion(Value):
     """Which version a run selected, and whether it was published."""
 
@@ -149,6 +157,8 @@ class SelectedVersion(Value):
     """Rollouts on validation tasks, of all finalists together."""
     delta: Delta | None = None
     """The selected version minus the start on the validation tasks; None when they were not compared."""
+    alone: tuple[LessonWorth, ...] = ()
+    """Lessons that strangers could have shaped, each measured by itself on validation tasks."""
     status: Literal["published", "pending", "unchanged"]
     """pending: the version is stored but has no name; a person decides. unchanged: the start was selected."""
     reason: str

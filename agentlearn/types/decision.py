@@ -28,9 +28,9 @@ class LessonDecision(Value):
     library: str
     """Name of the library that the run learned."""
     version: LibraryVersion | None = None
-    """The version that the approval made, or the whole version that was decided on; None for a rejected lesson."""
+    """The version that the approval made, or that was decided on; None for a rejected lesson of no version."""
     experience: ExperienceId | None = None
-    """The experience that the approval made."""
+    """The experience that the approval made, or that it left out of the version."""
 
     @property
     def of_version(self) -> bool:

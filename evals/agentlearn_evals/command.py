@@ -151,7 +151,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
 
     if not dry_run:
         require_extras((*settings.models, settings.judge or ""), sandbox=settings.sandbox, otel=settings.otel)
-    plan = plan_comparison(settings)
+    plan = plan_comparison(settings, imports_reward=not dry_run)
     expected = forecast(plan)
     if dry_run:
         if json:

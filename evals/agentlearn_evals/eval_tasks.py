@@ -39,8 +39,13 @@ class EvalTasks:
     """What was left out of the source, and why; empty when nothing was."""
 
 
-def load_eval_tasks(settings: CompareSettings, arms: Sequence[Arm]) -> tuple[EvalTasks, ...]:
-    """Return one task set per domain, in the order given. Raises ConfigError or DataError."""
+def load_eval_tasks(
+    settings: CompareSettings, arms: Sequence[Arm], *, imports_reward: bool = True
+) -> tuple[EvalTasks, ...]:
+    """Return one task set per domain, in the order given. Raises ConfigError or DataError.
+
+    imports_reward: False for a plan, which judges nothing.
+    """
     names = settings.domains or (_default_domain(settings, arms),)
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
@@ -49,7 +54,7 @@ def load_eval_tasks(settings: CompareSettings, arms: Sequence[Arm]) -> tuple[Eva
         )
     if not any(map(is_source, names)):
         _refuse_file_options(settings, names)
-    found = tuple(_load_task_set(name, settings) for name in names)
+    found = tuple(_load_task_set(name, settings, imports_reward=imports_reward) for name in names)
     if len({one.domain.name for one in found}) < len(found):
         raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once", code="domain_twice")
     return found
@@ -77,7 +82,7 @@ def _refuse_file_options(settings: CompareSettings, names: Sequence[str]) -> Non
         )
 
 
-def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
+def _load_task_set(name: str, settings: CompareSettings, *, imports_reward: bool) -> EvalTasks:
     if is_source(name):
         reward = settings.reward or default_reward(name)
         if reward is None:
@@ -92,6 +97,7 @@ def _load_task_set(name: str, settings: CompareSettings) -> EvalTasks:
             tools=settings.tools,
             instructions=settings.instructions,
             only_instructions=settings.only_instructions,
+            imports_reward=imports_reward,
         )
         domain = with_chosen_columns(domain, settings)
         read = read_source(domain, name, settings, split="test", limit=settings.limit)
@@ -138,7 +144,9 @@ def held_out_tasks(row: RunRow, reader: StoreReader, domain: Domain, settings: C
     return EvalTasks(domain, tasks[: settings.limit], judged_by, _changed_since(row, tasks, domain, settings))
 
 
-def with_held_out(settings: CompareSettings, reader: StoreReader) -> tuple[CompareSettings, EvalTasks]:
+def with_held_out(
+    settings: CompareSettings, reader: StoreReader, *, imports_reward: bool = True
+) -> tuple[CompareSettings, EvalTasks]:
     """Return the held-out tasks that the settings name, and the settings with what the run knows and they do not say.
 
     That is how the tasks are judged, and the model. Raises ConfigError.
@@ -159,7 +167,7 @@ def with_held_out(settings: CompareSettings, reader: StoreReader) -> tuple[Compa
         )
     own = {name: getattr(settings, name) for name in _JUDGING & settings.model_fields_set}
     known = {name: then[name] for name in ("domain", *_JUDGING) if then.get(name) is not None}
-    domain = domain_of(learn_settings({**known, **own}))
+    domain = domain_of(learn_settings({**known, **own}), imports_reward=imports_reward)
     asked = domain.uses_judge and settings.judge is None
     filled = {
         "models": settings.models or (then["model"],),

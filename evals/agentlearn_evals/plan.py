@@ -175,15 +175,18 @@ class ComparePlan:
         return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, settings.k, settings.seed)
 
 
-def plan_comparison(settings: CompareSettings) -> ComparePlan:
-    """Read the arms and tasks. Raises ConfigError, LibraryError or DataError."""
+def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True) -> ComparePlan:
+    """Read the arms and tasks. Raises ConfigError, LibraryError or DataError.
+
+    imports_reward: False to show the plan only: the module of a reward `module:function` does not run.
+    """
     refuse_contradictory_looks(settings)
     library_store = LibraryStore(settings.store / "libraries")
     if settings.held_out_of is not None:
         with read_store(settings.store) as reader:
-            settings, task_set = with_held_out(settings, reader)
+            settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
         return checked_plan(settings, _arms(settings, settings.models, library_store), (task_set,))
-    arms, found = _resolved(settings, library_store)
+    arms, found = _resolved(settings, library_store, imports_reward=imports_reward)
     return checked_plan(settings, arms, found)
 
 
@@ -223,10 +226,12 @@ def checked_plan(
     return plan
 
 
-def _resolved(settings: CompareSettings, library_store: LibraryStore) -> tuple[tuple[Arm, ...], tuple[EvalTasks, ...]]:
+def _resolved(
+    settings: CompareSettings, library_store: LibraryStore, *, imports_reward: bool
+) -> tuple[tuple[Arm, ...], tuple[EvalTasks, ...]]:
     """Return arms and task sets. Without --model, the domains' common default model is used, else the simulated one."""
     arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
-    found = load_eval_tasks(settings, arms)
+    found = load_eval_tasks(settings, arms, imports_reward=imports_reward)
     defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
     if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
         arms = _arms(settings, tuple(defaults), library_store)

@@ -9,7 +9,7 @@ from agentlearn.config import LearnSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.lessons.candidates import Candidates, Standing
 from agentlearn.learning.lessons.validation import Validated
-from agentlearn.learning.report import Delta, SelectedVersion, VersionLine
+from agentlearn.learning.report import Delta, LessonWorth, SelectedVersion, VersionLine
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion
 
@@ -103,11 +103,19 @@ def choose(
     )
 
 
-def decided(choice: Choice, held_out: Delta | None, *, name: str, store: Path, waits: str = "") -> SelectedVersion:
+def decided(
+    choice: Choice,
+    held_out: Delta | None,
+    *,
+    name: str,
+    store: Path,
+    waits: str = "",
+    alone: tuple[LessonWorth, ...] = (),
+) -> SelectedVersion:
     """Return whether the selected version is published.
 
     held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when it
-    does not.
+    does not. alone: what its lessons are worth by themselves, as far as that was measured.
     """
     against = _against(choice, held_out) or waits
     status: Literal["published", "pending", "unchanged"] = "pending" if against else "published"
@@ -123,6 +131,7 @@ def decided(choice: Choice, held_out: Delta | None, *, name: str, store: Path, w
         learned_from=choice.learned_from and compared,
         rollouts=validated.rollouts if validated is not None else 0,
         delta=choice.delta,
+        alone=alone,
         status=status,
         reason=against or _in_favour(choice),
         command=command_words("library", "approve", f"{name}@{version[:12]}", store=store)

@@ -13,10 +13,10 @@ from agentlearn.learning.learner import Update
 from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.quarantine import refused_lessons
-from agentlearn.learning.lessons.trust import refused_authors, unapproved, why_it_waits
+from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons, why_it_waits
 from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
-from agentlearn.learning.report import HeldOut, LearnReport, SelectedVersion
+from agentlearn.learning.report import HeldOut, LearnReport, LessonWorth, SelectedVersion
 from agentlearn.learning.task_sets import TaskSets
 from agentlearn.learning.warnings import unprotected
 from agentlearn.learning.weights_check import weights_record, weights_sha256
@@ -25,6 +25,9 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
+
+SHARE_ALONE = 10
+"""Lessons that strangers could have shaped are measured by themselves with at most one rollout for ten of the run."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,14 +88,14 @@ class LessonRun(RunLoop[LearnSettings]):
             self.batches.hidden_lessons = HiddenLessons(start, self.settings.hidden_rollouts, self.settings.seed)
         await self.learn_from(sets.train, sets.test, learner)
         self._note_hidden(start)
-        choice = await self._choose(sets, learner)
+        choice, alone = await self._choose(sets, learner)
         library = choice.selected
         phases = {"before": start, "after": library} if choice.changed else {"before": start}
         scores = await self.evaluate(phases, sets.test)
         before = scores.get("before")
         after = scores.get("after") if choice.changed else before
         result = self.result(sets, before, after, time.perf_counter() - started)
-        selection, library = await self._published(choice, result.held_out, library_store)
+        selection, library = await self._published(choice, result.held_out, library_store, alone)
         lessons = LessonResult(
             settings=self.settings,
             whole=whole,
@@ -117,20 +120,23 @@ class LessonRun(RunLoop[LearnSettings]):
             note = hiding_note(rows, self.call_context.run, self.rollouts.domain.threshold)
             self.stats.notes.extend([note] if note else [])
 
-    async def _choose(self, sets: TaskSets, learner: LessonLearner) -> Choice:
-        """Choose a version, after comparing the finalists on validation tasks where there are some."""
+    async def _choose(self, sets: TaskSets, learner: LessonLearner) -> tuple[Choice, tuple[LessonWorth, ...]]:
+        """Choose a version, after comparing the finalists on validation tasks where there are some.
+
+        Returns also what those of its lessons are worth by themselves that strangers could have shaped.
+        """
         candidates, last = learner.candidates, learner.last
         learned = candidates.standings()
         if self.settings.pilot is not None:
-            return Choice(candidates.start, last, last, "last", len(learned), "is a pilot's", learned, learned)
-        arms, validated = arms_of(candidates, self.settings.finalists), None
+            return Choice(candidates.start, last, last, "last", len(learned), "is a pilot's", learned, learned), ()
+        arms, validation, validated = arms_of(candidates, self.settings.finalists), None, None
         if sets.validation and len(arms) > 1 and self._made_at:
             await self.store.save_tasks(sets.validation)
             validation = Validation(
                 settings=self.settings, batches=self.batches, candidates=candidates, tasks=sets.validation
             )
             validated = await validation.run(arms)
-        return choose(
+        choice = choose(
             candidates,
             last,
             self.settings,
@@ -138,9 +144,14 @@ class LessonRun(RunLoop[LearnSettings]):
             validated=validated,
             learned_from=sets.validates_on_train,
         )
+        waiting = waiting_lessons(choice.selected, learner.accepted, trust=self.settings.trust)
+        if validation is None or validated is None or not validated.judged or not waiting:
+            return choice, ()
+        most = (self.stats.allocated(0).drawn + validated.rollouts) // SHARE_ALONE
+        return choice, await validation.alone(choice.selected, waiting, most=most)
 
     async def _published(
-        self, choice: Choice, held_out: HeldOut | None, library_store: LibraryStore
+        self, choice: Choice, held_out: HeldOut | None, library_store: LibraryStore, alone: tuple[LessonWorth, ...]
     ) -> tuple[SelectedVersion | None, Library]:
         """Publish the selected version unless something speaks against it.
 
@@ -151,8 +162,8 @@ class LessonRun(RunLoop[LearnSettings]):
             return None, choice.selected
         name, store = self.settings.library_name, library_store.directory.parent
         delta = held_out.delta if held_out is not None else None
-        waits = why_it_waits(choice.selected, self._learner.accepted, trust=self.settings.trust)
-        selection = decided(choice, delta, name=name, store=store, waits=waits)
+        waits = why_it_waits(waiting_lessons(choice.selected, self._learner.accepted, trust=self.settings.trust))
+        selection = decided(choice, delta, name=name, store=store, waits=waits, alone=alone)
         renamed = len(choice.start) > 0 and _current(name, library_store) is None
         if selection.status != "published" and not (selection.status == "unchanged" and renamed):
             return selection, choice.selected

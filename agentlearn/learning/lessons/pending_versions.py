@@ -5,16 +5,19 @@ version of every other run that had ended before it.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.quarantine import pending_lessons
+from agentlearn.learning.report import LessonWorth
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.store import RunRow, Store, StoreReader
 from agentlearn.types.decision import OF_VERSION, LessonDecision
-from agentlearn.types.experience import Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import LibraryVersion, ProposalId, RunId
 
 
@@ -33,6 +36,8 @@ class PendingVersion:
     """Number of lessons."""
     reason: str
     """Why it was not published."""
+    alone: tuple[LessonWorth, ...] = ()
+    """What lessons of it are worth by themselves that strangers could have shaped, as far as the run measured it."""
 
     @property
     def reference(self) -> str:
@@ -108,17 +113,33 @@ def find_version(reader: StoreReader, published: LibraryStore, reference: str) -
 
 
 async def approve_version(
-    store: Store, published: LibraryStore, one: PendingVersion, *, who: str, note: str, at: datetime
+    store: Store,
+    published: LibraryStore,
+    one: PendingVersion,
+    *,
+    without: Collection[str] = (),
+    who: str,
+    note: str,
+    at: datetime,
 ) -> ApprovedVersion:
     """Publish a pending version under the name that its run had for it.
 
     What persons changed in the library since the run started is joined into it, so that none of their lessons is lost.
+    without: starts of ids of new lessons that are refused; the others are published. Raises LibraryError for an id that
+    names no new lesson of the version, or several.
     """
-    selected, run_inputs = store.library(one.version), store.run_inputs(one.run)
+    whole, run_inputs = store.library(one.version), store.run_inputs(one.run)
+    start = EMPTY_LIBRARY if run_inputs is None else store.library(run_inputs.library)
+    refused = [_new_lesson(one, whole, start, prefix) for prefix in without]
+    selected = whole
+    if refused:
+        kept = tuple(lesson for lesson in whole.experiences if lesson not in refused)
+        selected = Library(parent=whole.version, experiences=kept, withheld=whole.withheld)
+        await store.save_version(selected, run=one.run)
     replaced = {found.name: found.version for found in published.list()}.get(one.library)
     library = published.history(one.library).publish_learned(
         selected,
-        start=selected if run_inputs is None else store.library(run_inputs.library),
+        start=whole if run_inputs is None else start,
         since=store.run(one.run).started_at,
         kind="approve",
         run=one.run,
@@ -127,7 +148,13 @@ async def approve_version(
     )
     if library.version != selected.version:
         await store.save_version(library, run=one.run)
+    rows = {lesson.id: store.proposals_of([lesson.id])[-1] for lesson in refused}
     decision = _decision(one, "approved", who=who, note=note, at=at)
+    for lesson in refused:
+        row = rows[lesson.id]
+        about = {"phase": row.phase, "batch": row.batch, "proposal": row.ended.proposal.id, "experience": lesson.id}
+        words = {"lesson_key": refusal_key(lesson.lesson), "verdict": "rejected"}
+        await store.save_decision(decision.model_copy(update={**about, **words}))
     await store.save_decision(decision)
     return ApprovedVersion(decision, library, replaced)
 
@@ -137,6 +164,19 @@ async def reject_version(store: Store, one: PendingVersion, *, who: str, note: s
     decision = _decision(one, "rejected", who=who, note=note, at=at)
     await store.save_decision(decision)
     return decision
+
+
+def _new_lesson(one: PendingVersion, whole: Library, start: Library, prefix: str) -> Experience:
+    """The only lesson of a version that its run made and whose id starts with the prefix."""
+    new = [lesson for lesson in whole.experiences if lesson.id not in start.by_id]
+    matching = [lesson for lesson in new if prefix and lesson.id.startswith(prefix)]
+    if len(matching) != 1:
+        listed = ", ".join(repr(lesson.id[:12]) for lesson in (matching or new)[:8]) or "none"
+        raise LibraryError(
+            f"{len(matching)} new lessons of {one.reference} have an id that starts with {prefix!r} (found: {listed})",
+            code="unknown_lesson",
+        )
+    return matching[0]
 
 
 def _lesson(reader: StoreReader, prefix: str) -> ProposalId | None:
@@ -160,6 +200,7 @@ def _pending(run: RunRow) -> PendingVersion | None:
         version=LibraryVersion(selection["selected"]),
         lessons=int(report["library"]["lessons"]),
         reason=str(selection["reason"]),
+        alone=tuple(map(LessonWorth.model_validate, selection.get("alone", ()))),
     )
 
 

@@ -7,7 +7,7 @@ named these authors with `trust`.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from agentlearn.store import StoreReader
 from agentlearn.types.author import Author, AuthorKind, is_trusted, strangers
 from agentlearn.types.experience import Experience, Library, counted_lessons
 from agentlearn.types.group import Group
-from agentlearn.types.ids import ExperienceId, RolloutId
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import Applied
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
 
@@ -65,24 +65,31 @@ def unapproved(library: Library, accepted: Collection[ExperienceId]) -> tuple[Au
     return strangers(author for one in library.experiences if one.id not in accepted for author in one.origin.strangers)
 
 
-def why_it_waits(library: Library, accepted: Collection[ExperienceId], *, trust: Collection[str]) -> str:
-    """Return why a version waits for a person because of strangers; empty when it does not.
+def waiting_lessons(
+    library: Library, accepted: Collection[ExperienceId], *, trust: Collection[str]
+) -> Mapping[ExperienceId, Sequence[Author]]:
+    """Return the lessons of a version that wait for a person because of strangers, with these strangers.
 
     accepted: lessons that were published before. trust: authors that somebody means to trust.
     """
-    shaped = {
-        one.id: doubtful
-        for one in library.experiences
-        if one.id not in accepted and (doubtful := [a for a in one.origin.strangers if not is_trusted(a, trust)])
-    }
-    if not shaped:
+    new = [one for one in library.experiences if one.id not in accepted]
+    found = {one.id: [author for author in one.origin.strangers if not is_trusted(author, trust)] for one in new}
+    return {lesson: authors for lesson, authors in found.items() if authors}
+
+
+def why_it_waits(waiting: Mapping[ExperienceId, Sequence[Author]]) -> str:
+    """Return why a version with these `waiting_lessons` waits for a person; empty when there are none."""
+    if not waiting:
         return ""
-    authors = strangers(author for found in shaped.values() for author in found)
+    authors = strangers(author for found in waiting.values() for author in found)
     named = ", ".join(one.words for one in authors[:_MOST_NAMED])
     more = f" and {len(authors) - _MOST_NAMED} more" if len(authors) > _MOST_NAMED else ""
-    could = f"text that others wrote could have shaped {counted_lessons(len(shaped))} of it: {named}{more}"
-    kinds = " ".join(f"--trust {kind}" for kind in dict.fromkeys(a.kind for a in authors) if kind != "library")
-    return f"{could}; {f'{kinds} publishes such lessons without asking' if kinds else 'a person decides'}"
+    could = f"text that others wrote could have shaped {counted_lessons(len(waiting))} of it: {named}{more}"
+    kinds = list(dict.fromkeys(one.kind for one in authors if one.kind != "library"))
+    if not kinds:
+        return f"{could}; a person decides"
+    options = " ".join(f"--trust {kind}" for kind in kinds)
+    return f"{could}; {options} (in Python trust={kinds}) publishes such lessons without asking"
 
 
 def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: datetime) -> frozenset[Author]:
@@ -90,11 +97,12 @@ def refused_authors(reader: StoreReader, libraries: LibraryStore, *, before: dat
     found = set[Author]()
     for name in libraries.names():
         found.update(libraries.history(name).refused_strangers(before))
-    refused = [one for one in reader.decisions() if one.of_version and one.verdict == "rejected" and one.at < before]
+    refused = [one for one in reader.decisions() if one.version and one.verdict == "rejected" and one.at < before]
     shown = libraries.shown_lessons() if refused else {}
     for one in refused:
-        if one.version is not None:
-            found.update(unapproved(reader.library(one.version), shown))
+        library = reader.library(one.version or LibraryVersion(""))
+        left_out = library.by_id.get(one.experience) if one.experience else None
+        found.update(unapproved(library, shown) if left_out is None else left_out.origin.strangers)
     return frozenset(found)
 
 

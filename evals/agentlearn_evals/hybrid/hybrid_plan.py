@@ -95,7 +95,7 @@ def _check_folder(settings: HybridSettings) -> None:
 
 
 def _tasks(settings: CompareSettings) -> int:
-    return sum(len(one.tasks) for one in load_eval_tasks(settings, ()))
+    return sum(len(one.tasks) for one in load_eval_tasks(settings, (), imports_reward=False))
 
 
 def _named(stage: str, make: Callable[[], R]) -> R:

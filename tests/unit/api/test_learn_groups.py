@@ -74,7 +74,7 @@ def test_what_was_learned_from_traffic_waits_for_a_person_unless_traffic_is_trus
     report = asyncio.run(learned())
     assert report.selection is not None
     assert report.selection.status == "pending"
-    assert "recorded traffic (desk); --trust traffic publishes such lessons without asking" in report.selection.reason
+    assert "recorded traffic (desk); --trust traffic (in Python trust=['traffic']) publishes" in report.selection.reason
     assert libraries.names() == ()
     assert command(["library", "approve", f"desk@{report.library.version[:12]}", "--store", str(tmp_path)]) == 0
     (made,) = libraries.load("desk").experiences

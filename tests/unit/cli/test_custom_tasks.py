@@ -118,12 +118,20 @@ def test_a_plan_counts_the_judge(
     assert "  judge held out  24 calls, " in said
 
 
-def test_a_plan_runs_no_code_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "learn recipe.yaml --model sim:novice",
+        "train prices.csv --reward recipe_reward:score --model lab:novice",
+        "compare none none,temperature=0.5 --data prices.csv --reward recipe_reward:score --model sim:novice",
+    ],
+)
+def test_a_plan_runs_no_code_of_a_reward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
     Path("recipe_reward.py").write_text("open('ran', 'w').close()\n\ndef score(task, answer): return 1\n")
     Path("recipe.yaml").write_text("data: prices.csv\nreward: recipe_reward:score\n")
-    assert run(["learn", "recipe.yaml", "--model", "sim:novice", "--dry-run"]) == 0
+    assert run([*command.split(), "--dry-run"]) == 0
     assert not Path("ran").exists()
 
 
