@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.types.author import Author
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -42,6 +42,8 @@ class WebDomain(Domain):
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted walk restarts."""
     uses_judge: bool = True
+    reasons_by: AuthorKind = "model"
+    """The judge's; those of comparisons are fixed words."""
     rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, checked_limit
 from agentlearn.errors import ConfigError, ToolError
-from agentlearn.types.author import Author
+from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdict
@@ -34,6 +34,7 @@ class MiniwobDomain(Domain):
     description: str = "tasks on MiniWoB++'s small pages, done in a real Chromium and rewarded by the page"
     threshold: float = 1.0
     runs_code: bool = False
+    reasons_by: AuthorKind = "person"
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted episode restarts."""
 
