@@ -137,7 +137,8 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
         pairs += found
     if alone := [name for name in names if not any(name in pair for pair in pairs)]:
         raise ConfigError(
-            f"the arm {alone[0]!r} is in no pair; add one with --pair, or leave the arm out", code="bad_pair"
+            f"the arm {alone[0]!r} is in no pair; add a pair with it, or name only the arms of the pairs",
+            code="bad_pair",
         )
     return tuple(pairs)
 
