@@ -109,7 +109,7 @@ def test_tasks_of_one_cluster_are_compared_one_by_one_and_it_is_said() -> None:
 
 
 def test_any_pairs_are_compared_and_the_correction_covers_these() -> None:
-    table = rolled({"none": 0.5, "a": 0.6, "b": 0.62, "c": 0.75})
+    table = rolled({"none": 0.5, "a": 0.6, "b": 0.62, "c": 0.85})
     pairs = (("a", "c"), ("none", "b"), ("a", "b"))
     rules = Rules(pairs=pairs)
     found = with_verdicts(estimate_contrasts(table, rules), table, rules)
