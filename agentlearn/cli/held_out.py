@@ -19,9 +19,15 @@ _VERDICTS: dict[ContrastVerdict, str] = {
 }
 
 
-def verdict_words(verdict: ContrastVerdict) -> str:
-    """Return a verdict as people read it."""
-    return _VERDICTS[verdict]
+def verdict_words(
+    verdict: ContrastVerdict, *, withheld: str = "", left_open: str = "", ci: Sequence[float] | None = None
+) -> str:
+    """Return a result as people read it: its verdict, or how little is known without one. Fields of `Delta`."""
+    if withheld:
+        return "no verdict"
+    if left_open:
+        return "cannot tell"
+    return "not certain" if verdict == "cannot_tell" and ci and (ci[0] > 0 or ci[1] < 0) else _VERDICTS[verdict]
 
 
 def held_out_lines(report: "LearnReport | TrainReport") -> Iterator[str]:
@@ -33,11 +39,14 @@ def held_out_lines(report: "LearnReport | TrainReport") -> Iterator[str]:
         yield f"{score_words(before.mean)}   {delta.sentence}"
         yield from _not_counted([("", before)])
         return
+    verdict = verdict_words(delta.verdict, withheld=delta.withheld, left_open=delta.left_open, ci=delta.ci)
     if delta.withheld:
         yield delta.withheld
-    verdict = "no verdict" if delta.withheld else "not certain" if delta.uncertain else _VERDICTS[delta.verdict]
+    if delta.left_open:
+        yield f"{verdict}: {delta.left_open}"
+        verdict = "without them"
     yield f"{verdict}: {_change(before, after, delta)}   {_size(delta)} x {after.k}{_caution(delta)}"
-    if delta.worst is not None and (before.undecided or after.undecided):
+    if delta.worst is not None and (before.undecided or after.undecided) and not delta.left_open:
         low, high = delta.worst.low, delta.worst.high
         yield f"bounds {low:+.2f} to {high:+.2f}, whatever the undecided rollouts would have been"
     yield from _not_counted([(" before", before), (" after", after)])

@@ -94,7 +94,10 @@ def _result(report: str) -> str:
         return ""
     loaded = json_module.loads(report)
     if "contrasts" in loaded:
-        return "  " + ", ".join(f"{one['arm']} {one['verdict'].replace('_', ' ')}" for one in loaded["contrasts"])
+        pairwise = any(one["baseline"] != loaded["baseline"] for one in loaded["contrasts"])
+        names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
+        verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
+        return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
     if "rounds" in loaded:
         return _hybrid_result(loaded["rounds"])
     if loaded.get("pilot"):
@@ -102,7 +105,8 @@ def _result(report: str) -> str:
     delta = loaded.get("delta")
     if not delta or delta["mean"] is None:
         return ""
-    if delta.get("withheld"):
-        return "  no verdict"
-    verdict = f"{verdict_words(delta['verdict'])} " if "verdict" in delta else ""  # older reports have none
-    return f"  {verdict}{delta['mean']:+.2f}"
+    if "verdict" not in delta:  # in older reports
+        return f"  {delta['mean']:+.2f}"
+    open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
+    verdict = verdict_words(delta["verdict"], **open_words, ci=delta["ci"])
+    return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"

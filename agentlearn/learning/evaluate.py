@@ -126,6 +126,7 @@ def _delta(contrast: Contrast) -> Delta:
         worst=contrast.worst,
         verdict=contrast.verdict,
         withheld=contrast.withheld,
+        left_open=contrast.left_open,
         caution=contrast.caution,
         carried=contrast.carried,
         sentence=contrast.sentence,

@@ -233,6 +233,8 @@ class RunLoop(ABC, Generic[S]):
             )
             under_way.create_task(sampling.run())
             found = await sampling.next()
+            if found is not None:
+                await self._measure(learner.done, held_out, learner.library)
             while found is not None:
                 batch, groups = found
                 update = await learner.update(groups, step=batch.step)
@@ -250,6 +252,7 @@ class RunLoop(ABC, Generic[S]):
         batch = schedule.following()
         if batch is None:
             return
+        await self._measure(updates, held_out, learner.library)
         started = time.perf_counter()
         async with TaskGroup() as under_way:
             groups = self.batches.start(self._state(batch.tasks, learner).of(batch), under_way)
@@ -321,9 +324,12 @@ class RunLoop(ABC, Generic[S]):
         return LearnerState(learner.library, treatments)
 
     async def _measure(self, updates: int, held_out: Sequence[Task], library: Library) -> None:
-        """Measure on the held-out tasks if that is due after this number of updates."""
+        """Measure on the held-out tasks if that is due after this number of updates.
+
+        A resumed run calls it before its first update: the run may have been stopped before or while it measured.
+        """
         every = self.settings.eval_every
-        if every and updates % every == 0 and held_out:
+        if every and updates and updates % every == 0 and held_out and updates not in self.measured:
             phase = f"during:{updates}"
             scores = await self.batches.evaluate({phase: library}, held_out)
             self.measured[updates] = score_of(held_out, scores[phase])

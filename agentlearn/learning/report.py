@@ -65,6 +65,8 @@ class Delta(Value):
     verdict: ContrastVerdict = "cannot_tell"
     withheld: str = ""
     """Why there is no verdict although there are numbers; empty when nothing prevents one."""
+    left_open: str = ""
+    """What undecided rollouts leave open, when that is more than the interval shows; see `Contrast.left_open`."""
     caution: str = ""
     """Why the interval may be too narrow."""
     carried: str = ""

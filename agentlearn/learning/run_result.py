@@ -135,9 +135,9 @@ class RunResult:
 def verdict_notes(delta: Delta | None, *, worse: str, unclear: str) -> tuple[str, ...]:
     """Return the note on a result that is worse, or that shows no change. It is the first note of a report.
 
-    worse, unclear: what to do in either case.
+    worse, unclear: what to do in either case. A result that undecided rollouts leave open says so in its sentence.
     """
-    if delta is None or delta.ci is None or delta.withheld:
+    if delta is None or delta.ci is None or delta.withheld or delta.left_open:
         return ()
     if delta.verdict == "worse":
         return (f"held-out tasks got worse; {worse}",)

@@ -6,7 +6,8 @@ ship, or from assumptions about models that nothing is known of (`assumed_size`)
 
 import json
 import math
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from agentlearn.config import LearnSettings, RunSettings, is_lab
@@ -18,6 +19,7 @@ from agentlearn.learning.lessons.start import starts_with_lessons
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.store import RunRow, StoreReader, read_store
 from agentlearn.types.run_event import RunKind
+from agentlearn.types.task import Task
 from agentlearn.types.value import Value
 
 # arXiv:2510.08191 reports the total tokens of one run of training-free GRPO: 38M in and 6.6M out for 1,500 rollouts of
@@ -132,12 +134,13 @@ def _validation_tasks(settings: LearnSettings, tasks: int) -> int:
     own = settings.data is None and settings.reward is None and not settings.given and not settings.from_store
     if not own or not is_domain(settings.domain):
         return tasks
-    return _own_validation_tasks(settings.domain, settings.seed) or tasks
+    return _count_validation(load_domain(settings.domain).tasks, settings.seed) or tasks
 
 
-@cache
-def _own_validation_tasks(domain: str, seed: int) -> int:
-    return len(load_domain(domain).tasks("validation", seed=seed))
+@lru_cache(maxsize=8)
+def _count_validation(tasks_of: Callable[..., Sequence[Task]], seed: int) -> int:
+    """Count the validation tasks that a domain gives. Its method is the key: domains of one name can differ."""
+    return len(tasks_of("validation", seed=seed))
 
 
 def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> RunSize:

@@ -51,6 +51,8 @@ class Undecided(Value):
     arm_codes: tuple[tuple[str, int], ...] = ()
     """Most frequent codes of the arm's, with their numbers. `missing`: the arm has no such rollout."""
     baseline_codes: tuple[tuple[str, int], ...] = ()
+    rollouts: int = 0
+    """Rollouts of both arms, those without a score included."""
 
     @property
     def total(self) -> int:
@@ -75,7 +77,7 @@ class Margin(Value):
 
 
 class Contrast(Value):
-    """One arm compared with the baseline, over the same tasks, seeds and rollout indexes."""
+    """One arm compared with its baseline, over the same tasks, seeds and rollout indexes."""
 
     arm: str
     baseline: str
@@ -156,6 +158,9 @@ class Contrast(Value):
     """Why no verdict is given although there may be a difference, as a sentence; the contrast's sentence starts with
     it."""
     withheld_code: WithheldCode = ""
+    left_open: str = ""
+    """What rollouts without a score leave open, when that is more than the interval shows; such a contrast is not
+    called `no detectable change`. Empty otherwise, and where there is a verdict or `withheld`."""
     sensitivity: float | None = None
     """When undecided rollouts withhold the verdict: how many times as often as the others they may be wrong (right on
     the other side) while the interval still excludes 0. None when there is no such factor above 1."""

@@ -1,4 +1,4 @@
-"""Compares every arm with the baseline: difference, interval, tests and verdict."""
+"""Compares pairs of arms, usually every arm with the baseline: difference, interval, tests and verdict."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,6 +56,8 @@ class Rules:
     """Reasons not to trust an arm's score, by arm. Such an arm gets no verdict."""
     score_range: tuple[float, float] | None = None
     """Lowest and highest possible score; None: 0 to 1 if all scores are in it, and otherwise not known."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Pairs of arms to compare, as (baseline, arm); empty: every other arm with the first. Corrections cover these."""
     undecided_hint: str = ""
     """What to do about undecided rollouts, to complete a sentence: `repeat them with --retry-failed`."""
 
@@ -66,9 +68,9 @@ class Rules:
 
 
 def estimate_contrasts(table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
-    """Return the contrast of every other arm with the baseline, without verdicts."""
-    baseline, *others = table.arms
-    return tuple(_draft(table, arm, baseline, rules) for arm in others)
+    """Return the contrast of each pair, without verdicts."""
+    pairs = rules.pairs or [(table.arms[0], arm) for arm in table.arms[1:]]
+    return tuple(_draft(table, arm, baseline, rules) for baseline, arm in pairs)
 
 
 def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:

@@ -30,6 +30,9 @@ def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
         return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
     if contrast.withheld:
         return f"{contrast.withheld} Measured from {baseline} to {arm}: {_numbers(contrast, table)}."
+    if contrast.left_open:
+        start = f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.left_open}."
+        return f"{start} Measured without them, from {baseline} to {arm}: {_numbers(contrast, table)}."
     if not contrast.wins and not contrast.losses and not contrast.undecided.total:
         size = _size(contrast, table)
         return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
@@ -93,8 +96,9 @@ def _cautions(contrast: Contrast) -> str:
 
 
 def _bounds(contrast: Contrast) -> str:
-    """Return how far rollouts without a score could change the difference; empty if there are none."""
-    if not contrast.undecided.total:
+    """Return how far rollouts without a score could change the difference; empty if there are none, or if the sentence
+    says it already."""
+    if not contrast.undecided.total or contrast.left_open:
         return ""
     number = f"; {contrast.undecided.total:,} rollouts have no score"
     if contrast.worst is None:

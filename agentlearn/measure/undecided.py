@@ -69,6 +69,7 @@ def count_undecided(table: ScoreTable, arm: str, baseline: str) -> Undecided:
         baseline=len(other.codes),
         arm_codes=tuple(Counter(mine.codes.values()).most_common(_CODES)),
         baseline_codes=tuple(Counter(other.codes.values()).most_common(_CODES)),
+        rollouts=sum(len(side.codes) + len(side.scores) for side in (mine, other)),
     )
 
 

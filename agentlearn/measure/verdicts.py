@@ -9,6 +9,7 @@ the same about undecided rollouts.
 from typing import Literal
 
 from agentlearn.measure.contrast import Contrast, ContrastVerdict, WithheldCode
+from agentlearn.text import number_text
 
 _LIKELY_MISSED = 0.05
 """Probability from which a sample is said to miss hidden tasks easily."""
@@ -29,7 +30,7 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
         return _nothing()
     shown = shown_without_gaps(contrast, alpha)
     if shown == "cannot_tell":
-        return _nothing()
+        return _nothing() | {"left_open": _left_open(contrast)}
     if contrast.undecided.total and not _certain(contrast, shown, alpha):
         return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(contrast, hint)}.")
     p_mean = contrast.p_mean_adjusted
@@ -37,15 +38,30 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
         p_mean = contrast.margin and contrast.margin.p_mean
     if p_mean is not None and p_mean > alpha:
         return _withheld("unseen", f"No verdict: {_unseen(contrast, shown, p_mean)}.")
-    return {"verdict": shown, "withheld": "", "withheld_code": ""}
+    return _nothing() | {"verdict": shown}
 
 
 def _nothing() -> Decision:
-    return {"verdict": "cannot_tell", "withheld": "", "withheld_code": ""}
+    return {"verdict": "cannot_tell", "withheld": "", "withheld_code": "", "left_open": ""}
 
 
 def _withheld(code: WithheldCode, why: str) -> Decision:
-    return {"verdict": "cannot_tell", "withheld": why, "withheld_code": code}
+    return _nothing() | {"withheld": why, "withheld_code": code}
+
+
+def _left_open(contrast: Contrast) -> str:
+    """Return what rollouts without a score leave open; empty when the interval includes all of it."""
+    lost, worst = contrast.undecided, contrast.worst
+    if not lost.total:
+        return ""
+    many = f"{lost.total:,} of {lost.rollouts:,} rollouts have no score"
+    if worst is None:
+        return f"{many}, and the range of the scores is not known, so the difference could be anything"
+    shown = None if contrast.low is None or contrast.high is None else (contrast.low, contrast.high)
+    if shown is not None and shown[0] <= worst.low and worst.high <= shown[1]:
+        return ""
+    low, high = number_text(worst.low, 3, sign=True), number_text(worst.high, 3, sign=True)
+    return f"{many}, so the difference could be between {low} and {high}"
 
 
 def shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:

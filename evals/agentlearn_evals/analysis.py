@@ -42,7 +42,7 @@ def assemble(
         methods=tuple(methods),
         slices=slices(table, rules),
         tasks=task_lines(table),
-        flips=flips(table, places),
+        flips=flips(table, contrasts, places),
         missing=table.missing,
         notes=(*_undecided_note(table), *_same_text_note(table), *notes),
         reproducibility=reproducibility or Reproducibility(),

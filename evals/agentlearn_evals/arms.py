@@ -11,6 +11,7 @@ math@all                                one arm for every published version of a
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 from agentlearn.config import Temperature
@@ -108,6 +109,38 @@ def baseline_first(names: Sequence[str], baseline: str | None) -> list[str]:
             code="unknown_arm",
         )
     return sorted(names, key=lambda name: baseline is not None and name != baseline)
+
+
+def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of arms to compare, as (baseline, arm), each once. names: all arms, the baseline first.
+
+    texts: `ARM:ARM` each, or `all`; none: every other arm with the first. Raises ConfigError for an unknown arm, a pair
+    given twice, and an arm that is in no pair.
+    """
+    if not texts:
+        return tuple((names[0], name) for name in names[1:])
+    if "all" in texts:
+        return tuple(combinations(names, 2))
+    known = ", ".join(map(repr, names))
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        cuts = [(text[:at], text[at + 1 :]) for at, sign in enumerate(text) if sign == ":"]
+        found = [(first, second) for first, second in cuts if first in names and second in names and first != second]
+        if len(found) != 1:
+            raise ConfigError(
+                f"the pair {text!r} does not name two arms; give ARM:ARM, the one that counts as the baseline first, or"
+                f" all (arms: {known})",
+                code="bad_pair",
+            )
+        if {*found[0]} in [{*pair} for pair in pairs]:
+            raise ConfigError(f"the pair {text!r} is given twice; give it once", code="bad_pair")
+        pairs += found
+    if alone := [name for name in names if not any(name in pair for pair in pairs)]:
+        raise ConfigError(
+            f"the arm {alone[0]!r} is in no pair; add a pair with it, or name only the arms of the pairs",
+            code="bad_pair",
+        )
+    return tuple(pairs)
 
 
 def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:

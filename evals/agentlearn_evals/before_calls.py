@@ -33,11 +33,11 @@ def check_verdicts(plan: ComparePlan, reader: StoreReader | None) -> tuple[str, 
     reader: the store; None: there is none yet.
     """
     untrusted = {} if reader is None else _untrusted(plan, reader)
-    baseline, *others = (arm.name for arm in plan.arms)
-    if baseline in untrusted or all(name in untrusted for name in others):
+    reasons = [untrusted.get(baseline) or untrusted.get(arm) for baseline, arm in plan.pairs]
+    if all(reasons):
+        compared = ", ".join(dict.fromkeys(repr(arm) for _, arm in plan.pairs))
         raise ConfigError(
-            f"Cannot tell anything about {', '.join(map(repr, others))}, whatever it scores:"
-            f" {untrusted.get(baseline) or untrusted[others[0]]}",
+            f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}",
             code="nothing_to_say",
         )
     found = tuple(f"{name} will get no verdict: {why}" for name, why in untrusted.items())
@@ -95,10 +95,11 @@ def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
         planned_looks=settings.planned_looks,
         seed=settings.seed,
         score_range=settings.score_range,
+        pairs=plan.pairs,
     )
     low, high = settings.score_range or (0.0, 1.0)
     observations = [
-        Observation(arm=name, task=str(at), cluster=cluster, score=low if name == names[0] else high)
+        Observation(arm=name, task=str(at), cluster=cluster, score=low if name == plan.pairs[0][0] else high)
         for at, cluster in enumerate(clusters)
         for name in names
     ]

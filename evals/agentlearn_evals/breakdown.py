@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
 from agentlearn.measure.arm_score import arm_score, passes
+from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_of
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable
@@ -98,21 +99,23 @@ def task_lines(table: ScoreTable) -> tuple[TaskLine, ...]:
     )
 
 
-def flips(table: ScoreTable, places: Places | None = None) -> tuple[Flip, ...]:
-    """Return the tasks on which an arm and the baseline differ, largest first, each with a rollout of both.
+def flips(table: ScoreTable, contrasts: Sequence[Contrast], places: Places | None = None) -> tuple[Flip, ...]:
+    """Return the tasks on which the arms of a contrast differ, largest first, each with a rollout of both.
 
     places: of rollouts in logs of other programs.
     """
-    baseline, places = table.arms[0], places or {}
+    places = places or {}
     records = {arm: _by_task_and_index(table.all[arm]) for arm in table.arms}
     found: list[Flip] = []
-    for arm in table.arms[1:]:
+    for contrast in contrasts:
+        arm, baseline = contrast.arm, contrast.baseline
+        of_pair: list[Flip] = []
         for task in table.tasks:
             mine, other = _mean(table.scores[arm][task]), _mean(table.scores[baseline][task])
             if mine == other:
                 continue
             shown = _example_rollouts(records[arm].get(task, {}), records[baseline].get(task, {}), won=mine > other)
-            found.append(
+            of_pair.append(
                 Flip(
                     task=task,
                     problem=table.facts[task].problem,
@@ -126,8 +129,8 @@ def flips(table: ScoreTable, places: Places | None = None) -> tuple[Flip, ...]:
                     baseline_place=places.get(_key(shown[1]), "") if shown else "",
                 )
             )
-    order = {arm: place for place, arm in enumerate(table.arms)}
-    return tuple(sorted(found, key=lambda one: (order[one.arm], -abs(one.score - one.baseline_score), one.task)))
+        found += sorted(of_pair, key=lambda one: (-abs(one.score - one.baseline_score), one.task))
+    return tuple(found)
 
 
 def _by_task_and_index(rollouts: Sequence[Observation]) -> dict[str, dict[int, Observation]]:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
 
 Failing = Literal["worse", "not_better"]
-_FOR_LOGS = ("baseline", "score_range", "margin", "correction", "planned_looks", "seed", "store")
+_FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
 """Settings that also apply to logs."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
+    "pairs": "--pair",
     "domains": "--domain",
     "models": "--model",
     "planned_looks": "--looks",
@@ -69,7 +70,7 @@ def compare(
         ),
     ] = None,
     fail_if: Annotated[
-        Failing | None, Parameter(help="Exit with status 1 when an arm is worse, or not better, than the baseline.")
+        Failing | None, Parameter(help="Exit with status 1 when an arm is worse, or not better, than its baseline.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -91,6 +92,7 @@ def compare(
             logs,
             arms,
             baseline=settings.baseline,
+            pairs=settings.pairs,
             score_range=settings.score_range,
             margin=settings.margin,
             correction=settings.correction,
@@ -199,18 +201,17 @@ def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: b
 
 def _fail(found: "Comparison", fail_if: Failing | None) -> None:
     """Raises AgentlearnError (status 1) when a verdict is one that the user wants to fail."""
-    verdicts = {one.arm: one.verdict for one in found.contrasts}
     match fail_if:
         case "worse":
-            failing = [arm for arm, verdict in verdicts.items() if verdict == "worse"]
+            failing = [one for one in found.contrasts if one.verdict == "worse"]
         case "not_better":
-            failing = [arm for arm, verdict in verdicts.items() if verdict != "better"]
+            failing = [one for one in found.contrasts if one.verdict != "better"]
         case None:
             failing = []
     if failing and fail_if:
-        raise AgentlearnError(
-            f"{', '.join(failing)}: {fail_if.replace('_', ' ')} than {found.baseline}", code="check_failed"
-        )
+        arms = {one.baseline: ", ".join(two.arm for two in failing if two.baseline == one.baseline) for one in failing}
+        words = "; ".join(f"{names}: {fail_if.replace('_', ' ')} than {baseline}" for baseline, names in arms.items())
+        raise AgentlearnError(words, code="check_failed")
 
 
 @setting_options(PowerSettings, names={"power": "--chance", "k": ("--k", "-k")})

@@ -22,6 +22,7 @@ class CompareOptions(RolloutKeywords, total=False):
     held_out_of: str | None
     limit: int | None
     baseline: str | None
+    pairs: Sequence[str | tuple[str, str]] | str
     score_range: tuple[float, float] | str | None
     margin: float | None
     correction: Correction

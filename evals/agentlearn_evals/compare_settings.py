@@ -31,6 +31,17 @@ Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 _MODEL = "model="
 
 
+def _pair_texts(given: Any) -> Any:
+    """Pairs that a program gives as two names each, as texts; anything else as it is."""
+    texts = as_tuple(given)
+    if not isinstance(texts, tuple | list):
+        return texts
+    return tuple(":".join(one) if isinstance(one, tuple | list) and len(one) == 2 else one for one in texts)
+
+
+Pairs = Annotated[tuple[str, ...], BeforeValidator(_pair_texts)]
+
+
 def _two_numbers(given: Any) -> Any:
     """`LOW,HIGH` as two numbers; anything that is not text as it is."""
     parts = given.split(",") if isinstance(given, str) else given
@@ -92,6 +103,9 @@ class CompareSettings(
     """Sampling temperature; none: send no temperature."""
     baseline: str | None = None
     """Name of the arm that the others are compared with. Default: the first arm."""
+    pairs: Pairs = ()
+    """A pair of arms to compare, as ARM:ARM, the one that counts as its baseline first; may be repeated. all: every
+    pair. Default: every arm with the baseline."""
     score_range: ScoreRange | None = None
     """Lowest and highest possible score, LOW,HIGH. Default: 0,1 if all scores are between them, otherwise not known."""
     margin: float | None = Field(default=None, gt=0)
@@ -142,7 +156,9 @@ class PowerSettings(OptionGroup):
     k: int | None = Field(default=None, ge=1)
     """Rollouts per task and arm."""
     arms: int = Field(default=2, ge=2, le=100)
-    """Number of arms with the baseline. The level alpha is divided by the number of the others."""
+    """Number of arms with the baseline. The level alpha is divided by the number of pairs."""
+    pairs: int | None = Field(default=None, ge=1)
+    """Number of pairs of arms that are compared. Default: every arm with the baseline."""
     power: float = Field(default=0.8, gt=0, lt=1)
     """Probability of detecting the difference if it exists."""
     alpha: float = Field(default=0.05, gt=0, lt=1)

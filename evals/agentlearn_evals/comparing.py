@@ -161,11 +161,11 @@ class _Session:
 
     async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
         names, observations = [arm.name for arm in self.plan.arms], list[Observation]()
-        baseline, *others = names
-        asked = [Contrast(arm=name, baseline=baseline, mean=None) for name in others]
+        pairs = self.plan.pairs
+        asked = [Contrast(arm=arm, baseline=baseline, mean=None) for baseline, arm in pairs]
         looks = self._earlier_looks([one.model_copy(update={"key": self._key(one)}) for one in asked])
         design = SequentialDesign(
-            self.plan, rules, {name: len(own) + 1 for name, own in zip(others, looks, strict=True)}
+            self.plan, rules, {pair: len(own) + 1 for pair, own in zip(pairs, looks, strict=True)}
         )
         for task_set, tasks in design.blocks():
             await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
@@ -237,6 +237,7 @@ class _Session:
             seed=settings.seed,
             score_range=settings.score_range,
             untrusted=untrusted_arms(flags),
+            pairs=self.plan.pairs,
             undecided_hint="repeat them with --retry-failed",
         )
 

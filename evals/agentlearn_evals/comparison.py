@@ -144,6 +144,7 @@ class InterimLook(Value):
     """An earlier comparison of the same two arms on other data."""
 
     arm: str = ""
+    baseline: str = ""
     run: str
     at: str
     """Start of the run, UTC, ISO 8601."""
@@ -203,7 +204,7 @@ class Comparison(Value):
     arms: tuple[ArmLine, ...]
     """The baseline first."""
     contrasts: tuple[Contrast, ...]
-    """Every other arm compared with the baseline."""
+    """Every other arm compared with the baseline, or the pairs that were asked for."""
     correction: Correction = "holm"
     """How p-values are corrected for the number of arms."""
     looks: tuple[InterimLook, ...] = ()
@@ -244,13 +245,22 @@ class Comparison(Value):
         """Names of the arms, the baseline first."""
         return tuple(arm.arm for arm in self.arms)
 
+    @property
+    def pairwise(self) -> bool:
+        """Whether arms are compared with others than the baseline."""
+        return any(one.baseline != self.baseline for one in self.contrasts)
+
+    def label(self, contrast: Contrast) -> str:
+        """Return the name of a contrast: its arm, with that compared to where this is not always the baseline."""
+        return f"{contrast.arm} - {contrast.baseline}" if self.pairwise else contrast.arm
+
     def __str__(self) -> str:
         from agentlearn_evals.comparison_summary import comparison_text
 
         return comparison_text(self)
 
     def __repr__(self) -> str:
-        verdicts = ", ".join(f"{one.arm}: {one.verdict}" for one in self.contrasts)
+        verdicts = ", ".join(f"{self.label(one)}: {one.verdict}" for one in self.contrasts)
         return f"Comparison(run={self.run!r}, title={self.title!r}, k={self.k}, verdicts={verdicts!r})"
 
     def _repr_html_(self) -> str:

@@ -53,7 +53,7 @@ def _cautions(found: "Comparison") -> tuple[str, ...]:
 
     cautions = [
         *found.warnings,
-        *(f"{one.arm}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
+        *(f"{found.label(one)}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
         *(f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()),
         *(f"{one.arm}: {one.words}" for one in found.flags),
         *([SIMULATED] if found.simulated else []),

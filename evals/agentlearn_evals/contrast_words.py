@@ -29,7 +29,7 @@ def cautions(found: Comparison) -> dict[str, str]:
     arms: dict[str, list[str]] = {}
     for one in found.contrasts:
         if one.caution:
-            arms.setdefault(one.caution, []).append(one.arm)
+            arms.setdefault(one.caution, []).append(found.label(one))
     return {caution: ", ".join(names) for caution, names in arms.items()}
 
 
@@ -68,12 +68,13 @@ def looks_words(found: Comparison) -> list[str]:
     """Return which look at the same arms this is, one line for each arm that was looked at before."""
     lines: list[str] = []
     for contrast in found.contrasts:
-        earlier = [one for one in found.looks if one.arm == contrast.arm]
+        earlier = [one for one in found.looks if one.arm == contrast.arm and one.baseline in {"", contrast.baseline}]
         if earlier:
             planned = f" of {found.planned_looks} planned" if found.planned_looks > 1 else ""
             named = ", ".join(f"{one.pairs:,} pairs (run {one.run})" for one in earlier[-_LOOKS:])
             lines.append(
-                f"{contrast.arm}: look {contrast.look}{planned} at these arms; p is corrected for it; earlier: {named}"
+                f"{found.label(contrast)}: look {contrast.look}{planned} at these arms; p is corrected for it;"
+                f" earlier: {named}"
             )
     if found.looks_note:
         lines.append(found.looks_note)

@@ -70,6 +70,13 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
 
     measured: an earlier comparison whose variances replace the guesses. Raises ConfigError for impossible settings.
     """
+    most = math.comb(settings.arms, 2)
+    if settings.pairs is not None and settings.pairs > most:
+        raise ConfigError(
+            f"{settings.pairs} pairs of {settings.arms} arms cannot be compared; there are {most}; give more --arms or"
+            " fewer --pairs",
+            code="bad_pairs",
+        )
     if settings.power <= settings.alpha:
         raise ConfigError(
             f"a power of {settings.power:g} must be larger than alpha {settings.alpha:g}; ask for 0.8 or 0.9",
@@ -143,7 +150,7 @@ class _Known(TypedDict):
 
 
 def _assumed(settings: PowerSettings, measured: Comparison | None) -> _Assumed:
-    alpha = settings.alpha / (settings.arms - 1)
+    alpha = settings.alpha / _pairs(settings)
     if measured is None:
         parts = guessed_parts(
             settings.baseline,
@@ -166,6 +173,11 @@ def _assumed(settings: PowerSettings, measured: Comparison | None) -> _Assumed:
     return _Assumed(parts, clusters, min(1.0, most_lost), alpha)
 
 
+def _pairs(settings: PowerSettings) -> int:
+    """Return the number of pairs of arms that are compared."""
+    return settings.arms - 1 if settings.pairs is None else settings.pairs
+
+
 def _most_lost(settings: PowerSettings) -> float:
     """Return what a hidden unit can lose: the baseline, and more if the units' scores are spread."""
     size = 1.0 if settings.clusters is None else max(1.0, (settings.tasks or math.inf) / settings.clusters)
@@ -174,11 +186,9 @@ def _most_lost(settings: PowerSettings) -> float:
 
 def _notes(settings: PowerSettings, measured: Comparison | None, assumed: _Assumed) -> list[str]:
     notes: list[str] = []
-    if settings.arms > 2:
-        notes.append(
-            f"with {settings.arms - 1} arms against the baseline, each is tested at alpha {assumed.alpha:.4f} (Holm's"
-            " first step)"
-        )
+    if (pairs := _pairs(settings)) > 1:
+        many = f"{pairs} arms against the baseline" if settings.pairs is None else f"{pairs} pairs of arms"
+        notes.append(f"with {many}, each is tested at alpha {assumed.alpha:.4f} (Holm's first step)")
     if measured is None:
         notes.append(
             f"variances are guessed: baseline {settings.baseline:g}, task spread {settings.task_spread:g}, difference"
@@ -197,8 +207,19 @@ def _notes(settings: PowerSettings, measured: Comparison | None, assumed: _Assum
 
 
 def _scored(found: Comparison) -> list[TaskLine]:
-    """Return the tasks with a score in the first arm and in the baseline."""
-    return [line for line in found.tasks if None not in line.scores[:2]]
+    """Return the tasks with a score in both arms of the first contrast, the scores of its baseline first."""
+    names = [(one.baseline, one.arm) for one in found.contrasts[:1]] or [found.names[:2]]
+    before, after = map(found.names.index, names[0])
+    pairs = [
+        line.model_copy(
+            update={
+                "scores": (line.scores[before], line.scores[after]),
+                "rollouts": (line.rollouts[before], line.rollouts[after]),
+            }
+        )
+        for line in found.tasks
+    ]
+    return [line for line in pairs if None not in line.scores]
 
 
 def _measured_clusters(found: Comparison) -> Clusters | None:
@@ -212,7 +233,7 @@ def _measured_clusters(found: Comparison) -> Clusters | None:
 
 
 def measured_parts(found: Comparison) -> VarianceParts:
-    """Return the variances of a comparison's first arm and baseline. Scores must be 0 or 1.
+    """Return the variances of a comparison's first contrast. Scores must be 0 or 1.
 
     Raises ConfigError for fewer than two rollouts per task, or for other scores.
     """

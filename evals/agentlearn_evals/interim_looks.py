@@ -31,7 +31,12 @@ def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast) -> tuple[In
             if one["data"] == contrast.data:
                 return tuple(found.values())
             look = InterimLook(
-                arm=contrast.arm, run=row.run, at=row.started_at.isoformat(), pairs=one["pairs"], p=one["p"]
+                arm=contrast.arm,
+                baseline=contrast.baseline,
+                run=row.run,
+                at=row.started_at.isoformat(),
+                pairs=one["pairs"],
+                p=one["p"],
             )
             found.setdefault(one["data"], look)
     return tuple(found.values())

@@ -14,7 +14,7 @@ from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.types.ids import content_hash
 from agentlearn_evals.analysis import assemble
-from agentlearn_evals.arms import baseline_first
+from agentlearn_evals.arms import baseline_first, named_pairs
 from agentlearn_evals.compare_settings import refuse_large_margin
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, Reproducibility
@@ -30,6 +30,7 @@ def compare_logs(
     arms: Sequence[str] = (),
     *,
     baseline: str | None = None,
+    pairs: Sequence[str] = (),
     score_range: tuple[float, float] | None = None,
     margin: float | None = None,
     correction: Correction = "holm",
@@ -41,11 +42,12 @@ def compare_logs(
     """Compare the arms in the logs and return the result with its rollouts.
 
     files: `FILE`, `ARM=FILE` or `FILE#SCORE`; see docs/other_programs_logs.md. arms: the baseline first; empty: all
-    arms, in the order of the logs. baseline: an arm to be first instead. score_range: lowest and highest possible
-    score; None: 0 to 1 if all scores are between them, otherwise not known, and then undecided rollouts withhold every
-    verdict. planned_looks: number of looks at logs of the same arms, fixed in advance. seed: of a sampled sign-flip
-    test. allow_missing: compare on the shared tasks. store: directory in which earlier comparisons of the same arms are
-    found, and this one is recorded; with it, call from a program without an event loop.
+    arms, in the order of the logs. baseline: an arm to be first instead. pairs: as `CompareSettings.pairs`.
+    score_range: lowest and highest possible score; None: 0 to 1 if all scores are between them, otherwise not known,
+    and then undecided rollouts withhold every verdict. planned_looks: number of looks at logs of the same arms, fixed
+    in advance. seed: of a sampled sign-flip test. allow_missing: compare on the shared tasks. store: directory in which
+    earlier comparisons of the same arms are found, and this one is recorded; with it, call from a program without an
+    event loop.
 
     Raises ConfigError or DataError for an unreadable file, an unknown arm, an arm without a decided rollout, arms that
     ran on different tasks, or a score outside the range. A store that cannot be used is no error; the result says so.
@@ -58,7 +60,14 @@ def compare_logs(
     kept = kept if score_range is None else in_score_range(kept, score_range)
     _demand_comparable(kept, chosen)
     table = tabulate(kept, chosen, allow_missing=allow_missing)
-    rules = Rules(correction=correction, margin=margin, planned_looks=planned_looks, seed=seed, score_range=score_range)
+    rules = Rules(
+        correction=correction,
+        margin=margin,
+        planned_looks=planned_looks,
+        seed=seed,
+        score_range=score_range,
+        pairs=named_pairs(pairs, chosen),
+    )
     drafts = estimate_contrasts(table, rules)
     settings = LogSettings(
         logs=tuple(files),
@@ -68,6 +77,7 @@ def compare_logs(
         seed=seed,
         allow_missing=allow_missing,
         fingerprints=tuple(fingerprint(arm, kept) for arm in chosen),
+        pairs=rules.pairs,
     )
 
     def with_looks(earlier: EarlierLogs) -> Comparison:

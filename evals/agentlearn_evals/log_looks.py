@@ -30,10 +30,15 @@ class LogSettings(Value):
     allow_missing: bool = False
     fingerprints: tuple[ArmFingerprint, ...] = ()
     """Of every arm, the baseline first."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Arms that were compared, as (baseline, arm); empty in an older store: every other arm with the first."""
 
-    def sides(self, arm: str) -> tuple[ArmFingerprint, ArmFingerprint]:
-        """Return the fingerprints of the baseline and of the arm."""
-        return self.fingerprints[0], next(one for one in self.fingerprints if one.arm == arm)
+    def compared(self) -> Iterator[tuple[ArmFingerprint, ArmFingerprint]]:
+        """Yield the fingerprints of each baseline and of the arm compared with it."""
+        by_arm = {one.arm: one for one in self.fingerprints}
+        first, *others = by_arm
+        for baseline, arm in self.pairs or [(first, other) for other in others]:
+            yield by_arm[baseline], by_arm[arm]
 
 
 class EarlierLogs:
@@ -53,28 +58,34 @@ class EarlierLogs:
         That are comparisons of two arms with the same names, or with more or less of the same rollouts. Data that were
         already looked at keep the look that they had then.
         """
-        now = settings.sides(contrast.arm)
+        asked = (contrast.baseline, contrast.arm)
+        now = next(sides for sides in settings.compared() if tuple(one.arm for one in sides) == asked)
         seen: dict[str, InterimLook] = {}
         key = ""
-        for row, arm, sides in self._pairs():
+        for row, sides in self._pairs():
             again = same_data(now, sides)
             if again or _same_names(now, sides) or same_question(now, sides):
-                earlier = _contrast(row, arm)
+                earlier = _contrast(row, sides)
                 key = key or earlier.key
                 if again:
                     break
                 look = InterimLook(
-                    arm=contrast.arm, run=row.run, at=row.started_at.isoformat(), pairs=earlier.pairs, p=earlier.p
+                    arm=contrast.arm,
+                    baseline=contrast.baseline,
+                    run=row.run,
+                    at=row.started_at.isoformat(),
+                    pairs=earlier.pairs,
+                    p=earlier.p,
                 )
                 seen.setdefault(_digests(sides), look)
         key = key or content_hash("logs", _digests(now))[:24]
         return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
 
-    def _pairs(self) -> Iterator[tuple[RunRow, str, tuple[ArmFingerprint, ArmFingerprint]]]:
-        """Yield every earlier run, arm, and fingerprints of the baseline and this arm."""
+    def _pairs(self) -> Iterator[tuple[RunRow, tuple[ArmFingerprint, ArmFingerprint]]]:
+        """Yield every earlier run with the fingerprints of two arms that it compared."""
         for row, settings in self._runs:
-            for one in settings.fingerprints[1:]:
-                yield row, one.arm, settings.sides(one.arm)
+            for sides in settings.compared():
+                yield row, sides
 
 
 def _settings(row: RunRow) -> LogSettings | None:
@@ -84,9 +95,9 @@ def _settings(row: RunRow) -> LogSettings | None:
         return None
 
 
-def _contrast(row: RunRow, arm: str) -> Contrast:
+def _contrast(row: RunRow, sides: tuple[ArmFingerprint, ArmFingerprint]) -> Contrast:
     found = Comparison.model_validate_json(row.report)
-    return next(one for one in found.contrasts if one.arm == arm)
+    return next(one for one in found.contrasts if (one.baseline, one.arm) == (sides[0].arm, sides[1].arm))
 
 
 async def compare_and_record(

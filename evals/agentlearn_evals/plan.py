@@ -27,7 +27,7 @@ from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, resolve_arms, temperature_words
+from agentlearn_evals.arms import Arm, baseline_first, named_pairs, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
 from agentlearn_evals.methods import parse_methods
@@ -65,6 +65,8 @@ class ComparePlan:
     task_sets: tuple[EvalTasks, ...]
     methods: Mapping[str, tuple[str, ...]]
     """Arms by method name."""
+    pairs: tuple[tuple[str, str], ...]
+    """The arms that are compared, as (baseline, arm)."""
     given: CompareGiven = NOTHING_GIVEN
 
     @property
@@ -214,8 +216,9 @@ def checked_plan(
     """Return the plan for these arms and tasks. Raises ConfigError."""
     by_name = {arm.name: arm for arm in arms}
     arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
-    methods = parse_methods(settings.methods, [arm.name for arm in arms])
-    plan = ComparePlan(settings, arms, task_sets, methods, given)
+    names = [arm.name for arm in arms]
+    methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
+    plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
     if settings.judge is not None and not plan.judge:
         raise ConfigError(
             f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
@@ -281,6 +284,8 @@ class Forecast(Value):
     tasks: int
     k: int
     arms: tuple[ArmForecast, ...]
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
     judge: str = ""
     """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
 
@@ -313,6 +318,11 @@ class Forecast(Value):
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
+            *(
+                [("compared", ", ".join(f"{arm} with {baseline}" for baseline, arm in self.pairs))]
+                if self.pairs
+                else []
+            ),
             ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
         ]
 
@@ -337,6 +347,7 @@ def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
         tasks=plan.tasks,
         k=plan.settings.k,
         judge=plan.judge,
+        pairs=plan.pairs if plan.settings.pairs else (),
         arms=_arm_forecasts(plan, reader),
     )
 

@@ -33,8 +33,8 @@ class SequentialDesign:
 
     plan: ComparePlan
     rules: Rules
-    looks: Mapping[str, int]
-    """Which look at the arm this is, by arm; see `Contrast.look`."""
+    looks: Mapping[tuple[str, str], int]
+    """Which look at two arms this is, by (baseline, arm); see `Contrast.look`."""
 
     def blocks(self) -> Iterator[tuple[EvalTasks, tuple[Task, ...]]]:
         """All tasks, a few clusters at a time."""
@@ -49,7 +49,7 @@ class SequentialDesign:
                 block = []
 
     def has_verdict(self, table: ScoreTable) -> bool:
-        """Return whether every arm is already known to be better or worse than the baseline.
+        """Return whether every arm is already known to be better or worse than its baseline.
 
         An arm that gets no verdict because its score cannot be trusted does not keep the comparison going.
         """
@@ -62,16 +62,18 @@ class SequentialDesign:
 
     def anytime_contrasts(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
         """Return the contrasts with anytime-valid estimates in place of those for a size fixed beforehand."""
-        evidence = self._evidence(table)
+        evidence = [
+            self._anytime(table.differences(one.arm, one.baseline), table.clusters(), one, table) for one in drafts
+        ]
         return [
             draft.model_copy(
                 update={
-                    "mean": evidence[draft.arm].mean,
-                    "low": evidence[draft.arm].low,
-                    "high": evidence[draft.arm].high,
-                    "p": evidence[draft.arm].p,
+                    "mean": found.mean,
+                    "low": found.low,
+                    "high": found.high,
+                    "p": found.p,
                     "p_mean": None,
-                    "look": self.looks.get(draft.arm, 1),
+                    "look": self.looks.get((draft.baseline, draft.arm), 1),
                     "assumes": ASSUMES,
                     "method": METHOD,
                     "standard_error": None,
@@ -80,10 +82,10 @@ class SequentialDesign:
                     "mcnemar_p": None,
                     "caution": "",
                     "carried": "",
-                    "worst": self._worst(draft, evidence[draft.arm].mean, table),
+                    "worst": self._worst(draft, found.mean, table),
                 }
             )
-            for draft in drafts
+            for draft, found in zip(drafts, evidence, strict=True)
         ]
 
     def summary(self, table: ScoreTable, *, early: bool) -> str:
@@ -92,13 +94,11 @@ class SequentialDesign:
         tasks, clusters = f"{len(table.tasks)} of {self.plan.tasks} tasks", len(set(table.clusters()))
         return f"{how}: {tasks}; interval and p are valid at any time, over the means of {clusters} clusters"
 
-    def _evidence(self, table: ScoreTable) -> Mapping[str, Anytime]:
-        baseline, *others = table.arms
-        return {arm: self._anytime(table.differences(arm, baseline), table.clusters(), arm, table) for arm in others}
-
-    def _anytime(self, differences: Sequence[float], clusters: Sequence[str], arm: str, table: ScoreTable) -> Anytime:
-        """Return the evidence on the differences, whose range is that of the scores."""
-        low, high = known_range(table, arm, table.arms[0], self.rules) or (0.0, 1.0)
+    def _anytime(
+        self, differences: Sequence[float], clusters: Sequence[str], of: Contrast, table: ScoreTable
+    ) -> Anytime:
+        """Return the evidence on the differences of two arms, whose range is that of the scores."""
+        low, high = known_range(table, of.arm, of.baseline, self.rules) or (0.0, 1.0)
         means = [mean / (high - low) for mean in _cluster_means(differences, clusters)]
         found = anytime(means, alpha=self.rules.alpha)
         scaled = {name: getattr(found, name) * (high - low) for name in ("mean", "low", "high")}
@@ -110,7 +110,7 @@ class SequentialDesign:
         if draft.worst is None or draft.worst.p is None or score_range is None:
             return draft.worst
         filled = worst_differences(table, draft.arm, draft.baseline, score_range, against=mean > 0)
-        found = self._anytime(*filled, draft.arm, table)
+        found = self._anytime(*filled, draft, table)
         return draft.worst.model_copy(update={"p": found.p if found.mean * mean > 0 else 1.0})
 
 

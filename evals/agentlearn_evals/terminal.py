@@ -165,7 +165,10 @@ def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
         ("sequential", [found.sequential] if found.sequential else []),
         ("look", looks_words(found)),
         ("missing", _missing(found)),
-        ("flip", [_flip(one, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
+        (
+            "flip",
+            [_flip(one, store, pairwise=found.pairwise) for one in found.flips[:_FLIPS] if one.rollout or one.place],
+        ),
         ("note", list(found.notes)),
     ]
 
@@ -181,9 +184,10 @@ def _method(found: Comparison, line: MethodLine) -> str:
     return f"{line.method} - {found.baseline}: {signed_difference(line.mean)} {interval}, {line.note}"
 
 
-def _flip(flip: Flip, store: Path) -> str:
+def _flip(flip: Flip, store: Path, *, pairwise: bool) -> str:
     scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
-    result = f"{flip.arm} {'wins' if flip.won else 'loses'} {scores} {_excerpt(flip.problem or flip.task)}"
+    against = f" against {flip.baseline}" if pairwise else ""
+    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {_excerpt(flip.problem or flip.task)}"
     if flip.place:
         return f"{result}   {flip.baseline_place} → {flip.place}"
     rollouts = (flip.rollout, flip.baseline_rollout)

@@ -19,14 +19,13 @@ peft = pytest.importorskip("peft")
 
 from agentlearn.cli.app import run
 from agentlearn.errors import Interrupted, StoreMissing
-from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.learner import Update
 from agentlearn.store import read_store
 from agentlearn.train.report import TrainReport
 from agentlearn.train.resume import resumed_train_settings
 from agentlearn.train.run_training import run_training
 from agentlearn.train.settings import train_settings
 from tests.support.families import family_folder, family_model
+from tests.support.letters_training import Stopping, one_word_tasks
 from tests.support.tiny_model import TEMPLATE, tiny_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -139,28 +138,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("tasks") / "letters.jsonl"
     words = ("plum", "fig", "date", "pear")
-    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
-    return file
-
-
-class StopAfterOne(Callbacks):
-    """Stops the run while the second update's rollouts are made."""
-
-    def __init__(self) -> None:
-        self.updates = 0
-        self.call_context: Any = None
-
-    def opened(self, call_context: Any, *rest: Any) -> None:
-        self.call_context = call_context
-
-    def updated(self, step: str, update: Update) -> None:
-        self.updates += 1
-
-    def rollout_done(self, phase: str, trajectory: Any) -> None:
-        if self.updates and self.call_context.stopped is None:
-            self.call_context.stop(Interrupted("stopped by the test"))
+    return one_word_tasks(tmp_path_factory.mktemp("tasks") / "letters.jsonl", *words)
 
 
 def fields(model: str, tasks: Path, store: Path) -> dict[str, Any]:
@@ -185,7 +164,7 @@ def fields(model: str, tasks: Path, store: Path) -> dict[str, Any]:
 def trained_and_resumed(model: str, tasks: Path, store: Path) -> TrainReport:
     settings = train_settings(fields(model, tasks, store))
     with pytest.raises(Interrupted):
-        asyncio.run(run_training(settings, StopAfterOne()))
+        asyncio.run(run_training(settings, Stopping(1)))
     with read_store(store) as reader:
         (begun,) = reader.runs()
     resumed, again = resumed_train_settings(begun.run, store, {})

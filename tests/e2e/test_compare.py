@@ -73,6 +73,26 @@ def test_rollouts_grow_without_paying_again_and_a_new_arm_is_compared_with_rollo
 
 
 @pytest.mark.usefixtures("folder")
+def test_any_pair_of_arms_is_compared_everywhere() -> None:
+    arms = ("none", "good.json", "placebo.json")
+    found = run(*arms, limit=24, pairs="all")
+    assert [one.verdict for one in found.contrasts] == ["better", "cannot_tell", "worse"]
+    assert found.contrasts[2].sentence.startswith("placebo is worse than good: ")
+    assert {(one.arm, one.baseline) for one in found.flips} >= {("good", "none"), ("placebo", "good")}
+    small = ("--domain", "math", "--model", "sim:novice", "--limit", "24", "-k", "2", "--store", "store")
+    pairs = ("--pair", "good:placebo", "--pair", "none:good")
+    done = agentlearn_here("compare", *arms, *small, *pairs, "--fail-if", "worse", cwd=Path(), expect=1)
+    assert "placebo is worse than good: " in done.stdout
+    assert "placebo - good" in done.stdout
+    assert "placebo: worse than good" in done.stderr
+    page = max(Path("store/reports").glob("*.html"), key=lambda one: one.stat().st_mtime).read_text()
+    assert "These 2 pairs of arms are compared" in page
+    assert "placebo compared with good, by task" in page
+    listed = agentlearn_here("runs", "list", "--store", "store", cwd=Path()).stdout
+    assert "placebo - good worse, good - none better" in listed
+
+
+@pytest.mark.usefixtures("folder")
 def test_the_helpful_library_wins_and_the_placebo_does_not() -> None:
     found = run("none", "good.json", "placebo.json", limit=24, margin=0.1)
     by_arm = {one.arm: one for one in found.contrasts}

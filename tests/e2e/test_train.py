@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 import os
 import re
 import socket
@@ -19,8 +18,6 @@ torch = pytest.importorskip("torch")
 from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.cli.train_progress import TrainProgress  # noqa: E402
 from agentlearn.errors import Interrupted  # noqa: E402
-from agentlearn.learning.callbacks import Callbacks  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
@@ -28,6 +25,7 @@ from agentlearn.train.run_training import run_training, run_training_sync  # noq
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
 from agentlearn.train.training_plan import plan_training  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
+from tests.support.letters_training import Stopping, one_word_tasks  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
 REWARD = "tests.support.letters:share_of_early_letters"
@@ -40,10 +38,8 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("tasks") / "letters.jsonl"
     words = ("plum", "fig", "date", "pear", "lime", "kiwi", "melon", "quince")
-    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
-    return file
+    return one_word_tasks(tmp_path_factory.mktemp("tasks") / "letters.jsonl", *words)
 
 
 def fields(weights: Path, tasks: Path, store: Path, **changes: Any) -> dict[str, Any]:
@@ -146,26 +142,8 @@ def test_tensorboard_reads_the_numbers(whole: tuple[TrainReport, TrainSettings])
     assert tensorboard_steps(settings.store, report) == list(range(1, 9))
 
 
-class Stopping(Callbacks):
-    """Stops the run in the midst of an update's rollouts."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-        self.updates = 0
-        self.call_context: Any = None
-
-    def opened(self, call_context: Any, *rest: Any) -> None:
-        self.call_context = call_context
-
-    def updated(self, step: str, update: Update) -> None:
-        self.updates += 1
-
-    def rollout_done(self, phase: str, trajectory: Any) -> None:
-        if self.updates == self.after and self.call_context.stopped is None:
-            self.call_context.stop(Interrupted("stopped by the test"))
-
-
-@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(7, marks=pytest.mark.slow)])
+# After 4 updates a measurement is due, and the run is stopped in its midst.
+@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(7, marks=pytest.mark.slow)])
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     whole: tuple[TrainReport, TrainSettings], weights: Path, tasks: Path, tmp_path: Path, after: int
 ) -> None:

@@ -125,6 +125,6 @@ def test_sampling_overlaps_updates_and_is_at_most_three_batches_ahead_also_after
     assert [line.update for line in report.updates] == list(range(1, 9))
     assert len(told(rest)) == 8 - 3  # a run that is stopped leaves a checkpoint of its last update
     assert report.stale == 0
-    # The run was stopped between its third update and the measurement that was due after it.
-    assert [point.updates for point in report.curve] == [0, 6, 8]
+    # Stopped between its third update and the measurement that was due after it, the resumed run measures first.
+    assert [point.updates for point in report.curve] == [0, 3, 6, 8]
     assert report.weights.sha256_before != report.weights.sha256_after

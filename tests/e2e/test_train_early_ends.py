@@ -14,8 +14,6 @@ torch = pytest.importorskip("torch")
 
 from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.errors import BudgetExceeded, Interrupted, WeightsDiffer  # noqa: E402
-from agentlearn.learning.callbacks import Callbacks  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
@@ -27,6 +25,7 @@ from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.types.ids import RolloutId  # noqa: E402
 from agentlearn.types.task import Task  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn, Trajectory  # noqa: E402
+from tests.support.letters_training import Stopping, one_word_tasks  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
 CHANCE = random.Random(0)
@@ -42,28 +41,6 @@ def fickle(task: Task, answer: str | None, trajectory: Trajectory) -> float:
 fickle.gold_is_answer = False  # pyright: ignore[reportFunctionMemberAccess]
 
 
-class Stopping(Callbacks):
-    """Stops the run while the rollouts of an update are made, in the given way."""
-
-    def __init__(self, after: int, why: Exception) -> None:
-        self.after, self.why, self.updates = after, why, 0
-        self.call_context: Any = None
-        self.saved: list[tuple[Path, int]] = []
-
-    def opened(self, call_context: Any, *rest: Any) -> None:
-        self.call_context = call_context
-
-    def updated(self, step: str, update: Update) -> None:
-        self.updates += 1
-
-    def rollout_done(self, phase: str, trajectory: Any) -> None:
-        if self.updates == self.after and self.call_context.stopped is None:
-            self.call_context.stop(self.why)
-
-    def saved_early(self, path: Path, updates: int) -> None:
-        self.saved.append((path, updates))
-
-
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("weights") / "tiny", tiny_network(context=1024))
@@ -71,13 +48,10 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fields(weights: Path, tmp_path: Path) -> dict[str, Any]:
-    file = tmp_path / "words.jsonl"
-    words = ("plum", "fig", "date", "pear")
-    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
     return {
         "domain": "words",
         "reward": f"{__name__}:fickle",
-        "data": str(file),
+        "data": str(one_word_tasks(tmp_path / "words.jsonl", "plum", "fig", "date", "pear")),
         "test_share": 0.0,
         "model": str(weights),
         "epochs": 3,
@@ -111,7 +85,7 @@ def test_a_resumed_run_trains_on_what_the_store_shows(
     monkeypatch.setattr(Updater, "step", recorded)
     CHANCE.seed(1)
     with pytest.raises(Interrupted):
-        asyncio.run(run_training(train_settings(fields), Stopping(3, Interrupted("stopped by the test"))))
+        asyncio.run(run_training(train_settings(fields), Stopping(3)))
     store: Path = fields["store"]
     with read_store(store) as reader:
         (begun,) = reader.runs()

@@ -1,7 +1,6 @@
 """Whole training runs with dynamic sampling, several rewards and the newer losses."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import Interrupted  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
 from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from tests.support.letters_training import Stopping, one_word_tasks  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -29,10 +27,8 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("tasks") / "letters.jsonl"
     words = ("plum", "fig", "date", "pear", "lime", "kiwi")
-    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
-    return file
+    return one_word_tasks(tmp_path_factory.mktemp("tasks") / "letters.jsonl", *words)
 
 
 def settings_of(weights: Path, tasks: Path, store: Path, gradient: dict[str, Any], **changes: Any) -> TrainSettings:
@@ -52,25 +48,6 @@ def settings_of(weights: Path, tasks: Path, store: Path, gradient: dict[str, Any
         "gradient": {"learning_rate": 1e-2} | gradient,
     }
     return train_settings(fields | changes)
-
-
-class Stopping(TrainCallbacks):
-    """Stops the run while the first groups wait for their update, or after some updates."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-        self.updates = 0
-        self.call_context: Any = None
-
-    def opened(self, call_context: Any, *rest: Any) -> None:
-        self.call_context = call_context
-
-    def updated(self, step: str, update: Update) -> None:
-        self.updates += 1
-
-    def rollout_done(self, phase: str, trajectory: Any) -> None:
-        if self.updates == self.after and self.call_context.stopped is None:
-            self.call_context.stop(Interrupted("stopped by the test"))
 
 
 @pytest.mark.parametrize("reproducible", [True, False])

@@ -139,7 +139,7 @@ def _cautions(delta: Delta | None) -> list[str]:
     found = [delta.withheld, delta.caution, delta.carried]
     if delta.only_family:
         found.append(f"All held-out tasks are of the family {delta.only_family!r}. The result holds for such tasks.")
-    if delta.worst is not None and delta.worst.open:
+    if delta.worst is not None and delta.worst.open and not delta.left_open:
         low, high = signed(delta.worst.low), signed(delta.worst.high)
         found.append(f"Some rollouts are undecided. Whatever they would have been, the difference is {low} to {high}.")
     return list(dict.fromkeys(clipped(one, _WORDS) for one in found if one))

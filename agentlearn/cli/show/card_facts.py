@@ -102,7 +102,8 @@ def _gain(report: LearnReport) -> str:
     before, after, delta = report.before, report.after, report.delta
     if before is None or after is None or delta is None or not delta.compared:
         return ""
-    verdict = "no verdict" if delta.withheld else verdict_words(delta.verdict)
+    verdict = verdict_words(delta.verdict, withheld=delta.withheld, left_open=delta.left_open, ci=delta.ci)
+    verdict += f" because {delta.left_open}" if delta.left_open else ""
     change = change_words(delta.mean, delta.ci)
     scores = f"{score_words(before.mean)} to {score_words(after.mean)}"
     size = f"{count_words(delta.n, 'held-out task')}, {count_words(after.k, 'rollout')} each"

@@ -30,6 +30,8 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
         delta = report["delta"]
         scores = f"{score_words(report['before']['mean'])} → {score_words(report['after']['mean'])}"
         interval = tuple(delta["ci"]) if delta["ci"] else None
+        if unknown := delta.get("withheld") or delta.get("left_open"):
+            yield labelled("held out", unknown)
         yield labelled("held out", f"{scores}  {change_words(delta['mean'], interval)}")
     if "updates" in report:
         yield from _training_lines(report)

@@ -28,7 +28,7 @@ def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalStat
 
 def small_sample(contrast: Contrast) -> str:
     """Why a contrast that the margin test proposes has no verdict; empty when it has one."""
-    return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld
+    return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld or contrast.left_open
 
 
 def _margin_holds(contrast: Contrast) -> bool:

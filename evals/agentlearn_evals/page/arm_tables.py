@@ -128,7 +128,9 @@ def _scatter(
     amount: Callable[[ArmLine], float],
     words: Callable[[float], str],
 ) -> Section:
-    tones: dict[str, Tone] = {one.arm: TONES[one.verdict] for one in comparison.contrasts}
+    tones: dict[str, Tone] = {
+        one.arm: TONES[one.verdict] for one in comparison.contrasts if one.baseline == comparison.baseline
+    }
     points = tuple(
         ScatterPoint(
             label=arm.arm,

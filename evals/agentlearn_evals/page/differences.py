@@ -8,15 +8,15 @@ from agentlearn_evals.contrast_words import assumptions, bounds_words
 from agentlearn_evals.page.findings import TONES, WORDS, scale_limits
 
 CORRECTIONS = {
-    "holm": "Corrected p: corrected for the number of arms (Holm) and for earlier looks if any.",
-    "bh": "Corrected p: corrected for the number of arms (Benjamini and Hochberg) and for earlier looks if any.",
-    "none": "Corrected p: corrected for earlier looks if any, but not for the number of arms.",
+    "holm": "Corrected p: corrected for the number of contrasts (Holm) and for earlier looks if any.",
+    "bh": "Corrected p: corrected for the number of contrasts (Benjamini and Hochberg) and for earlier looks if any.",
+    "none": "Corrected p: corrected for earlier looks if any, but not for the number of contrasts.",
 }
 P_NOTE = (
     "p: two-sided sign-flip test, uncorrected. It asks how often random signs of the differences of tasks, or "
     "of clusters, give a mean difference at least this large."
 )
-SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of arms."
+SEQUENTIAL_P_NOTE = "p: valid at any time during a sequential comparison, uncorrected for the number of contrasts."
 PAIRS_NOTE = (
     "Pairs: rollouts of both arms with the same task and index. Clusters: groups of tasks with a common source, whose "
     "errors are not independent. Bounds: the difference if all undecided or missing rollouts had gone against the arm, "
@@ -37,7 +37,7 @@ COLUMN_NOTE = (
 
 
 def differences_section(comparison: Comparison) -> Section | None:
-    """Return the section that compares every arm with the baseline in numbers."""
+    """Return the section that compares the arms in numbers."""
     if not comparison.contrasts:
         return None
     tables = (_estimates(comparison), _evidence(comparison), _margins(comparison))
@@ -51,7 +51,7 @@ def _estimates(comparison: Comparison) -> Table:
     mcnemar = any(one.mcnemar_p is not None for one in comparison.contrasts)
     rows = tuple(
         (
-            _arm(one),
+            _arm(comparison, one),
             TableCell(text=signed(one.mean), sub=interval(one.low, one.high, sign=True), value=one.mean),
             TableCell(text=bounds_words(comparison, one).replace("-", "−") or DASH),
             TableCell(text=decimal(one.standard_error, 3), value=one.standard_error),
@@ -68,7 +68,7 @@ def _estimates(comparison: Comparison) -> Table:
     p_note = SEQUENTIAL_P_NOTE if comparison.sequential else P_NOTE
     names = [*columns[:5], *["p_mean"] * means, *["McNemar p"] * mcnemar, *columns[5:]]
     return Table(
-        caption=f"Arms compared with {comparison.baseline}",
+        caption="Pairs of arms" if comparison.pairwise else f"Arms compared with {comparison.baseline}",
         columns=(Column(name="Arm"), *(Column(name=name, kind="number") for name in names)),
         rows=rows,
         note=" ".join((p_note, *_sentences(assumptions(comparison)), CORRECTIONS[comparison.correction], PAIRS_NOTE)),
@@ -82,7 +82,7 @@ def _evidence(comparison: Comparison) -> Table | None:
     numbers = ("Wins", "Losses", "Ties", "Detectable", "Rollouts needed", "Tasks needed", "Degrees")
     rows = tuple(
         (
-            _arm(one),
+            _arm(comparison, one),
             TableCell(text=count(one.wins), value=one.wins),
             TableCell(text=count(one.losses), value=one.losses),
             TableCell(text=count(one.ties), value=one.ties),
@@ -110,7 +110,7 @@ def _evidence(comparison: Comparison) -> Table | None:
 def _margins(comparison: Comparison) -> Table | None:
     rows = tuple(
         (
-            _arm(one),
+            _arm(comparison, one),
             TableCell(text=signed(-one.margin.margin), value=-one.margin.margin),
             TableCell(text=signed(one.margin.bound), value=one.margin.bound),
             TableCell(text=p_value(one.margin.p), value=one.margin.p),
@@ -161,5 +161,5 @@ def _sentences(lines: list[str]) -> list[str]:
     return [f"{line.rstrip('.')}." for line in lines]
 
 
-def _arm(contrast: Contrast) -> TableCell:
-    return TableCell(text=contrast.arm, sub=WORDS[contrast.verdict], tone=TONES[contrast.verdict])
+def _arm(comparison: Comparison, contrast: Contrast) -> TableCell:
+    return TableCell(text=comparison.label(contrast), sub=WORDS[contrast.verdict], tone=TONES[contrast.verdict])

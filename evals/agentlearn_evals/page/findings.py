@@ -51,10 +51,10 @@ def level_text(comparison: Comparison) -> str:
 
 
 def _what_is_compared(comparison: Comparison) -> str:
-    return (
-        "Each arm is one variant of the agent, such as a library of lessons, a model or instructions. Every arm is"
-        f" compared with the baseline, {comparison.baseline}, on the same tasks."
-    )
+    with_what = f"Every arm is compared with the baseline, {comparison.baseline}, on the same tasks."
+    if comparison.pairwise:
+        with_what = f"These {len(comparison.contrasts)} pairs of arms are compared, on the same tasks."
+    return f"Each arm is one variant of the agent, such as a library of lessons, a model or instructions. {with_what}"
 
 
 def _sentence(contrast: Contrast) -> str:
@@ -67,7 +67,7 @@ def _forest(comparison: Comparison) -> list[PagePart]:
         return []
     rows = tuple(
         ForestRow(
-            label=one.arm,
+            label=comparison.label(one),
             sub=f"{count(one.tasks)} tasks · {count(one.pairs)} pairs",
             mean=one.mean,
             low=one.low,
@@ -79,11 +79,14 @@ def _forest(comparison: Comparison) -> list[PagePart]:
         for one in comparison.contrasts
     )
     base = comparison.baseline
+    caption, left, right = f"Difference in mean score from {base}", base, rows[0].label if len(rows) == 1 else "arm"
+    if comparison.pairwise:
+        caption, left, right = "Difference in mean score, first arm minus second", "second", "first"
     figure = Forest(
-        caption=f"Difference in mean score from {base}",
+        caption=caption,
         rows=rows,
-        left=f"{base} better",
-        right=f"{rows[0].label if len(rows) == 1 else 'arm'} better",
+        left=f"{left} better",
+        right=f"{right} better",
         limits=scale_limits([row.mean for row in rows]),
         note=f"Mean over tasks with its {level_text(comparison)} interval, on the same tasks and rollout indexes.",
     )
@@ -93,7 +96,7 @@ def _forest(comparison: Comparison) -> list[PagePart]:
 def _warnings(comparison: Comparison) -> list[PagePart]:
     """Return the warnings that a reader should see before trusting the sentences."""
     unsafe = [
-        Note(kind="warning", title=f"{one.arm}: these scores cannot be trusted", text=one.unsafe)
+        Note(kind="warning", title=f"{comparison.label(one)}: these scores cannot be trusted", text=one.unsafe)
         for one in comparison.contrasts
         if one.unsafe
     ]

@@ -17,6 +17,7 @@ from agentlearn.html import (
 )
 from agentlearn.html.markup import clipped
 from agentlearn.html.number_format import decimal, finite, signed
+from agentlearn.measure.contrast import Contrast
 from agentlearn_evals.comparison import Comparison, Flip, TaskLine
 
 FLIPS_SHOWN = 20
@@ -31,7 +32,7 @@ def tasks_section(comparison: Comparison) -> Section | None:
     """Return the scores of every task in every arm; None without tasks."""
     if not comparison.tasks:
         return None
-    charts = [chart for arm in comparison.names[1:] if (chart := _dumbbell(comparison, arm)) is not None]
+    charts = [chart for one in comparison.contrasts if (chart := _dumbbell(comparison, one)) is not None]
     parts: list[PagePart] = []
     if len(charts) == 1:
         parts += charts
@@ -41,35 +42,36 @@ def tasks_section(comparison: Comparison) -> Section | None:
 
 
 def flips_section(comparison: Comparison, trace_of: Callable[[str], str] | None) -> Section | None:
-    """Return the tasks on which an arm and the baseline differ, each with two rollouts; None without any."""
+    """Return the tasks on which two compared arms differ, each with two rollouts; None without any."""
     if not comparison.flips:
         return None
     transcripts, of_logs = _Transcripts(trace_of), any(one.place for one in comparison.flips)
     parts: list[PagePart] = []
     for contrast in comparison.contrasts:
         for won in (True, False):
-            flips = [one for one in comparison.flips if one.arm == contrast.arm and one.won is won]
-            parts += _flips(contrast.arm, comparison.baseline, won, flips, transcripts)
+            pair = (contrast.arm, contrast.baseline)
+            flips = [one for one in comparison.flips if (one.arm, one.baseline) == pair and one.won is won]
+            parts += _flips(*pair, won, flips, transcripts)
     return Section(
         title="Flips",
-        lede="Flips are tasks on which an arm and the baseline have different scores, largest difference first. Each "
+        lede="Flips are tasks on which an arm and its baseline have different scores, largest difference first. Each "
         "has one rollout of either arm that shows the difference"
         + (", and where it is in the logs." if of_logs else ". The commands print every message of a rollout."),
         parts=tuple(parts),
     )
 
 
-def _dumbbell(comparison: Comparison, arm: str) -> Dumbbell | None:
-    position = comparison.names.index(arm)
+def _dumbbell(comparison: Comparison, contrast: Contrast) -> Dumbbell | None:
+    start, end = (comparison.names.index(name) for name in (contrast.baseline, contrast.arm))
     rows = tuple(
         DumbbellRow(label=task.task, sub=clipped(task.problem, EXCERPT), before=before, after=after)
         for task in comparison.tasks
-        if (before := _score(task, 0)) is not None and (after := _score(task, position)) is not None
+        if (before := _score(task, start)) is not None and (after := _score(task, end)) is not None
     )
     if not rows:
         return None
-    caption = f"{arm} compared with {comparison.baseline}, by task"
-    return Dumbbell(caption=caption, before=comparison.baseline, after=arm, rows=rows)
+    caption = f"{contrast.arm} compared with {contrast.baseline}, by task"
+    return Dumbbell(caption=caption, before=contrast.baseline, after=contrast.arm, rows=rows)
 
 
 def _score(task: TaskLine, position: int) -> float | None:

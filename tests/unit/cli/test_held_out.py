@@ -55,6 +55,17 @@ def test_a_withheld_verdict_starts_with_its_reason() -> None:
     assert found[3] == "undecided (left out): 0 of 240 before, 90 of 240 after   endpoint_503"
 
 
+def test_what_undecided_rollouts_leave_open_comes_before_the_numbers() -> None:
+    words = "240 of 480 rollouts have no score, so the difference could be between -0.51 and +0.49"
+    left_open = delta(0.0, left_open=words, worst=Worst(low=-0.51, high=0.49))
+    found = lines(Report(score(0.5, undecided=120), score(0.5, undecided=120), left_open))
+    assert found[:2] == [
+        f"cannot tell: {words}",
+        "without them: 0.50 → 0.50   +0.00 [-0.10, +0.10]   p = 0.010   60 tasks in 25 families x 4",
+    ]
+    assert not any("no detectable change" in line or line.startswith("bounds") for line in found)
+
+
 def test_failed_rollouts_are_counted() -> None:
     after = score(0.7, failed=3, errors={"too_many_turns": 3})
     found = lines(Report(score(0.5), after, delta(0.2, verdict="better")))

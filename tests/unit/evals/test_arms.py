@@ -7,7 +7,7 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.types.experience import library_of
-from agentlearn_evals.arms import Arm, resolve_arms
+from agentlearn_evals.arms import Arm, named_pairs, resolve_arms
 
 
 @pytest.fixture
@@ -34,6 +34,37 @@ def test_libraries_models_temperatures_and_instructions_are_arms(library_store: 
     assert [arm.temperature for arm in found] == [0.3, 1.0, 0.3]
     assert found[2].instructions == "Answer at once."
     assert "other instructions" in found[2].label()
+
+
+@pytest.mark.parametrize(
+    ("texts", "pairs"),
+    [
+        ((), [("a", "b:c"), ("a", "b")]),
+        (("all",), [("a", "b:c"), ("a", "b"), ("b:c", "b")]),
+        (("b:b:c", "a:b"), [("b", "b:c"), ("a", "b")]),
+        (("b:c:a", "b:c:b"), [("b:c", "a"), ("b:c", "b")]),
+    ],
+)
+def test_pairs_of_arms(texts: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
+    assert list(named_pairs(texts, ["a", "b:c", "b"])) == pairs
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (("a:x",), "the pair 'a:x' does not name two arms; give ARM:ARM, .* or all .arms: 'a', 'b', 'c'."),
+        (("a",), "the pair 'a' does not name two arms"),
+        (("a:a",), "the pair 'a:a' does not name two arms"),
+        (("",), "the pair '' does not name two arms"),
+        (("ALL",), "the pair 'ALL' does not name two arms"),
+        (("a:b", "b:a", "a:c"), "the pair 'b:a' is given twice"),
+        (("a:b",), "the arm 'c' is in no pair"),
+    ],
+)
+def test_bad_pairs_are_refused(texts: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as refused:
+        named_pairs(texts, ["a", "b", "c"])
+    assert refused.value.code == "bad_pair"
 
 
 def test_an_arm_may_be_a_model_alone(library_store: LibraryStore) -> None:

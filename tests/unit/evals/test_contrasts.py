@@ -12,6 +12,7 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.stats import holm
 from agentlearn_evals.breakdown import arm_score
 
 
@@ -42,6 +43,47 @@ def test_verdicts_are_right() -> None:
     assert "could reliably detect only differences of 0." in found["same"].sentence
 
 
+def lossy(lost: dict[str, float], *, scale: float = 1.0) -> ScoreTable:
+    """Equal arms of 60 tasks x 4 rollouts, of which each lost a share."""
+    rng = Random(1)
+    rows = [
+        Observation(arm=arm, task=f"t{task}", g=g, score=score, status="ok" if score is not None else "undecided")
+        for task in range(60)
+        for g in range(4)
+        for arm, share in lost.items()
+        for score in [None if rng.random() < share else scale * (rng.random() < 0.5)]
+    ]
+    return tabulate(rows, list(lost))
+
+
+@pytest.mark.parametrize(
+    ("found", "start"),
+    [
+        (
+            lossy({"none": 0.5, "a": 0.5}),
+            "Cannot tell whether a is better or worse than none: 231 of 480 rollouts have",
+        ),
+        (
+            lossy({"none": 0.0, "a": 0.5}),
+            "Cannot tell whether a is better or worse than none: 107 of 480 rollouts have",
+        ),
+        (lossy({"none": 0.01, "a": 0.01}), "No detectable change from none to a: "),
+        (lossy({"none": 0.0, "a": 0.0}), "No detectable change from none to a: "),
+        (lossy({"none": 0.01, "a": 0.01}, scale=9), "Cannot tell whether a is better or worse than none: "),
+    ],
+)
+def test_lost_rollouts_that_leave_more_open_than_the_interval_are_no_absence_of_a_change(
+    found: ScoreTable, start: str
+) -> None:
+    one = verdicts(found)["a"]
+    assert (one.verdict, one.withheld) == ("cannot_tell", "")
+    assert one.sentence.startswith(start)
+    if one.left_open and one.worst is not None:
+        low, high = f"{one.worst.low:+.3f}", f"{one.worst.high:+.3f}"
+        assert f", so the difference could be between {low} and {high}. Measured without them, from" in one.sentence
+        assert "could reliably detect" not in one.sentence
+
+
 def test_arms_that_tie_on_every_task_have_no_detectable_difference() -> None:
     rows = [
         Observation(arm=arm, task=f"t{task}", g=0, score=task % 2, cluster=cluster)
@@ -64,6 +106,23 @@ def test_tasks_of_one_cluster_are_compared_one_by_one_and_it_is_said() -> None:
     assert found.verdict == "cannot_tell"
     assert (found.clusters, found.only_cluster) == (6, "x")
     assert ", all of 'x' and therefore about such tasks only" in found.sentence
+
+
+def test_any_pairs_are_compared_and_the_correction_covers_these() -> None:
+    table = rolled({"none": 0.5, "a": 0.6, "b": 0.62, "c": 0.85})
+    pairs = (("a", "c"), ("none", "b"), ("a", "b"))
+    rules = Rules(pairs=pairs)
+    found = with_verdicts(estimate_contrasts(table, rules), table, rules)
+    assert [(one.baseline, one.arm) for one in found] == list(pairs)
+    assert found[0].verdict == "better"
+    assert found[0].sentence.startswith("c is better than a: ")
+    assert [one.p_adjusted for one in found] == pytest.approx(holm([one.p or 0.0 for one in found]))
+    one_by_one = [
+        estimate_contrasts(tabulate([*table.all[first], *table.all[second]], [first, second]), Rules())[0]
+        for first, second in pairs
+    ]
+    assert [one.p for one in found] == [one.p for one in one_by_one]
+    assert [(one.low, one.high) for one in found] == [(one.low, one.high) for one in one_by_one]
 
 
 def test_p_is_corrected_for_the_number_of_arms() -> None:

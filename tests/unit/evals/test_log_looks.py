@@ -41,8 +41,8 @@ def logged(file: str, found: Scores, *, order: Iterable[tuple[str, str, int]] | 
     return str(log_samples.write_csv(Path(file), rows))
 
 
-def looked(file: str, *arms: str, planned_looks: int = 1) -> Comparison:
-    return compare_logs([file], arms, planned_looks=planned_looks, store=STORE).comparison
+def looked(file: str, *arms: str, planned_looks: int = 1, pairs: tuple[str, ...] = ()) -> Comparison:
+    return compare_logs([file], arms, planned_looks=planned_looks, pairs=pairs, store=STORE).comparison
 
 
 def look(file: str, *arms: str) -> int:
@@ -99,6 +99,17 @@ def test_other_arms_with_other_scores_or_the_same_few_are_another_question() -> 
     assert look(logged("two.csv", others)) == 1
     assert look(logged("three.csv", scores(5, 1))) == 2
     assert look(logged("four.csv", scores(20, 2, run=1, arms="ef"))) == 1
+
+
+def test_looks_are_counted_for_each_pair(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (logged(f"{n}.csv", {**scores(12, n), **scores(12, n, run=1, arms="c")}) for n in (2, 3))
+    looked(first, "a", "b", "c", pairs=("a:b", "b:c"))
+    assert [one.look for one in looked(second, pairs=("all",)).contrasts] == [2, 1, 2]
+    assert command(["compare", "--logs", first, "--pair", "c:b", "--pair", "a:b", "--store", str(STORE)]) == 0
+    said = capsys.readouterr().out
+    assert "\n  b - c " in said
+    assert "\n  b - a " in said
+    assert "look 2" not in said, "the same data, also in the other order, are no further look"
 
 
 def test_planned_looks_divide_alpha_equally() -> None:

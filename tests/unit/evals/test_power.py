@@ -26,6 +26,16 @@ def test_more_arms_take_more_tasks() -> None:
     assert five.rollouts > 2 * two.rollouts
 
 
+def test_pairs_of_arms_share_alpha() -> None:
+    settings = PowerSettings(k=4, arms=4)
+    all_pairs, more_arms = power(settings.model_copy(update={"pairs": 6})), power(PowerSettings(k=4, arms=7))
+    assert all_pairs.designs[0].tasks == more_arms.designs[0].tasks > power(settings).designs[0].tasks
+    assert all_pairs.designs[0].rollouts == 4 * 4 * all_pairs.designs[0].tasks
+    assert all_pairs.notes[0] == "with 6 pairs of arms, each is tested at alpha 0.0083 (Holm's first step)"
+    with pytest.raises(ConfigError, match="7 pairs of 4 arms cannot be compared; there are 6"):
+        power(settings.model_copy(update={"pairs": 7}))
+
+
 def test_given_tasks_give_the_number_of_rollouts_needed() -> None:
     report = power(PowerSettings(effect=0.05, tasks=100))
     assert report.rollouts_needed is not None

@@ -99,6 +99,15 @@ def test_sequential_estimates_are_valid_at_any_time(tmp_path: Path) -> None:
     assert "are valid at any time" in design.summary(found, early=False)
 
 
+def test_any_pairs_are_estimated_at_any_time(tmp_path: Path) -> None:
+    found = rolled({"none": 0.3, "hot": 0.8, "cold": 0.3}, 60, 2)
+    rules = Rules(pairs=(("hot", "cold"), ("none", "hot")))
+    design = SequentialDesign(plan(tmp_path), rules, {("hot", "cold"): 2})
+    drafts = design.anytime_contrasts(estimate_contrasts(found, rules), found)
+    assert [(one.arm, one.baseline, one.look) for one in drafts] == [("cold", "hot", 2), ("hot", "none", 1)]
+    assert [one.verdict for one in with_verdicts(drafts, found, rules)] == ["worse", "better"]
+
+
 def test_a_margin_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--margin"):
         plan(tmp_path, margin=0.1)

@@ -76,6 +76,19 @@ def test_an_outage_during_one_measurement_gives_no_verdict() -> None:
     assert result.after.undecided == 120
 
 
+def test_an_outage_is_not_called_the_absence_of_a_change() -> None:
+    tasks = tasks_of([f"f{n % 25}" for n in range(60)])
+    before = scores([[1.0, 0.0, None, None], [0.0, 1.0, None, None]] * 30, tasks)
+    after = scores([[0.0, 1.0, None, None], [1.0, 0.0, 1.0, 0.0]] * 30, tasks)
+    delta = held_out(tasks, before, after, arms=ARMS, seed=0).delta
+    assert (delta.verdict, delta.withheld) == ("cannot_tell", "")
+    assert delta.left_open == (
+        "180 of 480 rollouts have no score, so the difference could be between -0.375 and +0.375"
+    )
+    assert delta.left_open in delta.sentence
+    assert verdict_notes(delta, worse="", unclear="try more") == ()
+
+
 def test_where_nothing_is_decided_there_is_no_number() -> None:
     result = held_out(TASKS, scores([[1.0]] * 4), scores([[None]] * 4), arms=ARMS, seed=0)
     assert (result.before.mean, result.after.mean, result.delta.mean) == (None, None, None)

@@ -13,6 +13,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.learning.estimate import estimate, plan
 from agentlearn.learning.open_run import domain_of
 from tests.support.shared_options import ALL_ROLLOUTS, AS_PUBLISHED
+from tests.support.small_math import few_math_tasks
 
 SERVICE = "openai:gpt-5-mini"
 
@@ -119,6 +120,15 @@ def test_validation_is_estimated_as_half_of_the_most_that_it_takes_and_the_most_
         found = estimate(settings.model_copy(update=without), train=60, test=60)
         assert found.most is None
         assert "validation" not in {one.stage for one in found.stages}
+
+
+def test_validation_tasks_are_counted_again_when_the_domain_gives_others(tmp_path: Path) -> None:
+    settings = LearnSettings.model_validate({"domain": "math", "model": SERVICE, "store": tmp_path / "none"})
+    with few_math_tasks():
+        few = estimate(settings, train=60, test=60)
+    usual = estimate(settings, train=60, test=60)
+    validation = [next(one.calls for one in found.stages if one.stage == "validation") for found in (few, usual)]
+    assert validation[1] == 5 * validation[0]
 
 
 def test_the_plan_says_what_it_assumes_to_be_saved(tmp_path: Path) -> None:

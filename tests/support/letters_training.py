@@ -1,0 +1,37 @@
+"""Training runs of a tiny model on tasks of one word: the tasks, and callbacks that stop a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agentlearn.errors import Interrupted
+from agentlearn.learning.learner import Update
+from agentlearn.train.callbacks import TrainCallbacks
+
+
+def one_word_tasks(file: Path, *words: str) -> Path:
+    """Write a task for each word."""
+    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
+    return file
+
+
+class Stopping(TrainCallbacks):
+    """Stops the run at the first rollout that ends after some updates."""
+
+    def __init__(self, after: int, why: Exception | None = None) -> None:
+        self.after, self.why, self.updates = after, why or Interrupted("stopped by the test"), 0
+        self.call_context: Any = None
+        self.saved: list[tuple[Path, int]] = []
+
+    def opened(self, call_context: Any, *rest: Any) -> None:
+        self.call_context = call_context
+
+    def updated(self, step: str, update: Update) -> None:
+        self.updates += 1
+
+    def rollout_done(self, phase: str, trajectory: Any) -> None:
+        if self.updates == self.after and self.call_context.stopped is None:
+            self.call_context.stop(self.why)
+
+    def saved_early(self, path: Path, updates: int) -> None:
+        self.saved.append((path, updates))
