@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from agentlearn.errors import Interrupted
+from agentlearn.errors import AgentlearnError, Interrupted
 from agentlearn.learning.learner import Update
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -21,7 +21,7 @@ def one_word_tasks(file: Path, *words: str) -> Path:
 class Stopping(TrainCallbacks):
     """Stops the run at the first rollout that ends after some updates."""
 
-    def __init__(self, after: int, why: Exception | None = None) -> None:
+    def __init__(self, after: int, why: AgentlearnError | None = None) -> None:
         self.after, self.why, self.updates = after, why or Interrupted("stopped by the test"), 0
         self.saved: list[tuple[Path, int]] = []
 
