@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.cli.app import run  # noqa: E402
-from agentlearn.errors import BudgetExceeded, Interrupted, WeightsDiffer  # noqa: E402
+from agentlearn.errors import AgentlearnError, BudgetExceeded, Interrupted, WeightsDiffer  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
@@ -114,7 +114,7 @@ def test_a_resumed_run_trains_on_what_the_store_shows(
 
 
 @pytest.mark.parametrize("why", [BudgetExceeded("out of time"), Interrupted("stopped by the test")])
-def test_a_run_that_ends_early_leaves_a_checkpoint(why: Exception, fields: dict[str, Any]) -> None:
+def test_a_run_that_ends_early_leaves_a_checkpoint(why: AgentlearnError, fields: dict[str, Any]) -> None:
     stopping = Stopping(2, why)
     with pytest.raises(type(why)):
         asyncio.run(run_training(train_settings(fields), stopping))
@@ -130,7 +130,7 @@ def test_a_run_that_ends_early_leaves_a_checkpoint(why: Exception, fields: dict[
 def test_a_run_ended_during_an_update_finishes_and_saves_it(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopping, step = Stopping(99, RuntimeError()), Updater.step
+    stopping, step = Stopping(99), Updater.step
 
     def stopped(self: Updater, rows: Sequence[TrainingRow], **named: Any) -> StepMetrics:
         stopping.call_context.stop(BudgetExceeded("out of time"))

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-from agentlearn.errors import Interrupted
+from agentlearn.errors import AgentlearnError, Interrupted
 from agentlearn.learning.learner import Update
+from agentlearn.models.call_context import CallContext
+from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
 
 
 def one_word_tasks(file: Path, *words: str) -> Path:
@@ -18,18 +21,24 @@ def one_word_tasks(file: Path, *words: str) -> Path:
 class Stopping(TrainCallbacks):
     """Stops the run at the first rollout that ends after some updates."""
 
-    def __init__(self, after: int, why: Exception | None = None) -> None:
+    def __init__(self, after: int, why: AgentlearnError | None = None) -> None:
         self.after, self.why, self.updates = after, why or Interrupted("stopped by the test"), 0
-        self.call_context: Any = None
         self.saved: list[tuple[Path, int]] = []
 
-    def opened(self, call_context: Any, *rest: Any) -> None:
+    def opened(
+        self,
+        call_context: CallContext,
+        endpoint: Endpoint,
+        reflector: Endpoint,
+        train: tuple[Task, ...],
+        test: tuple[Task, ...],
+    ) -> None:
         self.call_context = call_context
 
     def updated(self, step: str, update: Update) -> None:
         self.updates += 1
 
-    def rollout_done(self, phase: str, trajectory: Any) -> None:
+    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
         if self.updates == self.after and self.call_context.stopped is None:
             self.call_context.stop(self.why)
 

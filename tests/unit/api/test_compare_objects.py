@@ -175,8 +175,16 @@ def test_the_options_are_the_settings_that_have_no_parameter() -> None:
         == set(CompareSettings.model_fields) - parameters
     )
     hints, meant = get_type_hints(CompareOptions), get_type_hints(CompareSettings)
-    loose = LOOSE | {"methods", "score_range"}
+    loose = LOOSE | {"methods", "pairs", "score_range"}
     assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "pairs"),
+    [("all", ("all",)), ("a:b", ("a:b",)), ([("a", "b"), "b:c"], ("a:b", "b:c")), ((["a", "b"],), ("a:b",)), ((), ())],
+)
+def test_pairs_are_texts_or_two_names(given: Any, pairs: tuple[str, ...]) -> None:
+    assert CompareSettings(arms=("a", "b", "c"), pairs=given).pairs == pairs
 
 
 def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import DataError
+from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import comparable, tabulate
 from agentlearn_evals.breakdown import flips
@@ -71,7 +72,7 @@ def test_example_rollouts_of_a_flip_are_found_without_trying_all_pairs() -> None
     many = 20_000
     rows = [seen(arm, "t", g, float(arm == "b")) for arm in "ab" for g in range(many)]
     rows = [one.model_copy(update={"rollout": f"{one.arm}{one.g}"}) for one in rows]
-    (flip,) = flips(tabulate(rows, ["a", "b"]))
+    (flip,) = flips(tabulate(rows, ["a", "b"]), [Contrast(arm="b", baseline="a", mean=1.0)])
     assert (flip.rollout, flip.baseline_rollout) == ("b0", "a0")
 
 
