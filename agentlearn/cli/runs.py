@@ -102,7 +102,6 @@ def _result(report: str) -> str:
     delta = loaded.get("delta")
     if not delta or delta["mean"] is None:
         return ""
-    if delta.get("withheld"):
+    if delta["withheld"]:
         return "  no verdict"
-    verdict = f"{verdict_words(delta['verdict'])} " if "verdict" in delta else ""  # older reports have none
-    return f"  {verdict}{delta['mean']:+.2f}"
+    return f"  {verdict_words(delta['verdict'])} {delta['mean']:+.2f}"

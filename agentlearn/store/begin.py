@@ -10,7 +10,6 @@ from agentlearn.files import refuse_links
 from agentlearn.store.file_watch import make_private
 from agentlearn.store.journal_file import JOURNAL, make_journal
 from agentlearn.store.lock import StoreLock
-from agentlearn.store.old_journal import OLD_JOURNAL
 from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
 
 _DATABASE = "store.duckdb"
@@ -25,12 +24,12 @@ def begin_store(directory: Path) -> None:
     """
     give_up = time.monotonic() + _PATIENCE_S
     try:
-        while not isinstance(read_watermark(directory / WATERMARK), Acknowledged):
+        while read_watermark(directory / WATERMARK) is None:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_links(directory)
             try:
                 lock = StoreLock(directory)
-            except StoreLocked:  # another process is making it, or bringing it to a newer schema
+            except StoreLocked:  # another process is making it
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(_PAUSE_S)
@@ -46,11 +45,10 @@ def begin_store(directory: Path) -> None:
 
 
 def _begin(directory: Path) -> bool:
-    """Make the files; False when there is an older or unfinished store. The caller holds the store's lock."""
-    mark = read_watermark(directory / WATERMARK)
-    if isinstance(mark, Acknowledged):
+    """Make the files; False when there is an unfinished store. The caller holds the store's lock."""
+    if read_watermark(directory / WATERMARK) is not None:
         return True
-    if mark is not None or (directory / _DATABASE).exists() or (directory / OLD_JOURNAL).exists():
+    if (directory / _DATABASE).exists():
         return False
     identity = secrets.token_hex(16)
     make_journal(directory / JOURNAL, identity)
@@ -60,10 +58,10 @@ def _begin(directory: Path) -> bool:
 
 
 def _open_once(directory: Path) -> None:
-    """Let DuckDB complete a store that an older version wrote, or whose making was interrupted."""
+    """Let DuckDB complete a store whose making was interrupted."""
     if find_spec("duckdb") is None:
         raise StoreError(
-            f"the store {str(directory)!r} was written by an older agentlearn or is unfinished; open it once with"
+            f"the store {str(directory)!r} is unfinished, because its making was interrupted; open it once with"
             " `agentlearn runs list` where all of agentlearn is installed (pip install 'agentlearn-lib[learn]')",
             code="store_unfinished",
         )

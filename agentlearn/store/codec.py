@@ -374,7 +374,7 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
 
 
 def withheld_of(found: Mapping[str, Any]) -> tuple[Withheld, ...]:
-    """The withheld lessons in the row of a library version; none in a row from before schema 8."""
+    """The withheld lessons in the row of a library version."""
     return from_json(_adapter(tuple[Withheld, ...]), found["withheld"]) if found["withheld"] else ()
 
 
@@ -407,9 +407,7 @@ def _prompts_json(prompts: tuple[PromptRef, ...]) -> str:
 
 
 def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
-    """The prompts of a row; empty for a proposal or summary that was stored before schema 4."""
-    stored = found.get("prompts")
-    return () if stored is None else from_json(_adapter(tuple[PromptRef, ...]), stored)
+    return from_json(_adapter(tuple[PromptRef, ...]), found["prompts"])
 
 
 def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
@@ -448,12 +446,8 @@ def run_inputs_from_row(found: Mapping[str, Any]) -> RunInputs:
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the class. A column that a later schema added is NULL in older rows."""
-    return {
-        name: found[name]
-        for name, field in of.model_fields.items()
-        if name in found and (found[name] is not None or field.default is None or field.is_required())
-    }
+    """The columns that are fields of the class."""
+    return {name: found[name] for name in of.model_fields if name in found}
 
 
 def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> RowGroup:

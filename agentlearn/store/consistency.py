@@ -14,7 +14,7 @@ class DatabaseState(NamedTuple):
     """What a database says about its commits."""
 
     identity: str | None
-    """Identity of the store; None before schema 5."""
+    """Identity of the store; None in a new database."""
     last: int
     """Number of its last group commit."""
     taken: int
@@ -31,14 +31,9 @@ class Contradiction(NamedTuple):
 
 
 def database_state(connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> DatabaseState:
-    """The state of the attached database, of any schema. Raises duckdb.Error."""
-    columns = connection.execute(
-        "SELECT column_name FROM duckdb_columns() WHERE database_name = 'store' AND table_name = 'commit_log'"
-    ).fetchall()
-    if not columns:
+    """The state of the attached database. Raises duckdb.Error."""
+    if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
         return DatabaseState(None, 0, 0, 0)
-    if ("journal",) not in columns:
-        return DatabaseState(None, last_seq_of(connection), 0, 0)
     query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
     last, taken = connection.execute(query).fetchall()[0]
     identity = connection.execute("SELECT id FROM store_identity").fetchone()
@@ -55,25 +50,22 @@ def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
     return 0 if found is None else int(found[0])
 
 
-def file_contradictions(acknowledged: Acknowledged | int | None, database: Path) -> Iterator[Contradiction]:
+def file_contradictions(acknowledged: Acknowledged | None, database: Path) -> Iterator[Contradiction]:
     """What the size of the database file shows. DuckDB itself notices a missing end only when it reads there."""
-    wanted = acknowledged.size_bytes if isinstance(acknowledged, Acknowledged) else 0
+    wanted = acknowledged.size_bytes if acknowledged is not None else 0
     size = database.stat().st_size if database.exists() else 0
     if size < wanted:
         words = f"{database.name} has {size} bytes, but {wanted} were written; its end is missing"
         yield Contradiction("short_database", words)
 
 
-def database_contradictions(
-    acknowledged: Acknowledged | int | None, database: DatabaseState
-) -> Iterator[Contradiction]:
+def database_contradictions(acknowledged: Acknowledged | None, database: DatabaseState) -> Iterator[Contradiction]:
     """What the database shows when it is held against the watermark."""
-    wanted = acknowledged.commit if isinstance(acknowledged, Acknowledged) else acknowledged or 0
-    if database.last < wanted:
-        words = f"the database holds commits up to {database.last}, but {wanted} were acknowledged"
-        yield Contradiction("missing_commits", words)
-    elif not isinstance(acknowledged, Acknowledged):
+    if acknowledged is None:
         return
+    if database.last < acknowledged.commit:
+        words = f"the database holds commits up to {database.last}, but {acknowledged.commit} were acknowledged"
+        yield Contradiction("missing_commits", words)
     elif database.identity != acknowledged.identity and not _unfinished(acknowledged, database):
         yield Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:

@@ -14,12 +14,10 @@ from agentlearn.store.consistency import (
     file_contradictions,
     journal_contradictions,
 )
-from agentlearn.store.database import DATABASE, open_read_only
+from agentlearn.store.database import DATABASE, has_schema, open_read_only
 from agentlearn.store.journal_file import JOURNAL
 from agentlearn.store.journal_state import read_journal
 from agentlearn.store.lock import StoreLock
-from agentlearn.store.migrate import known_migrations, pending_migrations
-from agentlearn.store.old_journal import OLD_JOURNAL, OldJournal, read_old_journal
 from agentlearn.store.text import error_line
 from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark
 from agentlearn.types.value import Value
@@ -78,12 +76,12 @@ def _report(directory: Path) -> StoreReport:
     state: DatabaseState | None = None
     try:
         if not (directory / DATABASE).exists():
-            if isinstance(mark, Acknowledged) and mark.only_journal:
+            if mark is not None and mark.only_journal:
                 return _report_of_begun(directory, mark)
             raise StoreDamaged(f"{DATABASE} is missing")
         with open_read_only(directory / DATABASE) as connection:
-            pending_migrations(connection, str(directory), known_migrations())
-            state = database_state(connection, mark if isinstance(mark, Acknowledged) else None)
+            has_schema(connection, directory)
+            state = database_state(connection, mark)
             names = [name for (name,) in connection.execute(_TABLES).fetchall()]
         problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
         tables = _count_all(directory, names) or {}
@@ -103,7 +101,7 @@ def _report(directory: Path) -> StoreReport:
         store=str(directory),
         findings=(*problems, *journal_problems),
         commits=None if state is None else state.last,
-        acknowledged=mark.commit if isinstance(mark, Acknowledged) else mark,
+        acknowledged=None if mark is None else mark.commit,
         journal_entries=waiting,
         tables=dict(sorted(tables.items())),
         size_bytes=sum(file.stat().st_size for file in _files(directory)),
@@ -160,32 +158,24 @@ def _files(directory: Path) -> list[Path]:
     return [file for name in ("store.*", f"{JOURNAL}*") for file in directory.glob(name) if file.is_file()]
 
 
-def _watermark(directory: Path) -> tuple[Acknowledged | int | None, list[StoreProblem]]:
+def _watermark(directory: Path) -> tuple[Acknowledged | None, list[StoreProblem]]:
     try:
         mark = read_watermark(directory / WATERMARK)
     except StoreDamaged as error:
         return None, [_problem("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
-    if mark is None and not (directory / OLD_JOURNAL).exists():
-        return None, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)]
-    return mark, []
+    return mark, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)] if mark is None else []
 
 
-def _journal(directory: Path, mark: Acknowledged | int | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
+def _journal(directory: Path, mark: Acknowledged | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
     """How many intact entries wait in the journal, and its problems."""
-    if not isinstance(mark, Acknowledged):
-        old = read_old_journal(directory)
-        return len(old.entries), [*_old_problems(old), *_unreadable(old.entries)]
+    if mark is None:
+        return 0, []
     journal = read_journal(directory, expected_last=mark.journal)
     if taken is None:  # the database cannot be read: its number of the last entry taken in is unknown
         taken = max([mark.journal, journal.last])
     waiting = [content for number, content in journal.entries.items() if number > taken]
     found = journal_contradictions(mark, taken, journal)
     return len(waiting), [*(_problem(*one, _REPAIR) for one in found), *_unreadable(waiting)]
-
-
-def _old_problems(old: OldJournal) -> Iterator[StoreProblem]:
-    if old.lost_bytes:
-        yield _problem("damaged_journal", f"{OLD_JOURNAL} lacks {old.lost_bytes} acknowledged bytes", _REPAIR)
 
 
 def _unreadable(contents: Sequence[bytes]) -> Iterator[StoreProblem]:

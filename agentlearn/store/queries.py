@@ -32,7 +32,7 @@ JUDGED = f"""
     ) FROM trajectory t LEFT JOIN ({_JUDGED_LIVE}) v ON v.rollout = t.id
 """
 """The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
-# `RolloutOutcome` and `Trajectory.reward` in SQL. Rows of earlier versions call every failure `failed`.
+# `RolloutOutcome` and `Trajectory.reward` in SQL. Feedback on a rollout that failed does not change them.
 _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
 _TRAJECTORY = f"""

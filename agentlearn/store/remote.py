@@ -44,7 +44,7 @@ class StoreNotAnswering(Exception):
 
 
 class RemoteSource:
-    """A process that has the store open and has answered once. Raises NobodyAnswers."""
+    """A process that has the store open and has answered once. Raises StoreNotAnswering."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -4,9 +4,8 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
@@ -19,13 +18,12 @@ from agentlearn.store.consistency import (
     file_contradictions,
     journal_contradictions,
 )
-from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_draft, open_read_only
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, has_schema, open_draft, open_read_only
 from agentlearn.store.file_watch import make_private
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
 from agentlearn.store.journal_state import JournalState, read_journal
 from agentlearn.store.lock import StoreLock
-from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
 from agentlearn.store.salvage import salvage_database, unreadable_tables
 from agentlearn.store.text import error_line
 from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
@@ -65,8 +63,8 @@ class Repaired(Value):
 def repair_store(directory: Path) -> Repaired:
     """Restore a store to its last intact state, and open it once to verify it.
 
-    Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when nothing of the database file can be read: then all
-    files stay unchanged.
+    Raises StoreLocked, StoreMissing, UnknownSchema; StoreDamaged when nothing of the database file can be read. Then
+    all files stay unchanged.
     """
     if not (directory / DATABASE).exists() and not _only_begun(directory):
         raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
@@ -74,6 +72,8 @@ def repair_store(directory: Path) -> Repaired:
     try:
         if not (directory / DATABASE).exists():
             open_draft(directory / DATABASE).close()
+        with suppress(duckdb.Error), open_read_only(directory / DATABASE) as connection:
+            has_schema(connection, directory)
         repaired = _StoreRepair(directory).run()
     except OSError as error:
         raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
@@ -95,20 +95,7 @@ def _only_begun(directory: Path) -> bool:
         mark = read_watermark(directory / WATERMARK)
     except StoreDamaged:
         return False
-    return isinstance(mark, Acknowledged) and mark.only_journal
-
-
-class _Mark(NamedTuple):
-    """What a watermark file says."""
-
-    acknowledged: Acknowledged | int | None
-    readable: bool
-
-    @property
-    def commit(self) -> int | None:
-        """Number of the last acknowledged commit; None if unknown."""
-        known = self.acknowledged
-        return known.commit if isinstance(known, Acknowledged) else known
+    return mark is not None and mark.only_journal
 
 
 class _StoreRepair:
@@ -118,20 +105,19 @@ class _StoreRepair:
         self._directory = directory
         self._kept: list[str] = []
         self._made: list[str] = []
-        self._mark = self._read_mark()
-        self._short = any(file_contradictions(self._mark.acknowledged, directory / DATABASE))
+        try:
+            self._known = read_watermark(directory / WATERMARK)
+        except StoreDamaged:
+            self._known = None
+        self._short = any(file_contradictions(self._known, directory / DATABASE))
 
     def run(self) -> Repaired:
-        last, lost_log_bytes = self._repair_log(self._mark.commit)
+        commit = self._known.commit if self._known is not None else None
+        last, lost_log_bytes = self._repair_log(commit)
         lost_rows = self._repair_tables()
         last = max(last, self._state().last) if lost_rows else last
-        acknowledged = self._mark.acknowledged
-        if isinstance(acknowledged, int) or (self._directory / OLD_JOURNAL).exists():
-            lost_entries = self._repair_old_files(last)
-        else:
-            lost_entries = self._repair_journal(acknowledged, commits_lost=bool(lost_rows))
+        lost_entries = self._repair_journal(self._known, commits_lost=bool(lost_rows))
         make_private(self._directory)
-        commit = self._mark.commit
         return Repaired(
             store=str(self._directory),
             kept=tuple(self._kept),
@@ -143,16 +129,9 @@ class _StoreRepair:
             lost_rows=lost_rows,
         )
 
-    def _read_mark(self) -> _Mark:
-        try:
-            return _Mark(read_watermark(self._directory / WATERMARK), readable=True)
-        except StoreDamaged:
-            return _Mark(None, readable=False)
-
     def _state(self) -> DatabaseState:
-        known = self._mark.acknowledged
         with open_read_only(self._directory / DATABASE) as connection:
-            return database_state(connection, known if isinstance(known, Acknowledged) else None)
+            return database_state(connection, self._known)
 
     def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
         """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
@@ -193,7 +172,7 @@ class _StoreRepair:
                 try:
                     return database_state(connection, None).last
                 except duckdb.Error:  # its log was applied; the table is salvaged later
-                    return self._mark.commit or 0
+                    return self._known.commit if self._known is not None else 0
         except duckdb.Error as error:
             return error
 
@@ -272,7 +251,7 @@ class _StoreRepair:
 
     def _new_watermark(self, acknowledged: Acknowledged) -> None:
         file = self._directory / WATERMARK
-        if self._mark.acknowledged == acknowledged:
+        if self._known == acknowledged:
             return
         if self._made or self._needs_watermark(acknowledged):
             if file.exists() and self._needs_watermark(acknowledged):
@@ -282,24 +261,10 @@ class _StoreRepair:
 
     def _needs_watermark(self, acknowledged: Acknowledged) -> bool:
         """Whether the watermark is missing, damaged, of another store, too high, or older than a crash explains."""
-        known = self._mark.acknowledged
-        if not isinstance(known, Acknowledged) or known.identity != acknowledged.identity:
+        known = self._known
+        if known is None or known.identity != acknowledged.identity:
             return True
         return known.commit > acknowledged.commit or self._state().unacknowledged > 1
-
-    def _repair_old_files(self, last: int) -> int | None:
-        """Shorten the journal and the watermark of an older version, so that they can be converted."""
-        old = read_old_journal(self._directory)
-        if old.lost_bytes:
-            self._keep(OLD_JOURNAL)
-            write_whole(self._directory / OLD_JOURNAL, old.intact)
-            self._made.append(OLD_JOURNAL)
-        commit = self._mark.commit
-        if not self._mark.readable or (commit is not None and last < commit):
-            self._keep(WATERMARK)
-            write_whole(self._directory / WATERMARK, last.to_bytes(8, "little"))
-            self._made.append(WATERMARK)
-        return None if old.lost_bytes else 0
 
     def _keep(self, name: str) -> None:
         """Give a file a second name, the first unused one of `NAME.damaged-N`. Files are replaced, never changed."""

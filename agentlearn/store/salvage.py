@@ -1,5 +1,5 @@
 """Copy what can still be read of a damaged database file into a new one."""
-# ruff: noqa: S608 - names of tables and columns come from our own migrations
+# ruff: noqa: S608 - names of tables and columns come from our own schema
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,7 +42,7 @@ def salvage_database(path: Path, draft: Path) -> dict[str, int]:
     lost: dict[str, int] = {}
     with closing(open_draft(draft)) as connection:
         for name in _tables(connection):
-            if name == "schema_migration":
+            if name == "schema_version":
                 continue
             columns = [one for one in _columns(connection, name) if one in there.get(name, [])]
             if columns:

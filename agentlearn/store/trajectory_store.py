@@ -203,7 +203,7 @@ class _UpToDateSource(LocalSource):
 async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGenerator[Store]:
     """Open the store in `directory` until the block ends, when every queued write is committed.
 
-    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
+    Raises StoreLocked, UnknownSchema, StoreDamaged, or StoreMissing when there is no store and `create` is False.
     Opening blocks the event loop for about 0.1 s.
     """
     with closing(Database(Path(directory), create=create)) as database:

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.errors import StoreDamaged, StoreError, UnknownSchema
 from agentlearn.files import own, write_whole
 
 WATERMARK = "store.hwm"
 LOCK_TIMEOUT_S = 60.0
 """Longest wait for another process that is writing to the journal."""
 
-_FORMATS = {b"ALSMARK2": struct.Struct("<8s16sQQ"), b"ALSMARK3": struct.Struct("<8s16sQQQ")}
-"""Layouts by their first eight bytes. The first lacks the size of the database."""
-_MARK = b"ALSMARK3"
+_MARK = b"ALSMARK1"
+"""First eight bytes, which name the layout."""
+_LAYOUT = struct.Struct("<8s16sQQQ")
 _CHECKSUM = struct.Struct("<I")
 _MAX_BYTES = 256
 
@@ -46,24 +46,17 @@ class Acknowledged(NamedTuple):
         return self.commit == 0 and self.size_bytes == 0
 
 
-def read_watermark(path: Path) -> Acknowledged | int | None:
-    """What a watermark file holds: a commit number only if an older version wrote it, None if it is missing or empty.
-
-    Raises StoreDamaged when it cannot be read.
-    """
+def read_watermark(path: Path) -> Acknowledged | None:
+    """What a watermark file holds; None if it is missing or empty. Raises StoreDamaged, UnknownSchema."""
     try:
         content = own(path, path.parent).read_bytes()
     except FileNotFoundError:
         return None
-    if not content:
-        return None
-    if len(content) == 8 and content not in _FORMATS:
-        return int.from_bytes(content, "little")
-    return _parse(content, path)
+    return _parse(content, path) if content else None
 
 
 def write_watermark(path: Path, acknowledged: Acknowledged) -> None:
-    """Write a watermark file, atomically. For a new, converted or repaired store. Raises OSError."""
+    """Write a watermark file, atomically. For a new or repaired store. Raises OSError."""
     write_whole(path, _pack(acknowledged))
     path.chmod(0o600)
 
@@ -135,15 +128,20 @@ class Watermark:
 
 
 def _pack(acknowledged: Acknowledged) -> bytes:
-    content = _FORMATS[_MARK].pack(_MARK, bytes.fromhex(acknowledged.identity), *acknowledged[1:])
+    content = _LAYOUT.pack(_MARK, bytes.fromhex(acknowledged.identity), *acknowledged[1:])
     return content + _CHECKSUM.pack(zlib.crc32(content))
 
 
 def _parse(content: bytes, path: Path) -> Acknowledged:
-    layout = _FORMATS.get(content[:8])
-    if layout is not None and _CHECKSUM.pack(zlib.crc32(content[: layout.size])) == content[layout.size :]:
-        _, identity, *numbers = layout.unpack_from(content)
-        return Acknowledged(identity.hex(), *numbers)
-    raise StoreDamaged(
-        f"{str(path)!r} does not match its checksum; copy the store's directory, then run `agentlearn store repair`"
-    )
+    body, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
+    if not body or _CHECKSUM.pack(zlib.crc32(body)) != checksum:
+        raise StoreDamaged(
+            f"{str(path)!r} does not match its checksum; copy the store's directory, then run `agentlearn store repair`"
+        )
+    if not body.startswith(_MARK) or len(body) != _LAYOUT.size:
+        raise UnknownSchema(
+            f"{str(path)!r} was written by another version of agentlearn; open the store with that version, or pass"
+            " another --store DIR"
+        )
+    _, identity, *numbers = _LAYOUT.unpack(body)
+    return Acknowledged(identity.hex(), *numbers)

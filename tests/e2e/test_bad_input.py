@@ -135,8 +135,7 @@ def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     make = (
         "import duckdb\n"
         "con = duckdb.connect('.agentlearn/store.duckdb')\n"
-        "con.execute(\"INSERT INTO schema_migration SELECT 999, 'future', checksum, applied_at, agentlearn, duckdb\""
-        ' + " FROM schema_migration LIMIT 1")\n'
+        "con.execute('UPDATE schema_version SET version = 999')\n"
         "con.close()\n"
     )
     agentlearn("solve", "math", "What is 1 + 1?", cwd=tmp_path)

@@ -81,15 +81,15 @@ def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureF
 
 def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
-    assert "agentlearn.prompts:consolidate/v2)" in output(capsys, finished, "runs", "show", learned)
+    assert "agentlearn.prompts:consolidate/v1)" in output(capsys, finished, "runs", "show", learned)
     rollouts = result(capsys, finished, "runs", "show", learned)["rollouts"]
     traces = (result(capsys, finished, "trace", one["id"]) for one in rollouts if one["phase"] == "epoch-1")
     taught = next(one for one in traces if one["proposals"])
     assert taught["summaries"][0]["prompts"][0]["name"] == "agentlearn.prompts:summarise"
     words = output(capsys, finished, "trace", taught["trajectory"]["id"])
-    assert "asked with agentlearn.prompts:summarise/v2" in words
+    assert "asked with agentlearn.prompts:summarise/v1" in words
     assert "proposal   " in words
-    assert "asked with agentlearn.prompts:compare/v3" in words
+    assert "asked with agentlearn.prompts:compare/v1" in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(

@@ -362,10 +362,10 @@ def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> 
     commits = GroupCommit(database, entry_rows)
     for start in range(0, 6_000, 2_000):
         commits.commit(
-            [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]
+            [(row("metric", run=f"{n}", step=n, name="loss", value=0.5),) for n in range(start, start + 2_000)]
         )
         database.checkpoint()
-    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('embedding')")
+    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('metric')")
     assert groups == [(3,)]
     commits.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
     database.checkpoint()
