@@ -13,6 +13,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
+from agentlearn.store.watermark import read_watermark, write_watermark
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +246,9 @@ def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureF
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered]}))
     assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
-    (store / "store.hwm").write_bytes((7).to_bytes(8, "little"))
+    mark = read_watermark(store / "store.hwm")
+    assert mark is not None
+    write_watermark(store / "store.hwm", mark._replace(commit=7))
     assert run(["store", "check", "--store", str(store)]) == 1
     printed = capsys.readouterr()
     assert "broken: the database holds commits up to 3, but 7 were acknowledged" in printed.out
