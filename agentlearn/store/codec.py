@@ -1,22 +1,20 @@
 """Convert values to database rows and back, without side effects. Both directions of a type are next to each other.
 
-A value that is read back equals the value that was saved. Times come back in UTC.
+A value that is read back equals the value that was saved. Times come back in UTC. Values that cannot be stored are
+refused here, before the write is queued.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, NamedTuple
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
-from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.errors import StoreError
 from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
-from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
-from agentlearn.store.stored_arm import read_arm, stored_arm
-from agentlearn.store.table_row import RowGroup, TableRow, row
-from agentlearn.store.text import escape, from_json, to_json, unescape
+from agentlearn.store.text import escape, from_json, to_json
 from agentlearn.types.author import Author
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
@@ -37,9 +35,76 @@ from agentlearn.types.trajectory import (
     Usage,
     UserTurn,
     Verdict,
+    measures,
 )
-from agentlearn.types.treatment import Treatment
-from agentlearn.types.value import Value
+from agentlearn.types.treatment import MAIN_ARM, Treatment
+
+
+class TableRow(NamedTuple):
+    """One row of a table, by column. `GroupCommit` adds the column `seq`."""
+
+    table: str
+    values: dict[str, object]
+
+
+RowGroup = tuple[TableRow, ...]
+"""Rows that are stored together or not at all."""
+
+
+def row(table: str, **values: object) -> TableRow:
+    """The row with storable values. Raises StoreError for a number that is not finite or a time without a time zone."""
+    return TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
+
+
+def unfit_number(unit: RowGroup) -> str | None:
+    """A sentence about the first integer that does not fit into 64 bits; None when all fit."""
+    for table, values in unit:
+        for column, value in values.items():
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                return f"{column} of a {table} is {value}, which does not fit into 64 bits"
+    return None
+
+
+def _storable(value: object, table: str, column: str) -> object:
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, tuple):
+        return [_storable(item, table, column) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise StoreError(
+            f"{column} of a {table} is {value}; store a finite number, or None if it is unknown",
+            code="not_finite",
+        )
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise StoreError(
+            f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)",
+            code="no_time_zone",
+        )
+    return value
+
+
+_IMPORT = ("import", "foreign")
+
+
+def stored_arm(trajectory: Trajectory) -> str:
+    """Return the text of the column `arm`.
+
+    It is `step-N` for weights in training, the phase for measurements of a learning run, `foreign` for imported
+    rollouts, and the treatment's arm otherwise.
+    """
+    text = trajectory.treatment.arm_text
+    if text != MAIN_ARM:
+        return text
+    phase, imported = _IMPORT
+    if trajectory.phase == phase:
+        return imported
+    return trajectory.phase if measures(trajectory.phase) else MAIN_ARM
+
+
+def read_arm(text: str, phase: str) -> str:
+    """Return the `arm` for `Treatment` from the column `arm` of a rollout of that phase."""
+    return MAIN_ARM if (text and text == phase) or (phase, text) == _IMPORT else text
+
 
 MESSAGES_FORMAT = "pydantic-ai/2"
 """Format tag of the message JSON stored with a trajectory: the framework and its major version."""
@@ -195,67 +260,6 @@ def call_rows(record: CallRecord) -> RowGroup:
     """The row of a journal entry."""
     values = record.model_dump(exclude={"at"})
     return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
-
-
-class RolloutEntry(Value):
-    """A finished rollout as an entry of the journal."""
-
-    kind: Literal["rollout"] = "rollout"
-    trajectory: Trajectory
-    messages: str
-
-
-class SummaryEntry(Value):
-    """A summary as an entry of the journal."""
-
-    kind: Literal["summary"] = "summary"
-    summary: Summary
-
-
-EntryValue = Annotated[
-    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
-    Field(discriminator="kind"),
-]
-"""What the journal can hold."""
-
-
-def encode_entry(value: EntryValue) -> bytes:
-    """The bytes of an entry of the journal."""
-    return escape(to_json(_adapter(EntryValue), value)).encode()
-
-
-def entry_rows(content: bytes) -> RowGroup:
-    """The rows of an entry written by `encode_entry`. Raises StoreDamaged."""
-    try:
-        value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
-    return rows_of_entry(value)
-
-
-def rows_of_entry(value: EntryValue) -> RowGroup:
-    """The rows of an entry. Raises StoreError for values that cannot be stored."""
-    match value:
-        case CallRecord():
-            return call_rows(value)
-        case RolloutEntry():
-            return trajectory_rows(value.trajectory, value.messages.encode())
-        case SummaryEntry():
-            return summary_rows(value.summary)
-        case LiveRunEntry():
-            return run_rows(value.event)
-        case LibraryEntry():
-            return library_rows(value.library, None, value.at)
-        case LiveEntry():
-            return live_rows(value)
-        case FeedbackEntry():
-            return feedback_rows(value.feedback)
-
-
-def live_rows(entry: LiveEntry) -> RowGroup:
-    """The rows of a recorded rollout: those of a rollout first, then its task."""
-    live = row("live", rollout=entry.trajectory.id, name=entry.task.domain, episode=entry.episode)
-    return (*trajectory_rows(entry.trajectory, entry.messages.encode()), live, *task_rows([entry.task]))
 
 
 def feedback_rows(feedback: Feedback) -> RowGroup:

@@ -21,11 +21,10 @@ from agentlearn.store.consistency import (
     file_contradictions,
     journal_contradictions,
     last_seq_of,
+    read_journal,
 )
-from agentlearn.store.file_watch import FileWatch, make_private, missing, restrict
 from agentlearn.store.journal_file import JOURNAL, JournalFile, make_journal
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.lock import LOCK, StoreLock
+from agentlearn.store.store_files import LOCK, FileWatch, StoreLock, make_private, missing, restrict
 from agentlearn.store.text import error_line, sql_string
 from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 

@@ -6,18 +6,18 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
-from agentlearn.store.codec import entry_rows
 from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
     database_state,
     file_contradictions,
     journal_contradictions,
+    read_journal,
 )
 from agentlearn.store.database import DATABASE, has_schema, open_read_only
+from agentlearn.store.journal_entries import entry_rows
 from agentlearn.store.journal_file import JOURNAL
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.lock import StoreLock
+from agentlearn.store.store_files import StoreLock
 from agentlearn.store.text import error_line
 from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark
 from agentlearn.types.value import Value

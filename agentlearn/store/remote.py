@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store.control_protocol import (
+from agentlearn.store.control_server import (
     DIALECT,
     MAX_ANSWER_BYTES,
     AnyQuestion,

@@ -10,12 +10,9 @@ from agentlearn.errors import StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
-    RolloutEntry,
-    SummaryEntry,
+    RowGroup,
     call_rows,
     decision_rows,
-    encode_entry,
-    entry_rows,
     library_rows,
     metric_rows,
     prompt_rows,
@@ -30,12 +27,12 @@ from agentlearn.store.codec import (
 from agentlearn.store.control_server import ControlServer
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.journal_entries import RolloutEntry, SummaryEntry, encode_entry, entry_rows
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.remote import RemoteSource, StoreNotAnswering
-from agentlearn.store.table_row import RowGroup
 from agentlearn.store.views import RolloutTexts, Selection
 from agentlearn.store.writer import StoreWriter
 from agentlearn.types.decision import LessonDecision

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from agentlearn.errors import StoreError
+from agentlearn.store.codec import RowGroup
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.table_row import RowGroup
 
 MAX_GROUP = 256
 """Largest number of writes in one commit."""

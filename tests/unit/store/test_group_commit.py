@@ -10,12 +10,12 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store import known_rollouts, open_store, read_store, writer
-from agentlearn.store.codec import RolloutEntry, call_rows, encode_entry, entry_rows, task_rows, trajectory_rows
+from agentlearn.store import open_store, read_store, writer
+from agentlearn.store.codec import RowGroup, call_rows, row, task_rows, trajectory_rows
+from agentlearn.store.consistency import read_journal
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.table_row import RowGroup, row
+from agentlearn.store.journal_entries import RolloutEntry, encode_entry, entry_rows
 from agentlearn.types.task import Task
 from tests.unit.store import nouns
 
@@ -142,7 +142,7 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
 def test_stored_rollouts_are_known_in_a_store_of_any_size(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(known_rollouts, "MOST_REMEMBERED", most)
+    monkeypatch.setattr(group_commit, "MOST_REMEMBERED", most)
     earlier = GroupCommit(database, entry_rows)
     assert earlier.commit(units(1)) == [None]
     earlier.close()

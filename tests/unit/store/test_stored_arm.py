@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from agentlearn.store import open_store
-from agentlearn.store.codec import trajectory_rows
-from agentlearn.store.stored_arm import read_arm, stored_arm
+from agentlearn.store.codec import read_arm, stored_arm, trajectory_rows
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.treatment import Treatment
 from tests.unit.store import nouns
