@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 
 from agentlearn.errors import StoreError
-from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
+from agentlearn.models.journal import CallRecord
 from agentlearn.store.text import escape, from_json, to_json
 from agentlearn.types.author import Author
 from agentlearn.types.decision import LessonDecision
@@ -25,7 +25,6 @@ from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
-    TRAJECTORY_SCHEMA,
     Failure,
     ModelTurn,
     PromptRef,
@@ -35,9 +34,8 @@ from agentlearn.types.trajectory import (
     Usage,
     UserTurn,
     Verdict,
-    measures,
 )
-from agentlearn.types.treatment import MAIN_ARM, Treatment
+from agentlearn.types.treatment import Treatment
 
 
 class TableRow(NamedTuple):
@@ -81,29 +79,6 @@ def _storable(value: object, table: str, column: str) -> object:
             code="no_time_zone",
         )
     return value
-
-
-_IMPORT = ("import", "foreign")
-
-
-def stored_arm(trajectory: Trajectory) -> str:
-    """Return the text of the column `arm`.
-
-    It is `step-N` for weights in training, the phase for measurements of a learning run, `foreign` for imported
-    rollouts, and the treatment's arm otherwise.
-    """
-    text = trajectory.treatment.arm_text
-    if text != MAIN_ARM:
-        return text
-    phase, imported = _IMPORT
-    if trajectory.phase == phase:
-        return imported
-    return trajectory.phase if measures(trajectory.phase) else MAIN_ARM
-
-
-def read_arm(text: str, phase: str) -> str:
-    """Return the `arm` for `Treatment` from the column `arm` of a rollout of that phase."""
-    return MAIN_ARM if (text and text == phase) or (phase, text) == _IMPORT else text
 
 
 MESSAGES_FORMAT = "pydantic-ai/2"
@@ -171,7 +146,8 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         library_version=treatment.library,
         masked=treatment.masked,
         offered=trajectory.offered,
-        arm=stored_arm(trajectory),
+        arm=treatment.arm,
+        weights_step=treatment.weights_step,
         temperature=treatment.temperature,
         outcome=trajectory.outcome,
         failure_code=failure and failure.code,
@@ -190,7 +166,6 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         seconds=trajectory.seconds,
         prompts=_prompts_json(trajectory.prompts),
         isolation=trajectory.isolation,
-        schema_version=TRAJECTORY_SCHEMA,
     )
 
 
@@ -239,7 +214,8 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
             model=found["model"],
             library=found["library_version"],
             masked=tuple(found["masked"]),
-            arm=read_arm(found["arm"], found["phase"]),
+            arm=found["arm"],
+            weights_step=found["weights_step"],
             temperature=found["temperature"],
         ),
         offered=None if found["offered"] is None else tuple(found["offered"]),
@@ -259,7 +235,7 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
 def call_rows(record: CallRecord) -> RowGroup:
     """The row of a journal entry."""
     values = record.model_dump(exclude={"at"})
-    return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
+    return (row("journal", **values, recorded_at=record.at),)
 
 
 def feedback_rows(feedback: Feedback) -> RowGroup:

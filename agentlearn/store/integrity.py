@@ -75,21 +75,22 @@ def _report(directory: Path) -> StoreReport:
     tables: dict[str, int] = {}
     state: DatabaseState | None = None
     try:
-        if not (directory / DATABASE).exists():
-            if mark is not None and mark.only_journal:
-                return _report_of_begun(directory, mark)
-            raise StoreDamaged(f"{DATABASE} is missing")
-        with open_read_only(directory / DATABASE) as connection:
-            has_schema(connection, directory)
-            state = database_state(connection, mark)
-            names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-        problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
-        tables = _count_all(directory, names) or {}
-        for name in () if tables else names:
-            tables.update(_count_rows(directory, name, problems))
-        if tables.keys() >= set(names):
+        if (directory / DATABASE).exists():
             with open_read_only(directory / DATABASE) as connection:
-                problems += _relations(connection)
+                has_schema(connection, directory)
+                state = database_state(connection, mark)
+                names = [name for (name,) in connection.execute(_TABLES).fetchall()]
+            problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
+            tables = _count_all(directory, names) or {}
+            for name in () if tables else names:
+                tables.update(_count_rows(directory, name, problems))
+            if tables.keys() >= set(names):
+                with open_read_only(directory / DATABASE) as connection:
+                    problems += _relations(connection)
+        elif mark is not None and mark.only_journal:  # a recorder began the store, and nobody has opened it yet
+            state = DatabaseState(None, 0, 0, 0)
+        else:
+            raise StoreDamaged(f"{DATABASE} is missing")
     except duckdb.Error as error:
         code = "unreadable_log" if "WAL" in str(error) else "unreadable_database"
         problems.append(_problem(code, error_line(error), _REPAIR))
@@ -105,21 +106,6 @@ def _report(directory: Path) -> StoreReport:
         journal_entries=waiting,
         tables=dict(sorted(tables.items())),
         size_bytes=sum(file.stat().st_size for file in _files(directory)),
-    )
-
-
-def _report_of_begun(directory: Path, mark: Acknowledged) -> StoreReport:
-    """The report on a store that a recorder began and nobody has opened yet."""
-    waiting, problems = _journal(directory, mark, 0)
-    size_bytes = sum(file.stat().st_size for file in _files(directory))
-    return StoreReport(
-        store=str(directory),
-        findings=tuple(problems),
-        commits=0,
-        acknowledged=mark.commit,
-        journal_entries=waiting,
-        tables={},
-        size_bytes=size_bytes,
     )
 
 

@@ -79,7 +79,7 @@ HEADS, TEXTS = "heads", "texts"
 
 _HEADS = """
     SELECT c.rank, c.id, c.run, c.phase, t.batch, c.task, c.reward, t.model, t.library_version AS library, t.arm,
-           t.answer, k.answer AS expected
+           t.weights_step, t.answer, k.answer AS expected
     FROM trajectory t JOIN chosen c ON c.id = t.id JOIN task k ON k.id = c.task
 """
 _TEXTS = "SELECT c.rank, b.messages FROM trajectory_body b JOIN chosen c ON c.id = b.rollout"

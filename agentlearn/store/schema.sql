@@ -55,7 +55,8 @@ CREATE TABLE task (
 );
 
 -- One row per rollout. (run, phase, task, g, attempt) is its logical key, and id is the hash of that key. `offered` are
--- the lessons that retrieval chose for it, masked ones included; NULL: all lessons of the version.
+-- the lessons that retrieval chose for it, masked ones included; NULL: all lessons of the version. `weights_step` counts
+-- the optimiser steps before the weights that it was sampled from; NULL outside training.
 CREATE TABLE trajectory (
   id VARCHAR PRIMARY KEY,
   run VARCHAR,
@@ -70,6 +71,7 @@ CREATE TABLE trajectory (
   masked VARCHAR[],
   offered VARCHAR[],
   arm VARCHAR,
+  weights_step BIGINT,
   temperature DOUBLE,
   outcome VARCHAR,
   failure_code VARCHAR,
@@ -88,7 +90,6 @@ CREATE TABLE trajectory (
   seconds DOUBLE,
   prompts VARCHAR,
   isolation VARCHAR,
-  schema_version INTEGER,
   seq BIGINT
 );
 
@@ -141,7 +142,6 @@ CREATE TABLE journal (
   attempts INTEGER,
   seconds DOUBLE,
   recorded_at TIMESTAMPTZ,
-  schema_version INTEGER,
   seq BIGINT
 );
 

@@ -88,6 +88,7 @@ class SelectedText:
     model: str
     library: LibraryVersion
     arm: str
+    weights_step: int | None
     answer: str | None
     expected: str | None
     """The expected answer of the task."""
@@ -228,6 +229,7 @@ class ExposedRow:
     offered: list[ExperienceId] | None
     """Lessons that retrieval chose for the task; None: all of the version."""
     arm: str
+    weights_step: int | None
     reward: float | None
     """None when it is undecided."""
     at: int
