@@ -21,8 +21,8 @@ from agentlearn.store.journal_file import (
     intact_entries,
     last_of,
 )
+from agentlearn.store.store_files import Acknowledged
 from agentlearn.store.text import error_line
-from agentlearn.store.watermark import Acknowledged
 
 _FARTHEST = 2**62
 _SEARCHED = 100_000

@@ -24,9 +24,20 @@ from agentlearn.store.consistency import (
     read_journal,
 )
 from agentlearn.store.journal_file import JOURNAL, JournalFile, make_journal
-from agentlearn.store.store_files import LOCK, FileWatch, StoreLock, make_private, missing, restrict
+from agentlearn.store.store_files import (
+    LOCK,
+    WATERMARK,
+    Acknowledged,
+    FileWatch,
+    StoreLock,
+    Watermark,
+    make_private,
+    missing,
+    read_watermark,
+    restrict,
+    write_watermark,
+)
 from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 
 OLDEST_DUCKDB = 2
 """First major version that can write the store."""
@@ -111,11 +122,6 @@ class Database:
                 " it; start worker processes with the 'spawn' method and write in the parent",
                 code="store_forked",
             )
-
-    def last_seq(self) -> int:
-        """Sequence number of the last group commit in the database."""
-        with self.cursor() as cursor:
-            return last_seq_of(cursor)
 
     def acknowledge(self, seq: int, journal: int = 0) -> None:
         """Record that commits up to `seq` were acknowledged, and that journal entries up to `journal` are in them.

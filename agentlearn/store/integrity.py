@@ -17,9 +17,8 @@ from agentlearn.store.consistency import (
 from agentlearn.store.database import DATABASE, has_schema, open_read_only
 from agentlearn.store.journal_entries import entry_rows
 from agentlearn.store.journal_file import JOURNAL
-from agentlearn.store.store_files import StoreLock
+from agentlearn.store.store_files import WATERMARK, Acknowledged, StoreLock, read_watermark
 from agentlearn.store.text import error_line
-from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark
 from agentlearn.types.value import Value
 
 

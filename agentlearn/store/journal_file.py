@@ -18,9 +18,17 @@ from pathlib import Path
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
 from agentlearn.files import own, refuse_links
-from agentlearn.store.store_files import FileWatch, StoreLock, make_private
+from agentlearn.store.store_files import (
+    WATERMARK,
+    Acknowledged,
+    FileWatch,
+    StoreLock,
+    Watermark,
+    make_private,
+    read_watermark,
+    write_watermark,
+)
 from agentlearn.store.text import error_line
-from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")

@@ -27,9 +27,15 @@ from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, has_sche
 from agentlearn.store.group_commit import GroupCommit
 from agentlearn.store.journal_entries import entry_rows
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
-from agentlearn.store.store_files import StoreLock, make_private
+from agentlearn.store.store_files import (
+    WATERMARK,
+    Acknowledged,
+    StoreLock,
+    make_private,
+    read_watermark,
+    write_watermark,
+)
 from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
 from agentlearn.types.value import Value
 
 _DAMAGED_AT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")

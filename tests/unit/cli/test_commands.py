@@ -13,7 +13,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
-from agentlearn.store.watermark import read_watermark, write_watermark
+from agentlearn.store.store_files import read_watermark, write_watermark
 
 
 @pytest.fixture(scope="module")

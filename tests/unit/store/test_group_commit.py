@@ -10,7 +10,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store import open_store, read_store, writer
+from agentlearn.store import open_store, read_store, trajectory_store
 from agentlearn.store.codec import RowGroup, call_rows, row, task_rows, trajectory_rows
 from agentlearn.store.consistency import read_journal
 from agentlearn.store.database import Database
@@ -69,8 +69,8 @@ def test_producers_share_commits(tmp_path: Path) -> None:
 
 
 def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "MAX_QUEUED", 4)
-    monkeypatch.setattr(writer, "MAX_GROUP", 3)
+    monkeypatch.setattr(trajectory_store, "MAX_QUEUED", 4)
+    monkeypatch.setattr(trajectory_store, "MAX_GROUP", 3)
 
     async def main() -> None:
         async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:

@@ -23,7 +23,7 @@ from agentlearn.store import Store, check_store, database, open_store, read_stor
 from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_entries import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.store.watermark import Acknowledged, write_watermark
+from agentlearn.store.store_files import Acknowledged, write_watermark
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.feedback import Feedback
@@ -194,7 +194,7 @@ def test_tables_without_a_number_are_an_unknown_schema(tmp_path: Path) -> None:
 def test_a_watermark_of_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Database(tmp_path, create=True).close()
     with monkeypatch.context() as patch:
-        patch.setattr("agentlearn.store.watermark._MARK", b"ALSMARK9")
+        patch.setattr("agentlearn.store.store_files._MARK", b"ALSMARK9")
         write_watermark(tmp_path / "store.hwm", Acknowledged("ab" * 16, 0, 0))
     assert "was written by another version of agentlearn; open the store with that version" in refused(tmp_path)
 
