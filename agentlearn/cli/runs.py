@@ -102,6 +102,7 @@ def _result(report: str) -> str:
     delta = loaded.get("delta")
     if not delta or delta["mean"] is None:
         return ""
-    if delta["withheld"]:
+    if delta.get("withheld"):
         return "  no verdict"
-    return f"  {verdict_words(delta['verdict'])} {delta['mean']:+.2f}"
+    verdict = f"{verdict_words(delta['verdict'])} " if "verdict" in delta else ""  # older reports have none
+    return f"  {verdict}{delta['mean']:+.2f}"

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from agentlearn.cli.pages.learn_record import stored_report
 from agentlearn.errors import AgentlearnError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
@@ -68,14 +69,13 @@ FEEDBACK = Feedback(
     by="ana",
     at=datetime(2026, 11, 22, tzinfo=UTC),
 )
-REPORT = learn_record().report.model_dump_json()
 PROMPT = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
 
 
 async def fill(store: Store) -> None:
     """One of everything that a store holds."""
     await store.save_run(nouns.run_event())
-    await store.save_run(nouns.run_event(state="done", report=REPORT))
+    await store.save_run(nouns.run_event(state="done", report=learn_record().report.model_dump_json()))
     await store.save_tasks([nouns.TASK, nouns.WALK])
     await store.save_version(LIBRARY, run=None)
     await store.save_version(CHILD, run=nouns.RUN)
@@ -92,7 +92,8 @@ async def fill(store: Store) -> None:
 def check(directory: Path) -> None:
     """Everything that `fill` saved comes back."""
     with read_store(directory) as reader:
-        assert [(row.state, row.report) for row in reader.runs()] == [("done", REPORT)]
+        (row,) = reader.runs()
+        assert (row.state, stored_report(row).run) == ("done", learn_record().report.run)
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert reader.task(nouns.WALK.id) == nouns.WALK
         libraries = [reader.library(one.version) for one in reader.versions_made()]
