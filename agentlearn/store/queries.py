@@ -237,7 +237,7 @@ class Query(StrEnum):
     # task and in live traffic where some lesson was hidden from some rollout.
     EXPOSED = f"""
         SELECT t.id, t.run, t.phase, t.batch, t.task, t.g, t.attempt, t.seed, t.model, t.library_version AS library,
-               t.masked, t.offered, t.arm, t.weights_step, t.reward, epoch_us(t.started_at) AS at,
+               t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at,
                coalesce(l.name, '') AS run_name, coalesce(l.episode, '') AS episode, v.experiences,
                CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family
         FROM ({_TRAJECTORY}) t

@@ -229,7 +229,6 @@ class ExposedRow:
     offered: list[ExperienceId] | None
     """Lessons that retrieval chose for the task; None: all of the version."""
     arm: str
-    weights_step: int | None
     reward: float | None
     """None when it is undecided."""
     at: int

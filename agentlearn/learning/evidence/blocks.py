@@ -101,7 +101,7 @@ def blocks_of(
         if row.phase == LIVE:
             live.append(row)
         elif not measures(row.phase):
-            key = (row.run, row.phase, str(row.batch), row.task, row.model, row.library, row.arm, str(row.weights_step))
+            key = (row.run, row.phase, str(row.batch), row.task, row.model, row.library, row.arm)
             from_tasks[key].append(row)
     known = learned_from or {}
     found = [one for members in from_tasks.values() for one in _of_task(members, known)]
