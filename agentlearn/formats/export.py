@@ -105,6 +105,7 @@ def _openai(rollout: SelectedText, chat: Chat) -> Mapping[str, Any]:
         "model": rollout.model,
         "library": rollout.library,
         "arm": rollout.arm,
+        "weights_step": rollout.weights_step,
     }
 
 

@@ -195,7 +195,7 @@ def _rollout(
         task=task.id,
         g=g,
         seed=0,
-        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version),
+        treatment=Treatment(model=model, library=EMPTY_LIBRARY.version, arm=FOREIGN),
         steps=steps_of(messages),
         answer=answer or None,
         verdict=_verdict(line.reward),

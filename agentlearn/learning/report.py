@@ -285,7 +285,7 @@ class LearnReport(Value):
     versions: tuple[VersionLine, ...] = ()
     """Every version of the library in this run, in the order in which they were made."""
     selection: SelectedVersion | None = None
-    """Which version was selected; None in reports of older runs and of pilots."""
+    """Which version was selected; None in the report of a pilot."""
     curve: tuple[CurvePoint, ...] = ()
     """Held-out scores during learning; empty unless `eval_every` is set."""
     weights: WeightsRecord

@@ -1,10 +1,13 @@
 """Resuming an interrupted run: which run it is, the settings it was started with, and the rollouts it finished."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from pydantic import ValidationError
 
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name
@@ -60,8 +63,22 @@ def settings_of(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[Run
     Raises ConfigError for a run that is unknown, done or not a learn run, and for a setting that may not change.
     """
     run, stored = started_with("learn", prefix, store, given)
-    fields = LearnSettings.model_validate_json(stored).model_dump(exclude=NOT_KEPT)
+    with of_this_version(run):
+        fields = LearnSettings.model_validate_json(stored).model_dump(exclude=NOT_KEPT)
     return run, learn_settings({**fields, "store": store, **given})
+
+
+@contextmanager
+def of_this_version(run: RunId) -> Generator[None]:
+    """Inside the block, stored settings that cannot be read are a ConfigError, code `not_resumable`."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ConfigError(
+            f"run {run!r} was started by another version of agentlearn, and this one does not know all of its settings;"
+            " resume it with that version, or start a new run",
+            code="not_resumable",
+        ) from error
 
 
 def keep_credentials(environment: Mapping[str, Any]) -> None:

@@ -262,8 +262,3 @@ class LibraryStore:
         version, at = self._heads(name)[-1]
         library = self.history(name).load(version)
         return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
-
-
-def write_library(library: Library, out: Path, form: Form) -> None:
-    """Write a library to a file, or for the format `skill` to a folder. Raises LibraryError."""
-    write_form(library, out, form)

@@ -9,8 +9,6 @@ from typing import Literal, Protocol
 from agentlearn.types.ids import CallId, RunId
 from agentlearn.types.value import Value
 
-JOURNAL_SCHEMA = 1
-
 Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "probe", "solve"]
 
 

@@ -16,10 +16,9 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
-from agentlearn.store.begin import begin_store
-from agentlearn.store.codec import EntryValue, encode_entry, rows_of_entry
-from agentlearn.store.journal_file import JournalFile
-from agentlearn.store.table_row import unfit_number
+from agentlearn.store.codec import unfit_number
+from agentlearn.store.journal_entries import EntryValue, encode_entry, rows_of_entry
+from agentlearn.store.journal_file import JournalFile, begin_store
 
 MAX_GROUP = 256
 """Largest number of jobs in one durable write."""

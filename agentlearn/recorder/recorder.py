@@ -19,7 +19,7 @@ from agentlearn.recorder.captured import Passed, captured, clean, given_of, task
 from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
 from agentlearn.recorder.shown import ShownLibrary, shown_of
 from agentlearn.secret_values import know_environment
-from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
+from agentlearn.store.journal_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.feedback import Feedback
 from agentlearn.types.groups import Groups

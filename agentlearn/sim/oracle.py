@@ -62,15 +62,6 @@ def mean_success(
     return sum(success_probability(case, lessons, trap_model, temperature=temperature) for case in cases) / len(cases)
 
 
-def lesson_effects(
-    cases: Sequence[Case], lessons: Sequence[str], trap_model: TrapModel, *, temperature: float = 0.7
-) -> tuple[float, ...]:
-    """The true effect of each lesson in this library: mean success with all lessons minus mean success without it."""
-    whole = mean_success(cases, lessons, trap_model, temperature=temperature)
-    without = ([*lessons[:at], *lessons[at + 1 :]] for at in range(len(lessons)))
-    return tuple(whole - mean_success(cases, rest, trap_model, temperature=temperature) for rest in without)
-
-
 def _falls(case: Case, lessons: Sequence[str], trap_model: TrapModel, temperature: float) -> dict[str, float]:
     """Per trap, the probability of falling into it in at least one turn."""
     stays: dict[str, float] = {}

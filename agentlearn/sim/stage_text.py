@@ -92,7 +92,7 @@ class Suggestion:
     targets: tuple[str, ...] = ()
     lesson: str = ""
     evidence: SuggestionEvidence | None = None
-    """None in a prompt of version 1, which shows no evidence."""
+    """None for a proposal of a group that the prompt says nothing of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,21 +298,6 @@ def tasks_needed(
     return _fewest(enough, start=2)
 
 
-def normal_tasks_needed(variance: float, effect: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """Tasks by the normal approximation: ((z_{1-alpha/2} + z_power) / effect)**2 * variance, rounded up.
-
-    variance: variance of one task's measured difference. Small results are a few tasks too low, because the normal
-    approximation ignores that the standard error is estimated. Source: Miller, arXiv:2411.00640, equation 9.
-    """
-    size = between("effect", abs(effect), 0, math.inf)
-    not_negative("variance", variance)
-    between("alpha", alpha, 0, 1)
-    between("power", power, alpha, 1)
-    normal = NormalDist()
-    reach = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(power)
-    return math.ceil(reach**2 * variance / size**2)
-
-
 def rollouts_needed(
     parts: VarianceParts,
     effect: float,

@@ -30,31 +30,18 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "EvaluatedRow": "agentlearn.store.views",
-    "ExposedRow": "agentlearn.store.views",
-    "Exposure": "agentlearn.store.views",
-    "LessonUnit": "agentlearn.store.views",
-    "LiveRow": "agentlearn.store.views",
-    "ProposalRow": "agentlearn.store.views",
-    "Repaired": "agentlearn.store.repair",
-    "RunCounts": "agentlearn.store.views",
-    "RunRow": "agentlearn.store.views",
-    "SelectedRow": "agentlearn.store.views",
-    "Selection": "agentlearn.store.views",
-    "StageTotals": "agentlearn.store.views",
-    "Store": "agentlearn.store.trajectory_store",
-    "StoreProblem": "agentlearn.store.integrity",
-    "StoreReader": "agentlearn.store.reader",
-    "StoreReport": "agentlearn.store.integrity",
-    "TableFile": "agentlearn.store.parquet",
-    "TrajectoryRow": "agentlearn.store.views",
-    "VersionRow": "agentlearn.store.views",
-    "WholeRollout": "agentlearn.store.views",
-    "check_store": "agentlearn.store.integrity",
-    "open_store": "agentlearn.store.trajectory_store",
-    "read_store": "agentlearn.store.trajectory_store",
-    "repair_store": "agentlearn.store.repair",
+    "Repaired": "repair",
+    "Store": "trajectory_store",
+    "StoreProblem": "integrity",
+    "StoreReader": "reader",
+    "StoreReport": "integrity",
+    "TableFile": "parquet",
+    "check_store": "integrity",
+    "open_store": "trajectory_store",
+    "read_store": "trajectory_store",
+    "repair_store": "repair",
 }
+"""The modules of names that are not in `views`."""
 
 __all__ = [
     "EvaluatedRow",
@@ -85,11 +72,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
+    if name in __all__:
         from importlib import import_module
 
         from agentlearn.installed import require_learn
 
         require_learn("agentlearn.store")
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'views')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

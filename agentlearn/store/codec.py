@@ -1,22 +1,20 @@
 """Convert values to database rows and back, without side effects. Both directions of a type are next to each other.
 
-A value that is read back equals the value that was saved. Times come back in UTC.
+A value that is read back equals the value that was saved. Times come back in UTC. Values that cannot be stored are
+refused here, before the write is queued.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, NamedTuple
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
-from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.models.journal import JOURNAL_SCHEMA, CallRecord
-from agentlearn.store.live_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
-from agentlearn.store.stored_arm import read_arm, stored_arm
-from agentlearn.store.table_row import RowGroup, TableRow, row
-from agentlearn.store.text import escape, from_json, to_json, unescape
+from agentlearn.errors import StoreError
+from agentlearn.models.journal import CallRecord
+from agentlearn.store.text import escape, from_json, to_json
 from agentlearn.types.author import Author
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
@@ -27,7 +25,6 @@ from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
-    TRAJECTORY_SCHEMA,
     Failure,
     ModelTurn,
     PromptRef,
@@ -39,7 +36,50 @@ from agentlearn.types.trajectory import (
     Verdict,
 )
 from agentlearn.types.treatment import Treatment
-from agentlearn.types.value import Value
+
+
+class TableRow(NamedTuple):
+    """One row of a table, by column. `GroupCommit` adds the column `seq`."""
+
+    table: str
+    values: dict[str, object]
+
+
+RowGroup = tuple[TableRow, ...]
+"""Rows that are stored together or not at all."""
+
+
+def row(table: str, **values: object) -> TableRow:
+    """The row with storable values. Raises StoreError for a number that is not finite or a time without a time zone."""
+    return TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
+
+
+def unfit_number(unit: RowGroup) -> str | None:
+    """A sentence about the first integer that does not fit into 64 bits; None when all fit."""
+    for table, values in unit:
+        for column, value in values.items():
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                return f"{column} of a {table} is {value}, which does not fit into 64 bits"
+    return None
+
+
+def _storable(value: object, table: str, column: str) -> object:
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, tuple):
+        return [_storable(item, table, column) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise StoreError(
+            f"{column} of a {table} is {value}; store a finite number, or None if it is unknown",
+            code="not_finite",
+        )
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise StoreError(
+            f"{column} of a {table} is {value.isoformat()!r} without a time zone; use datetime.now(UTC)",
+            code="no_time_zone",
+        )
+    return value
+
 
 MESSAGES_FORMAT = "pydantic-ai/2"
 """Format tag of the message JSON stored with a trajectory: the framework and its major version."""
@@ -106,7 +146,8 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         library_version=treatment.library,
         masked=treatment.masked,
         offered=trajectory.offered,
-        arm=stored_arm(trajectory),
+        arm=treatment.arm,
+        weights_step=treatment.weights_step,
         temperature=treatment.temperature,
         outcome=trajectory.outcome,
         failure_code=failure and failure.code,
@@ -125,7 +166,6 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         seconds=trajectory.seconds,
         prompts=_prompts_json(trajectory.prompts),
         isolation=trajectory.isolation,
-        schema_version=TRAJECTORY_SCHEMA,
     )
 
 
@@ -174,7 +214,8 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
             model=found["model"],
             library=found["library_version"],
             masked=tuple(found["masked"]),
-            arm=read_arm(found["arm"], found["phase"]),
+            arm=found["arm"],
+            weights_step=found["weights_step"],
             temperature=found["temperature"],
         ),
         offered=None if found["offered"] is None else tuple(found["offered"]),
@@ -194,68 +235,7 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
 def call_rows(record: CallRecord) -> RowGroup:
     """The row of a journal entry."""
     values = record.model_dump(exclude={"at"})
-    return (row("journal", **values, recorded_at=record.at, schema_version=JOURNAL_SCHEMA),)
-
-
-class RolloutEntry(Value):
-    """A finished rollout as an entry of the journal."""
-
-    kind: Literal["rollout"] = "rollout"
-    trajectory: Trajectory
-    messages: str
-
-
-class SummaryEntry(Value):
-    """A summary as an entry of the journal."""
-
-    kind: Literal["summary"] = "summary"
-    summary: Summary
-
-
-EntryValue = Annotated[
-    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
-    Field(discriminator="kind"),
-]
-"""What the journal can hold."""
-
-
-def encode_entry(value: EntryValue) -> bytes:
-    """The bytes of an entry of the journal."""
-    return escape(to_json(_adapter(EntryValue), value)).encode()
-
-
-def entry_rows(content: bytes) -> RowGroup:
-    """The rows of an entry written by `encode_entry`. Raises StoreDamaged."""
-    try:
-        value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
-    return rows_of_entry(value)
-
-
-def rows_of_entry(value: EntryValue) -> RowGroup:
-    """The rows of an entry. Raises StoreError for values that cannot be stored."""
-    match value:
-        case CallRecord():
-            return call_rows(value)
-        case RolloutEntry():
-            return trajectory_rows(value.trajectory, value.messages.encode())
-        case SummaryEntry():
-            return summary_rows(value.summary)
-        case LiveRunEntry():
-            return run_rows(value.event)
-        case LibraryEntry():
-            return library_rows(value.library, None, value.at)
-        case LiveEntry():
-            return live_rows(value)
-        case FeedbackEntry():
-            return feedback_rows(value.feedback)
-
-
-def live_rows(entry: LiveEntry) -> RowGroup:
-    """The rows of a recorded rollout: those of a rollout first, then its task."""
-    live = row("live", rollout=entry.trajectory.id, name=entry.task.domain, episode=entry.episode)
-    return (*trajectory_rows(entry.trajectory, entry.messages.encode()), live, *task_rows([entry.task]))
+    return (row("journal", **values, recorded_at=record.at),)
 
 
 def feedback_rows(feedback: Feedback) -> RowGroup:
@@ -374,7 +354,7 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
 
 
 def withheld_of(found: Mapping[str, Any]) -> tuple[Withheld, ...]:
-    """The withheld lessons in the row of a library version; none in a row from before schema 8."""
+    """The withheld lessons in the row of a library version."""
     return from_json(_adapter(tuple[Withheld, ...]), found["withheld"]) if found["withheld"] else ()
 
 
@@ -407,9 +387,7 @@ def _prompts_json(prompts: tuple[PromptRef, ...]) -> str:
 
 
 def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
-    """The prompts of a row; empty for a proposal or summary that was stored before schema 4."""
-    stored = found.get("prompts")
-    return () if stored is None else from_json(_adapter(tuple[PromptRef, ...]), stored)
+    return from_json(_adapter(tuple[PromptRef, ...]), found["prompts"])
 
 
 def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
@@ -448,12 +426,8 @@ def run_inputs_from_row(found: Mapping[str, Any]) -> RunInputs:
 
 
 def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the class. A column that a later schema added is NULL in older rows."""
-    return {
-        name: found[name]
-        for name, field in of.model_fields.items()
-        if name in found and (found[name] is not None or field.default is None or field.is_required())
-    }
+    """The columns that are fields of the class."""
+    return {name: found[name] for name in of.model_fields if name in found}
 
 
 def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> RowGroup:

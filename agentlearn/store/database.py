@@ -4,14 +4,16 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
 
-from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing
+from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing, UnknownSchema
 from agentlearn.files import refuse_links
+from agentlearn.installed import version
 from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
@@ -19,15 +21,23 @@ from agentlearn.store.consistency import (
     file_contradictions,
     journal_contradictions,
     last_seq_of,
+    read_journal,
 )
-from agentlearn.store.file_watch import FileWatch, make_private, missing, restrict
 from agentlearn.store.journal_file import JOURNAL, JournalFile, make_journal
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.lock import LOCK, StoreLock
-from agentlearn.store.migrate import apply_migrations, known_migrations, pending_migrations
-from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
+from agentlearn.store.store_files import (
+    LOCK,
+    WATERMARK,
+    Acknowledged,
+    FileWatch,
+    StoreLock,
+    Watermark,
+    make_private,
+    missing,
+    read_watermark,
+    restrict,
+    write_watermark,
+)
 from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 
 OLDEST_DUCKDB = 2
 """First major version that can write the store."""
@@ -41,6 +51,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+SCHEMA = 1
+"""Number of the schema in `schema.sql`. A store of another schema is refused."""
 DATABASE = "store.duckdb"
 DATABASE_LOG = "store.duckdb.wal"
 CHECKPOINT_BYTES = 2**24
@@ -50,9 +62,9 @@ STAGING = "staging"
 
 
 class Database:
-    """A store's database, attached, migrated and locked from construction to `close`.
+    """A store's database, attached and locked from construction to `close`.
 
-    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
+    Raises StoreLocked, UnknownSchema, StoreDamaged, or StoreMissing when there is no store and `create` is False.
     Only the process that opened it may use it: in a forked child every use raises StoreError.
     """
 
@@ -110,11 +122,6 @@ class Database:
                 " it; start worker processes with the 'spawn' method and write in the parent",
                 code="store_forked",
             )
-
-    def last_seq(self) -> int:
-        """Sequence number of the last group commit in the database."""
-        with self.cursor() as cursor:
-            return last_seq_of(cursor)
 
     def acknowledge(self, seq: int, journal: int = 0) -> None:
         """Record that commits up to `seq` were acknowledged, and that journal entries up to `journal` are in them.
@@ -190,17 +197,14 @@ class Database:
         connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": f"{store}/spill"})
         try:
             _attach(connection, self._path)
-            missing_migrations = pending_migrations(connection, store, known_migrations())
-            current = self._acknowledged if isinstance(self._acknowledged, Acknowledged) else None
-            self._verify(database_state(connection, current))
-            if missing_migrations and current is not None:  # their checkpoints may shorten the file
-                with closing(Watermark(self.directory / WATERMARK)) as mark, mark.locked():
-                    mark.lift(size_bytes=0, sync=True)
-            apply_migrations(connection, missing_migrations)
-            if current is None:
-                self._complete(connection)
-            elif current.only_journal:
-                self._adopt(connection, current)
+            made = has_schema(connection, self.directory)
+            self._verify(database_state(connection, self._acknowledged))
+            if not made:
+                _make_schema(connection)
+            if self._acknowledged is None:
+                self._acknowledged = _complete_store(connection, self.directory)
+            elif self._acknowledged.only_journal:
+                self._adopt(connection, self._acknowledged)
             _restrict_file_access(connection, self.staging)
         except duckdb.Error as error:
             connection.close()
@@ -216,39 +220,25 @@ class Database:
     def _require_files(self) -> None:
         """Raise StoreDamaged when a file is missing that this store had."""
         mark = self._acknowledged
-        wanted = [self._path] if mark else []
-        if isinstance(mark, Acknowledged):
-            wanted = [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]
+        if mark is None:
+            return
+        wanted = [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]
         for path in missing(wanted):
             raise self._damaged(f"{str(path)!r} is missing")
 
     def _verify(self, database: DatabaseState) -> None:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
+        if mark is None:  # the store is new, or its making was interrupted
+            if read_journal(self.directory).last or (database.identity is not None and database.last):
+                raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
+            return
         found = [*database_contradictions(mark, database)]
-        if isinstance(mark, Acknowledged) and not found and not self._opened:  # it is opened once only
+        if not found and not self._opened:  # it is opened once only
             journal = read_journal(self.directory, expected_last=mark.journal)
             found = [*journal_contradictions(mark, database.taken, journal)]
         if found:
             raise self._damaged(found[0].words)
-        if not isinstance(mark, Acknowledged):
-            self._verify_incomplete(database)
-
-    def _verify_incomplete(self, database: DatabaseState) -> None:
-        """Raise StoreDamaged unless the store is new, or an older version wrote it, or its making was interrupted."""
-        entries = read_journal(self.directory).last
-        if self._acknowledged is None and not (self.directory / OLD_JOURNAL).exists():
-            if entries or (database.identity is not None and database.last):
-                raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
-        elif database.taken or entries > len(read_old_journal(self.directory).entries):
-            raise self._damaged(f"{str(self.directory / WATERMARK)!r} is older than the journal")
-
-    def _complete(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the journal and the watermark of a new store, or of one that an older version wrote."""
-        old = read_old_journal(self.directory)
-        if old.lost_bytes:
-            raise self._damaged(f"{OLD_JOURNAL!r} lacks {old.lost_bytes} acknowledged bytes")
-        self._acknowledged = complete_store(connection, self.directory, old.entries)
 
     def _adopt(self, connection: duckdb.DuckDBPyConnection, begun: Acknowledged) -> None:
         """Give a new database the identity of the journal and the watermark that a recorder made before it."""
@@ -265,8 +255,39 @@ class Database:
         )
 
 
-def complete_store(connection: duckdb.DuckDBPyConnection, directory: Path, entries: Sequence[bytes]) -> Acknowledged:
-    """Give a database of the newest schema an identity, a journal with these entries, and a watermark.
+def has_schema(connection: duckdb.DuckDBPyConnection, directory: Path) -> bool:
+    """Whether the attached database has our tables; False for an empty one. Raises UnknownSchema, duckdb.Error."""
+    tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'store'").fetchall()
+    if not tables:
+        return False
+    found = None
+    if ("schema_version",) in tables:
+        found = connection.execute("SELECT version, agentlearn FROM schema_version").fetchone()
+    if found is None or found[0] != SCHEMA:
+        said = "an unknown schema" if found is None else f"schema {found[0]}, written by agentlearn {found[1]}"
+        raise UnknownSchema(
+            f"the store {str(directory)!r} has {said}; this agentlearn {version()} reads schema {SCHEMA} only: open it"
+            " with the agentlearn that wrote it, or pass another --store DIR"
+        )
+    return True
+
+
+def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables in an empty database, in one transaction followed by a checkpoint, so that no log is left."""
+    connection.begin()
+    try:
+        connection.execute(files("agentlearn.store").joinpath("schema.sql").read_text(encoding="utf-8"))
+        written_by = [SCHEMA, version(), duckdb.__version__]
+        connection.execute("INSERT INTO schema_version VALUES (?, now(), ?, ?)", written_by)
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("CHECKPOINT store")
+
+
+def _complete_store(connection: duckdb.DuckDBPyConnection, directory: Path) -> Acknowledged:
+    """Give a new database an identity, a journal and a watermark.
 
     The watermark is written last: without it, all of this is done again.
     """
@@ -275,11 +296,10 @@ def complete_store(connection: duckdb.DuckDBPyConnection, directory: Path, entri
     if found is None:
         connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
         connection.execute("CHECKPOINT store")
-    make_journal(directory / JOURNAL, identity, entries=entries)
+    make_journal(directory / JOURNAL, identity)
     size_bytes = (directory / DATABASE).stat().st_size
-    acknowledged = Acknowledged(identity, len(entries), last_seq_of(connection), size_bytes)
+    acknowledged = Acknowledged(identity, 0, last_seq_of(connection), size_bytes)
     write_watermark(directory / WATERMARK, acknowledged)
-    (directory / OLD_JOURNAL).unlink(missing_ok=True)
     return acknowledged
 
 
@@ -306,14 +326,15 @@ def open_read_only(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
 
 
 def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a database file, made if it is missing, of the newest schema. Raises duckdb.Error.
+    """A connection to a database file, made if it is missing. Raises UnknownSchema, duckdb.Error.
 
     The caller holds the store's lock.
     """
     connection = duckdb.connect(":memory:", config=_SETTINGS)
     try:
         _attach(connection, path)
-        apply_migrations(connection, pending_migrations(connection, str(path.parent), known_migrations()))
+        if not has_schema(connection, path.parent):
+            _make_schema(connection)
     except BaseException:
         connection.close()
         raise

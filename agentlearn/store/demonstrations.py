@@ -8,8 +8,7 @@ from typing import Any
 import duckdb
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
-from agentlearn.store.codec import time_of, trajectory_rows
-from agentlearn.store.table_row import RowGroup
+from agentlearn.store.codec import RowGroup, time_of, trajectory_rows
 from agentlearn.store.text import unescape
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId

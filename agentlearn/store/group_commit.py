@@ -1,7 +1,8 @@
 """Commit rows of several writers in one transaction, with retries. Blocking; for one thread at a time."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -9,11 +10,10 @@ from typing import NamedTuple
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.store.codec import RowGroup, unfit_number
 from agentlearn.store.consistency import database_state
 from agentlearn.store.database import CHECKPOINT_BYTES, Database
 from agentlearn.store.demonstrations import new_demonstrations
-from agentlearn.store.known_rollouts import KnownRollouts
-from agentlearn.store.table_row import RowGroup, unfit_number
 from agentlearn.store.text import error_line
 
 RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
@@ -360,3 +360,42 @@ def _not_written(failure: Exception | None) -> StoreError:
     if isinstance(failure, StoreError):
         return failure
     return StoreError(f"the store could not be written: {error_line(failure)}", code="store_write")
+
+
+MOST_REMEMBERED = 100_000
+"""Largest number of ids that are remembered. A larger store is asked each time."""
+
+
+class KnownRollouts:
+    """The ids of the stored rollouts. They are read once, and again after `forget`."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] | None = None
+        self._too_many = False
+
+    def among(self, connection: duckdb.DuckDBPyConnection, rollouts: AbstractSet[str]) -> set[str]:
+        """Return those of the rollouts that the database holds. Raises duckdb.Error."""
+        if not rollouts:
+            return set()
+        if self._ids is None and not self._too_many:
+            found = connection.execute("SELECT id FROM trajectory LIMIT ?", [MOST_REMEMBERED + 1]).fetchall()
+            self._keep({rollout for (rollout,) in found})
+        if self._ids is not None:
+            return self._ids & rollouts
+        places = ", ".join("?" * len(rollouts))
+        query = f"SELECT id FROM trajectory WHERE id IN ({places})"  # noqa: S608
+        return {rollout for (rollout,) in connection.execute(query, sorted(rollouts)).fetchall()}
+
+    def add(self, rollouts: Iterable[str]) -> None:
+        """Remember rollouts that the database holds now."""
+        if self._ids is not None:
+            self._ids.update(rollouts)
+            self._keep(self._ids)
+
+    def forget(self) -> None:
+        """Forget everything, after a commit of which it is not known whether it is in the database."""
+        self._ids = None
+
+    def _keep(self, ids: set[str]) -> None:
+        self._too_many = len(ids) > MOST_REMEMBERED
+        self._ids = None if self._too_many else ids

@@ -6,22 +6,19 @@ from pathlib import Path
 import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
-from agentlearn.store.codec import entry_rows
 from agentlearn.store.consistency import (
     DatabaseState,
     database_contradictions,
     database_state,
     file_contradictions,
     journal_contradictions,
+    read_journal,
 )
-from agentlearn.store.database import DATABASE, open_read_only
+from agentlearn.store.database import DATABASE, has_schema, open_read_only
+from agentlearn.store.journal_entries import entry_rows
 from agentlearn.store.journal_file import JOURNAL
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.lock import StoreLock
-from agentlearn.store.migrate import known_migrations, pending_migrations
-from agentlearn.store.old_journal import OLD_JOURNAL, OldJournal, read_old_journal
+from agentlearn.store.store_files import WATERMARK, Acknowledged, StoreLock, read_watermark
 from agentlearn.store.text import error_line
-from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark
 from agentlearn.types.value import Value
 
 
@@ -77,21 +74,22 @@ def _report(directory: Path) -> StoreReport:
     tables: dict[str, int] = {}
     state: DatabaseState | None = None
     try:
-        if not (directory / DATABASE).exists():
-            if isinstance(mark, Acknowledged) and mark.only_journal:
-                return _report_of_begun(directory, mark)
-            raise StoreDamaged(f"{DATABASE} is missing")
-        with open_read_only(directory / DATABASE) as connection:
-            pending_migrations(connection, str(directory), known_migrations())
-            state = database_state(connection, mark if isinstance(mark, Acknowledged) else None)
-            names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-        problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
-        tables = _count_all(directory, names) or {}
-        for name in () if tables else names:
-            tables.update(_count_rows(directory, name, problems))
-        if tables.keys() >= set(names):
+        if (directory / DATABASE).exists():
             with open_read_only(directory / DATABASE) as connection:
-                problems += _relations(connection)
+                has_schema(connection, directory)
+                state = database_state(connection, mark)
+                names = [name for (name,) in connection.execute(_TABLES).fetchall()]
+            problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
+            tables = _count_all(directory, names) or {}
+            for name in () if tables else names:
+                tables.update(_count_rows(directory, name, problems))
+            if tables.keys() >= set(names):
+                with open_read_only(directory / DATABASE) as connection:
+                    problems += _relations(connection)
+        elif mark is not None and mark.only_journal:  # a recorder began the store, and nobody has opened it yet
+            state = DatabaseState(None, 0, 0, 0)
+        else:
+            raise StoreDamaged(f"{DATABASE} is missing")
     except duckdb.Error as error:
         code = "unreadable_log" if "WAL" in str(error) else "unreadable_database"
         problems.append(_problem(code, error_line(error), _REPAIR))
@@ -103,25 +101,10 @@ def _report(directory: Path) -> StoreReport:
         store=str(directory),
         findings=(*problems, *journal_problems),
         commits=None if state is None else state.last,
-        acknowledged=mark.commit if isinstance(mark, Acknowledged) else mark,
+        acknowledged=None if mark is None else mark.commit,
         journal_entries=waiting,
         tables=dict(sorted(tables.items())),
         size_bytes=sum(file.stat().st_size for file in _files(directory)),
-    )
-
-
-def _report_of_begun(directory: Path, mark: Acknowledged) -> StoreReport:
-    """The report on a store that a recorder began and nobody has opened yet."""
-    waiting, problems = _journal(directory, mark, 0)
-    size_bytes = sum(file.stat().st_size for file in _files(directory))
-    return StoreReport(
-        store=str(directory),
-        findings=tuple(problems),
-        commits=0,
-        acknowledged=mark.commit,
-        journal_entries=waiting,
-        tables={},
-        size_bytes=size_bytes,
     )
 
 
@@ -160,32 +143,24 @@ def _files(directory: Path) -> list[Path]:
     return [file for name in ("store.*", f"{JOURNAL}*") for file in directory.glob(name) if file.is_file()]
 
 
-def _watermark(directory: Path) -> tuple[Acknowledged | int | None, list[StoreProblem]]:
+def _watermark(directory: Path) -> tuple[Acknowledged | None, list[StoreProblem]]:
     try:
         mark = read_watermark(directory / WATERMARK)
     except StoreDamaged as error:
         return None, [_problem("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
-    if mark is None and not (directory / OLD_JOURNAL).exists():
-        return None, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)]
-    return mark, []
+    return mark, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)] if mark is None else []
 
 
-def _journal(directory: Path, mark: Acknowledged | int | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
+def _journal(directory: Path, mark: Acknowledged | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
     """How many intact entries wait in the journal, and its problems."""
-    if not isinstance(mark, Acknowledged):
-        old = read_old_journal(directory)
-        return len(old.entries), [*_old_problems(old), *_unreadable(old.entries)]
+    if mark is None:
+        return 0, []
     journal = read_journal(directory, expected_last=mark.journal)
     if taken is None:  # the database cannot be read: its number of the last entry taken in is unknown
         taken = max([mark.journal, journal.last])
     waiting = [content for number, content in journal.entries.items() if number > taken]
     found = journal_contradictions(mark, taken, journal)
     return len(waiting), [*(_problem(*one, _REPAIR) for one in found), *_unreadable(waiting)]
-
-
-def _old_problems(old: OldJournal) -> Iterator[StoreProblem]:
-    if old.lost_bytes:
-        yield _problem("damaged_journal", f"{OLD_JOURNAL} lacks {old.lost_bytes} acknowledged bytes", _REPAIR)
 
 
 def _unreadable(contents: Sequence[bytes]) -> Iterator[StoreProblem]:

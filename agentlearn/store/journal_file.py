@@ -2,21 +2,33 @@
 
 Every model call waits for its entry, and a commit of the database takes thirty times as long. Any number of processes
 may append, without the store's lock. The process that has the lock takes the entries into the database and removes
-them here. Numbers of entries are never used twice.
+them here. Numbers of entries are never used twice. A store can begin with a journal and a watermark, without DuckDB:
+the next command that opens it makes the database.
 """
 
 import os
+import secrets
 import sqlite3
+import time
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
-from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.files import own
-from agentlearn.store.file_watch import FileWatch
+from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
+from agentlearn.files import own, refuse_links
+from agentlearn.store.store_files import (
+    WATERMARK,
+    Acknowledged,
+    FileWatch,
+    StoreLock,
+    Watermark,
+    make_private,
+    read_watermark,
+    write_watermark,
+)
 from agentlearn.store.text import error_line
-from agentlearn.store.watermark import WATERMARK, Acknowledged, Watermark
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
@@ -252,3 +264,64 @@ def is_damage(error: Exception) -> bool:
     if isinstance(error, sqlite3.OperationalError):
         return any(words in str(error) for words in _DAMAGED)
     return isinstance(error, (sqlite3.DatabaseError, OverflowError))
+
+
+_DATABASE = "store.duckdb"
+_PATIENCE_S = 60.0
+_PAUSE_S = 0.01
+
+
+def begin_store(directory: Path) -> None:
+    """Make a store in `directory` unless there is one. Any number of processes may do so at once. Blocks.
+
+    Raises StoreError when the directory cannot be written; StoreDamaged when a file of the store is damaged or missing.
+    """
+    give_up = time.monotonic() + _PATIENCE_S
+    try:
+        while read_watermark(directory / WATERMARK) is None:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refuse_links(directory)
+            try:
+                lock = StoreLock(directory)
+            except StoreLocked:  # another process is making it
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(_PAUSE_S)
+                continue
+            try:
+                begun = _begin(directory)
+            finally:
+                lock.release()
+            if not begun:
+                _open_once(directory)
+    except OSError as error:
+        raise StoreError(f"the store {str(directory)!r} cannot be used: {error}", code="store_write") from error
+
+
+def _begin(directory: Path) -> bool:
+    """Make the files; False when there is an unfinished store. The caller holds the store's lock."""
+    if read_watermark(directory / WATERMARK) is not None:
+        return True
+    if (directory / _DATABASE).exists():
+        return False
+    identity = secrets.token_hex(16)
+    make_journal(directory / JOURNAL, identity)
+    write_watermark(directory / WATERMARK, Acknowledged(identity, 0, 0))  # last: without it, all of this is done again
+    make_private(directory)
+    return True
+
+
+def _open_once(directory: Path) -> None:
+    """Let DuckDB complete a store whose making was interrupted."""
+    if find_spec("duckdb") is None:
+        raise StoreError(
+            f"the store {str(directory)!r} is unfinished, because its making was interrupted; open it once with"
+            " `agentlearn runs list` where all of agentlearn is installed (pip install 'agentlearn-lib[learn]')",
+            code="store_unfinished",
+        )
+    from agentlearn.store.database import Database
+
+    try:
+        Database(directory, create=True).close()
+    except StoreLocked:  # another process has opened it, which completes it as well
+        time.sleep(_PAUSE_S)

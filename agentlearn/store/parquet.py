@@ -2,26 +2,36 @@
 
 Text is escaped as in the database, see `store.text`. All files of one call come from one transaction. The process
 that has the store open writes drafts to the staging folder; the process that asked moves them to their destination.
-The rows of a file are in no particular order: DuckDB would have to hold a large table in memory to keep one.
+The rows of a file are in no particular order: DuckDB would have to hold a large table in memory to keep one. It cannot
+sort long texts in little memory either. So `SelectedTexts` first copies the rows to files without a name, which
+disappear with the process, and reads them from there in order. In memory are four numbers per rollout and one batch of
+rows.
 """
 # ruff: noqa: S608 - only constants of this module are put together; values are bound
 
+import json
 import secrets
 import shutil
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Any, Self
 
 import duckdb
 
 from agentlearn.config.outputs import Outputs
-from agentlearn.errors import DataError, StoreError
+from agentlearn.errors import DataError, StoreDamaged, StoreError
 from agentlearn.files import put
 from agentlearn.store.database import STAGING, Database
-from agentlearn.store.file_watch import restrict
 from agentlearn.store.queries import JUDGED, Query
-from agentlearn.store.text import error_line, sql_string
-from agentlearn.store.views import RolloutTexts, Selection
+from agentlearn.store.store_files import restrict
+from agentlearn.store.table_file import parquet_rows
+from agentlearn.store.text import error_line, sql_string, unescape
+from agentlearn.store.views import RolloutTexts, SelectedText, Selection
 
 SNAPSHOTS = "snapshots"
 """Default folder for snapshots, inside the store's directory."""
@@ -69,7 +79,7 @@ HEADS, TEXTS = "heads", "texts"
 
 _HEADS = """
     SELECT c.rank, c.id, c.run, c.phase, t.batch, c.task, c.reward, t.model, t.library_version AS library, t.arm,
-           t.answer, k.answer AS expected
+           t.weights_step, t.answer, k.answer AS expected
     FROM trajectory t JOIN chosen c ON c.id = t.id JOIN task k ON k.id = c.task
 """
 _TEXTS = "SELECT c.rank, b.messages FROM trajectory_body b JOIN chosen c ON c.id = b.rollout"
@@ -209,3 +219,77 @@ def _move(folder: Path, draft: TableDraft, out: Path) -> TableFile:
     size_bytes = written.stat().st_size
     put(written, file)
     return TableFile(draft.table, file, draft.rows, size_bytes)
+
+
+class _Pieces:
+    """A file of `count` pieces of bytes, written in any order and read by number."""
+
+    def __init__(self, count: int, near: Path) -> None:
+        self._starts, self._sizes = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
+        self._end = 0
+        self._file = TemporaryFile(dir=near)  # noqa: SIM115 - closed by `close`
+
+    def put(self, number: int, piece: bytes) -> None:
+        self._starts[number], self._sizes[number] = self._end, self._file.write(piece)
+        self._end += len(piece)
+
+    def get(self, number: int) -> bytes:
+        """Return a piece; empty when it was never put. Call it after the last `put`."""
+        self._file.seek(self._starts[number])
+        return self._file.read(self._sizes[number])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class SelectedTexts:
+    """Iterates over selected rollouts in order. A context manager. Raises DataError, OSError."""
+
+    def __init__(self, directory: Path, drafts: TableDrafts, near: Path) -> None:
+        self._directory, self._folder = directory, directory / STAGING / drafts.folder
+        self.count = next(one.rows for one in drafts.tables if one.table == HEADS)
+        """Number of the selected rollouts."""
+        with ExitStack() as opened:
+            self._heads = _Pieces(self.count, near)
+            opened.callback(self._heads.close)
+            self._texts = _Pieces(self.count, near)
+            opened.callback(self._texts.close)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        """Copy the rows to the files. Raises DataError, OSError."""
+        try:
+            for number, row in self._rows(HEADS):
+                self._heads.put(number, json.dumps(row).encode())
+            for number, row in self._rows(TEXTS):
+                self._texts.put(number, unescape(row["messages"]).encode())
+        except BaseException:
+            self._opened.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the files."""
+        self._opened.close()
+
+    def __iter__(self) -> Iterator[SelectedText]:
+        """Yield the rollouts. Raises StoreDamaged for one whose messages are missing."""
+        for number in range(self.count):
+            head = {name: _plain(one) for name, one in json.loads(self._heads.get(number)).items()}
+            messages = self._texts.get(number)
+            if not messages:
+                raise StoreDamaged(
+                    f"the store {str(self._directory)!r} has no messages of the rollout {head['id']!r};"
+                    " run `agentlearn store check`"
+                )
+            yield SelectedText(**head, messages=messages)
+
+    def _rows(self, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        for row in parquet_rows(self._folder / f"{table}.parquet"):
+            yield int(str(row.pop("rank"))) - 1, row
+
+
+def _plain(value: object) -> Any:
+    return unescape(value) if isinstance(value, str) else value

@@ -32,7 +32,7 @@ JUDGED = f"""
     ) FROM trajectory t LEFT JOIN ({_JUDGED_LIVE}) v ON v.rollout = t.id
 """
 """The rows of `trajectory`, with the verdicts of live traffic that feedback gave later."""
-# `RolloutOutcome` and `Trajectory.reward` in SQL. Rows of earlier versions call every failure `failed`.
+# `RolloutOutcome` and `Trajectory.reward` in SQL. Feedback on a rollout that failed does not change them.
 _OUTCOME = f"""CASE WHEN failure_boundary IS NULL THEN outcome
          WHEN failure_boundary = '{AGENT_BOUNDARY}' THEN 'failed' ELSE 'undecided' END"""
 _TRAJECTORY = f"""
@@ -237,8 +237,8 @@ class Query(StrEnum):
     # task and in live traffic where some lesson was hidden from some rollout.
     EXPOSED = f"""
         SELECT t.id, t.run, t.phase, t.batch, t.task, t.g, t.attempt, t.seed, t.model, t.library_version AS library,
-               t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at, coalesce(l.name, '') AS run_name,
-               coalesce(l.episode, '') AS episode, v.experiences,
+               t.masked, t.offered, t.arm, t.reward, epoch_us(t.started_at) AS at,
+               coalesce(l.name, '') AS run_name, coalesce(l.episode, '') AS episode, v.experiences,
                CASE WHEN coalesce(k.family, '') = '' THEN '' ELSE k.domain || '/' || k.family END AS family
         FROM ({_TRAJECTORY}) t
         LEFT JOIN library_version v ON v.version = t.library_version

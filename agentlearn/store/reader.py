@@ -25,10 +25,9 @@ from agentlearn.store.codec import (
     trajectory_from_row,
     withheld_of,
 )
-from agentlearn.store.parquet import SNAPSHOTS, TableFile, move_tables, remove_drafts
+from agentlearn.store.parquet import SNAPSHOTS, SelectedTexts, TableFile, move_tables, remove_drafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import Parameter, QuerySource
-from agentlearn.store.rollout_texts import SelectedTexts
 from agentlearn.store.text import escape, unescape
 from agentlearn.store.views import (
     EvaluatedRow,

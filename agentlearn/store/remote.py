@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store.control_protocol import (
+from agentlearn.store.control_server import (
     DIALECT,
     MAX_ANSWER_BYTES,
     AnyQuestion,
@@ -44,7 +44,7 @@ class StoreNotAnswering(Exception):
 
 
 class RemoteSource:
-    """A process that has the store open and has answered once. Raises NobodyAnswers."""
+    """A process that has the store open and has answered once. Raises StoreNotAnswering."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

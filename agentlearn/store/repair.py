@@ -1,34 +1,41 @@
-"""Repair a damaged store. Damaged files are kept under another name, and everything that is lost is reported."""
+"""Repair a damaged store. Damaged files are kept under another name, and everything that is lost is reported.
+
+Of a damaged database file, what can still be read is copied into a new one.
+"""
+# ruff: noqa: S608 - names of tables and columns come from our own schema
 
 import os
 import re
 import secrets
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreMissing
 from agentlearn.files import write_whole
-from agentlearn.store.codec import entry_rows
 from agentlearn.store.consistency import (
     DatabaseState,
+    JournalState,
     database_state,
     file_contradictions,
     journal_contradictions,
+    read_journal,
 )
-from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, open_draft, open_read_only
-from agentlearn.store.file_watch import make_private
+from agentlearn.store.database import DATABASE, DATABASE_LOG, Database, has_schema, open_draft, open_read_only
 from agentlearn.store.group_commit import GroupCommit
+from agentlearn.store.journal_entries import entry_rows
 from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
-from agentlearn.store.journal_state import JournalState, read_journal
-from agentlearn.store.lock import StoreLock
-from agentlearn.store.old_journal import OLD_JOURNAL, read_old_journal
-from agentlearn.store.salvage import salvage_database, unreadable_tables
-from agentlearn.store.text import error_line
-from agentlearn.store.watermark import WATERMARK, Acknowledged, read_watermark, write_watermark
+from agentlearn.store.store_files import (
+    WATERMARK,
+    Acknowledged,
+    StoreLock,
+    make_private,
+    read_watermark,
+    write_watermark,
+)
+from agentlearn.store.text import error_line, sql_string
 from agentlearn.types.value import Value
 
 _DAMAGED_AT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
@@ -65,8 +72,8 @@ class Repaired(Value):
 def repair_store(directory: Path) -> Repaired:
     """Restore a store to its last intact state, and open it once to verify it.
 
-    Raises StoreLocked, StoreMissing, SchemaTooNew; StoreDamaged when nothing of the database file can be read: then all
-    files stay unchanged.
+    Raises StoreLocked, StoreMissing, UnknownSchema; StoreDamaged when nothing of the database file can be read. Then
+    all files stay unchanged.
     """
     if not (directory / DATABASE).exists() and not _only_begun(directory):
         raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
@@ -74,6 +81,8 @@ def repair_store(directory: Path) -> Repaired:
     try:
         if not (directory / DATABASE).exists():
             open_draft(directory / DATABASE).close()
+        with suppress(duckdb.Error), open_read_only(directory / DATABASE) as connection:
+            has_schema(connection, directory)
         repaired = _StoreRepair(directory).run()
     except OSError as error:
         raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
@@ -95,20 +104,7 @@ def _only_begun(directory: Path) -> bool:
         mark = read_watermark(directory / WATERMARK)
     except StoreDamaged:
         return False
-    return isinstance(mark, Acknowledged) and mark.only_journal
-
-
-class _Mark(NamedTuple):
-    """What a watermark file says."""
-
-    acknowledged: Acknowledged | int | None
-    readable: bool
-
-    @property
-    def commit(self) -> int | None:
-        """Number of the last acknowledged commit; None if unknown."""
-        known = self.acknowledged
-        return known.commit if isinstance(known, Acknowledged) else known
+    return mark is not None and mark.only_journal
 
 
 class _StoreRepair:
@@ -118,20 +114,19 @@ class _StoreRepair:
         self._directory = directory
         self._kept: list[str] = []
         self._made: list[str] = []
-        self._mark = self._read_mark()
-        self._short = any(file_contradictions(self._mark.acknowledged, directory / DATABASE))
+        try:
+            self._known = read_watermark(directory / WATERMARK)
+        except StoreDamaged:
+            self._known = None
+        self._short = any(file_contradictions(self._known, directory / DATABASE))
 
     def run(self) -> Repaired:
-        last, lost_log_bytes = self._repair_log(self._mark.commit)
+        commit = self._known.commit if self._known is not None else None
+        last, lost_log_bytes = self._repair_log(commit)
         lost_rows = self._repair_tables()
         last = max(last, self._state().last) if lost_rows else last
-        acknowledged = self._mark.acknowledged
-        if isinstance(acknowledged, int) or (self._directory / OLD_JOURNAL).exists():
-            lost_entries = self._repair_old_files(last)
-        else:
-            lost_entries = self._repair_journal(acknowledged, commits_lost=bool(lost_rows))
+        lost_entries = self._repair_journal(self._known, commits_lost=bool(lost_rows))
         make_private(self._directory)
-        commit = self._mark.commit
         return Repaired(
             store=str(self._directory),
             kept=tuple(self._kept),
@@ -143,16 +138,9 @@ class _StoreRepair:
             lost_rows=lost_rows,
         )
 
-    def _read_mark(self) -> _Mark:
-        try:
-            return _Mark(read_watermark(self._directory / WATERMARK), readable=True)
-        except StoreDamaged:
-            return _Mark(None, readable=False)
-
     def _state(self) -> DatabaseState:
-        known = self._mark.acknowledged
         with open_read_only(self._directory / DATABASE) as connection:
-            return database_state(connection, known if isinstance(known, Acknowledged) else None)
+            return database_state(connection, self._known)
 
     def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
         """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
@@ -193,7 +181,7 @@ class _StoreRepair:
                 try:
                     return database_state(connection, None).last
                 except duckdb.Error:  # its log was applied; the table is salvaged later
-                    return self._mark.commit or 0
+                    return self._known.commit if self._known is not None else 0
         except duckdb.Error as error:
             return error
 
@@ -272,7 +260,7 @@ class _StoreRepair:
 
     def _new_watermark(self, acknowledged: Acknowledged) -> None:
         file = self._directory / WATERMARK
-        if self._mark.acknowledged == acknowledged:
+        if self._known == acknowledged:
             return
         if self._made or self._needs_watermark(acknowledged):
             if file.exists() and self._needs_watermark(acknowledged):
@@ -282,24 +270,10 @@ class _StoreRepair:
 
     def _needs_watermark(self, acknowledged: Acknowledged) -> bool:
         """Whether the watermark is missing, damaged, of another store, too high, or older than a crash explains."""
-        known = self._mark.acknowledged
-        if not isinstance(known, Acknowledged) or known.identity != acknowledged.identity:
+        known = self._known
+        if known is None or known.identity != acknowledged.identity:
             return True
         return known.commit > acknowledged.commit or self._state().unacknowledged > 1
-
-    def _repair_old_files(self, last: int) -> int | None:
-        """Shorten the journal and the watermark of an older version, so that they can be converted."""
-        old = read_old_journal(self._directory)
-        if old.lost_bytes:
-            self._keep(OLD_JOURNAL)
-            write_whole(self._directory / OLD_JOURNAL, old.intact)
-            self._made.append(OLD_JOURNAL)
-        commit = self._mark.commit
-        if not self._mark.readable or (commit is not None and last < commit):
-            self._keep(WATERMARK)
-            write_whole(self._directory / WATERMARK, last.to_bytes(8, "little"))
-            self._made.append(WATERMARK)
-        return None if old.lost_bytes else 0
 
     def _keep(self, name: str) -> None:
         """Give a file a second name, the first unused one of `NAME.damaged-N`. Files are replaced, never changed."""
@@ -324,3 +298,131 @@ def _taken(state: DatabaseState, journal: JournalState) -> int:
     """The last entry that was taken in, where the database may have lost the number."""
     first_waiting = min(journal.entries, default=journal.last + 1)
     return max(state.taken, first_waiting - 1)
+
+
+_ROW_GROUP = 2_048
+_SMALLEST = 128
+"""Number of rows that are given up together at least."""
+
+_PARTLESS = (
+    "DELETE FROM trajectory WHERE id NOT IN (SELECT rollout FROM trajectory_body)",
+    "DELETE FROM trajectory_body WHERE rollout NOT IN (SELECT id FROM trajectory)",
+    "DELETE FROM step WHERE rollout NOT IN (SELECT id FROM trajectory)",
+)
+"""A rollout is stored completely or not at all."""
+
+
+def unreadable_tables(path: Path) -> list[str]:
+    """Tables of a database file that cannot be read completely. Raises duckdb.Error when it cannot be opened."""
+    with open_read_only(path) as connection:
+        names = _tables(connection)
+    return [] if _readable(path, names) else [name for name in names if not _readable(path, [name])]
+
+
+def salvage_database(path: Path, draft: Path) -> dict[str, int]:
+    """Write every readable row to a new database file. Returns the number of rows lost of each table.
+
+    Raises duckdb.Error when the draft cannot be written.
+    """
+    for part in (draft, draft.with_name(draft.name + ".wal")):
+        part.unlink(missing_ok=True)
+    with open_read_only(path) as connection:
+        there = {name: _columns(connection, name) for name in _tables(connection)}
+        rows = dict(connection.execute(_SIZES).fetchall())
+    lost: dict[str, int] = {}
+    with closing(open_draft(draft)) as connection:
+        for name in _tables(connection):
+            if name == "schema_version":
+                continue
+            columns = [one for one in _columns(connection, name) if one in there.get(name, [])]
+            if columns:
+                lost[name] = rows[name] - _copy(connection, path, name, columns, rows[name])
+        lost["trajectory"] += _drop_partial_rollouts(connection)
+        _rebuild_commit_log(connection)
+        connection.execute("CHECKPOINT store")
+    return {name: count for name, count in lost.items() if count > 0}
+
+
+_SIZES = "SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = 'store'"
+
+
+def _tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    return sorted(name for name, _ in connection.execute(_SIZES).fetchall())
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    found = connection.execute(
+        "SELECT column_name FROM duckdb_columns() WHERE database_name = 'store' AND table_name = ?", [table]
+    )
+    return [name for (name,) in found.fetchall()]
+
+
+def _readable(path: Path, tables: list[str]) -> bool:
+    try:
+        with open_read_only(path) as connection:
+            for table in tables:
+                connection.execute(f'SELECT count(*), bit_xor(hash(t)) FROM "{table}" t').fetchone()
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, path: Path, table: str, columns: list[str], rows: int) -> int:
+    """Copy the readable rows of a table. Returns their number."""
+    return sum(_copy_range(connection, path, (table, columns), first, end) for first, end in _ranges(0, rows, rows))
+
+
+def _copy_range(
+    connection: duckdb.DuckDBPyConnection, path: Path, what: tuple[str, list[str]], first: int, end: int
+) -> int:
+    try:
+        return _insert(connection, path, *what, first, end)
+    except duckdb.Error:
+        if end - first <= _SMALLEST:
+            return 0
+    size = _ROW_GROUP if end - first > _ROW_GROUP else (end - first + 1) // 2
+    return sum(_copy_range(connection, path, what, *part) for part in _ranges(first, end, size))
+
+
+def _insert(
+    connection: duckdb.DuckDBPyConnection, path: Path, table: str, columns: list[str], first: int, end: int
+) -> int:
+    """Copy rows by their place. The damaged file is attached each time: an unreadable block can invalidate it."""
+    names = ", ".join(columns)
+    connection.execute(f"ATTACH {sql_string(path)} AS damaged (READ_ONLY)")
+    try:
+        done = connection.execute(
+            f"INSERT INTO store.{table} ({names}) SELECT {names} FROM damaged.{table}"
+            f" WHERE rowid >= {first} AND rowid < {end} ON CONFLICT DO NOTHING"
+        ).fetchone()
+        return 0 if done is None else int(done[0])
+    finally:
+        connection.execute("DETACH damaged")
+
+
+def _ranges(first: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    for at in range(first, end, max(size, 1)):
+        yield at, min(at + size, end)
+
+
+def _drop_partial_rollouts(connection: duckdb.DuckDBPyConnection) -> int:
+    """Remove rollouts whose text is lost, and texts and steps without their rollout. Returns how many rollouts."""
+    dropped = [connection.execute(statement).fetchone() for statement in _PARTLESS]
+    return 0 if dropped[0] is None else int(dropped[0][0])
+
+
+def _rebuild_commit_log(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the list of commits fit the rows that are left."""
+    counted = "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'store' AND column_name = 'seq'"
+    names = sorted(name for (name,) in connection.execute(counted).fetchall() if name != "commit_log")
+    parts = " UNION ALL ".join(f"SELECT seq FROM {name}" for name in names)
+    rows = f"SELECT seq, count(*) AS n FROM ({parts}) GROUP BY seq"
+    connection.execute(
+        "CREATE TEMP TABLE rebuilt AS SELECT seq, coalesce(c.committed_at, now()) AS committed_at,"
+        f" coalesce(r.n, 0) AS n_rows, c.journal FROM commit_log c FULL JOIN ({rows}) r USING (seq) ORDER BY seq"
+    )
+    connection.execute("DELETE FROM commit_log")
+    connection.execute(
+        "INSERT INTO commit_log (seq, committed_at, n_rows, journal)"
+        " SELECT seq, committed_at, n_rows, journal FROM rebuilt"
+    )

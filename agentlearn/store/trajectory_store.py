@@ -1,21 +1,24 @@
-"""The trajectory store: one directory, opened by one process at a time. A write returns when it is durable."""
+"""The trajectory store: one directory, opened by one process at a time. A write returns when it is durable.
 
+Writes are queued and committed in groups. There is no timer: while one group is being committed, the next one collects
+in the queue.
+"""
+
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentlearn.errors import StoreLocked
+from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.journal import CallRecord
 from agentlearn.store.codec import (
-    RolloutEntry,
-    SummaryEntry,
+    RowGroup,
     call_rows,
     decision_rows,
-    encode_entry,
-    entry_rows,
     library_rows,
     metric_rows,
     prompt_rows,
@@ -30,14 +33,13 @@ from agentlearn.store.codec import (
 from agentlearn.store.control_server import ControlServer
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
+from agentlearn.store.journal_entries import RolloutEntry, SummaryEntry, encode_entry, entry_rows
 from agentlearn.store.parquet import TableDrafts
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.remote import RemoteSource, StoreNotAnswering
-from agentlearn.store.table_row import RowGroup
 from agentlearn.store.views import RolloutTexts, Selection
-from agentlearn.store.writer import StoreWriter
 from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import CallId, RunId
@@ -46,6 +48,101 @@ from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
+
+MAX_GROUP = 256
+"""Largest number of writes in one commit."""
+MAX_QUEUED = 1_024
+"""Largest number of queued writes; further writers wait until there is room."""
+
+
+class _Pending(NamedTuple):
+    what: RowGroup | JournalEntry
+    done: asyncio.Future[None]
+
+
+class StoreWriter:
+    """Commits the writes of all coroutines of one event loop in one thread. Construct it inside that loop."""
+
+    def __init__(self, group_commit: GroupCommit) -> None:
+        self._group_commit = group_commit
+        self._queue: asyncio.Queue[_Pending] = asyncio.Queue(MAX_QUEUED)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentlearn-store")
+        self._draining = asyncio.create_task(self._drain())  # ends in `close`
+        self._closed = False
+
+    async def write(self, what: RowGroup | JournalEntry) -> None:
+        """Return when the rows or the journal entry are durable. Raises StoreError when they cannot be stored.
+
+        If the caller is cancelled, a queued write is still committed.
+        """
+        self._refuse_when_closed()
+        pending = _Pending(what, asyncio.get_running_loop().create_future())
+        await self._queue.put(pending)
+        self._refuse_when_closed()  # it may have been closed while we waited
+        await pending.done
+
+    def flush(self) -> None:
+        """Move the journal's entries into the database, so that queries see them. Blocks. Raises StoreError."""
+        if not self._closed:
+            self._thread.submit(self._group_commit.flush).result()
+
+    async def checkpoint(self) -> None:
+        """Move DuckDB's log into the database file, between two commits. Raises StoreError."""
+        self._refuse_when_closed()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._group_commit.checkpoint)
+
+    async def close(self) -> None:
+        """Commit all queued writes and end the thread."""
+        self._closed = True
+        try:
+            await self._queue.join()
+        finally:
+            self._draining.cancel()
+            await asyncio.wait({self._draining})
+            self._thread.shutdown(wait=True)
+            self._group_commit.close()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed; write inside `async with open_store(...)`", code="store_closed")
+
+    async def _drain(self) -> None:
+        group: list[_Pending] = []
+        try:
+            while True:
+                group = [await self._queue.get()]
+                while len(group) < MAX_GROUP and not self._queue.empty():
+                    group.append(self._queue.get_nowait())
+                self._report(group, await self._committed(group))
+        finally:  # cancelled, as when the event loop shuts down: no writer may wait for ever
+            self._closed = True
+            while not self._queue.empty():
+                group.append(self._queue.get_nowait())
+            ended = StoreError("the store was closed before this was written", code="store_closed")
+            self._report(group, [ended] * len(group))
+
+    async def _committed(self, group: Sequence[_Pending]) -> Sequence[Exception | None]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._group_commit.write, [one.what for one in group])
+        except Exception as error:  # noqa: BLE001 - a bug; raised in each waiting writer
+            return [error] * len(group)
+
+    def _report(self, group: list[_Pending], outcomes: Sequence[Exception | None]) -> None:
+        """Give each writer of the group its result, and empty the group."""
+        for pending, error in zip(group, outcomes, strict=True):
+            _report(pending.done, error)
+            self._queue.task_done()
+        group.clear()
+
+
+def _report(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.done():  # its caller was cancelled
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 class Store(StoreReader):
@@ -203,7 +300,7 @@ class _UpToDateSource(LocalSource):
 async def open_store(directory: Path | str, *, create: bool = True) -> AsyncGenerator[Store]:
     """Open the store in `directory` until the block ends, when every queued write is committed.
 
-    Raises StoreLocked, SchemaTooNew, StoreDamaged, or StoreMissing when there is no store and `create` is False.
+    Raises StoreLocked, UnknownSchema, StoreDamaged, or StoreMissing when there is no store and `create` is False.
     Opening blocks the event loop for about 0.1 s.
     """
     with closing(Database(Path(directory), create=create)) as database:

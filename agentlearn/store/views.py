@@ -88,6 +88,7 @@ class SelectedText:
     model: str
     library: LibraryVersion
     arm: str
+    weights_step: int | None
     answer: str | None
     expected: str | None
     """The expected answer of the task."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentlearn.learning.resume import NOT_KEPT, started_with
+from agentlearn.learning.resume import NOT_KEPT, of_this_version, started_with
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
 
@@ -16,5 +16,6 @@ def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -
     training run, and for a setting that may not change.
     """
     run, begun = started_with("train", prefix, store, given)
-    fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
+    with of_this_version(run):
+        fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
     return run, train_settings({**fields, "store": store, **given})

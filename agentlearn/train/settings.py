@@ -16,8 +16,6 @@ from agentlearn.train.serving.vllm_options import VllmOptions, given_options
 from agentlearn.train.weights.model_source import is_adapter
 
 SAMPLERS = ("local", "vllm")
-_OLD_LIMIT = "max_staleness"
-"""A setting of the update in earlier versions. Staleness is now counted in updates and limited by the run's setting."""
 
 
 def _sampler(given: str) -> str:
@@ -79,24 +77,6 @@ class TrainSettings(VllmOptions, RunSettings):
     """Number of newest checkpoints to keep."""
     tensorboard: bool = True
     """Also write the metrics of each update for TensorBoard."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_earlier_limit(cls, fields: Any) -> Any:
-        """Read stored settings of earlier versions, whose `gradient.max_staleness` counted optimiser steps."""
-        gradient = fields.get("gradient") if isinstance(fields, Mapping) else None
-        if isinstance(gradient, Mapping) and _OLD_LIMIT in gradient:
-            return {**fields, "gradient": {name: value for name, value in gradient.items() if name != _OLD_LIMIT}}
-        return fields
-
-    @model_validator(mode="before")
-    @classmethod
-    def _earlier_name(cls, fields: Any) -> Any:
-        """Read `answer_tokens`, the name of max_output_tokens in earlier recipes and stored settings."""
-        if isinstance(fields, Mapping) and "answer_tokens" in fields:
-            rest = {name: value for name, value in fields.items() if name != "answer_tokens"}
-            return {"max_output_tokens": fields["answer_tokens"], **rest}
-        return fields
 
     @property
     def distils(self) -> bool:
@@ -195,12 +175,6 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
     given = dict(fields.get("gradient") or {})
     if str(fields.get("distill") or NO_LIBRARY) != NO_LIBRARY:
         given = _distilling(given, model=str(fields["model"]))
-    if _OLD_LIMIT in given:
-        raise ConfigError(
-            f"gradient.max_staleness is {given[_OLD_LIMIT]!r}, but the limit is a setting of the run now and counts"
-            " updates; leave it out of gradient, or write max_staleness (0 to 8) outside it",
-            code="renamed_setting",
-        )
     shared = {"temperature": fields.get("temperature", 1.0), "seed": fields.get("seed", 0)}
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
 

@@ -115,8 +115,7 @@ class Proposal(Value):
     rests_on: tuple[ProposalId, ...] = ()
     """For the consolidate stage: the compare proposals that it replaces."""
     prompts: tuple[PromptRef, ...] = ()
-    """Prompts that asked for it: the stage's, then the repair prompt if it came from the repair round. Empty in rows
-    that were stored before schema 4."""
+    """Prompts that asked for it: the stage's, then the repair prompt if it came from the repair round."""
 
 
 class Ended(Value):

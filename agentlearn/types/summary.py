@@ -26,4 +26,4 @@ class Summary(Value):
     library: LibraryVersion
     """The version that `used` refers to."""
     prompts: tuple[PromptRef, ...] = ()
-    """Prompts that asked for it. Empty in rows that were stored before schema 4."""
+    """Prompts that asked for it."""

@@ -1,6 +1,6 @@
 """A trajectory: the record of one rollout, step by step, with its verdict and its treatment.
 
-The schema is versioned (`TRAJECTORY_SCHEMA`). The store also keeps pydantic-ai's own message JSON, for replay.
+The store also keeps pydantic-ai's own message JSON, for replay.
 """
 
 from datetime import datetime
@@ -13,7 +13,6 @@ from agentlearn.types.ids import CallId, ExperienceId, RolloutId, RunId, TaskId
 from agentlearn.types.treatment import Treatment
 from agentlearn.types.value import Value
 
-TRAJECTORY_SCHEMA = 1
 RolloutOutcome = Literal["ok", "failed", "undecided"]
 """The only definition of how a rollout counts, in every estimate.
 

@@ -1,16 +1,11 @@
 """The conditions that one rollout was run under."""
 
-import re
-from collections.abc import Mapping
-from typing import Any, Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
 from agentlearn.types.value import Value
 
 MAIN_ARM = "main"
-_STEP = re.compile(r"step-(\d+)")
 
 
 class Treatment(Value):
@@ -23,36 +18,13 @@ class Treatment(Value):
     masked: tuple[ExperienceId, ...] = ()
     """Sorted ids of the lessons of that version that this rollout is not shown."""
     arm: str = MAIN_ARM
-    """Arm of an experiment; `compare` in a comparison, `main` in every other run."""
+    """Arm of an experiment; `compare` in a comparison, `foreign` for imported rollouts, `main` otherwise."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Sampling temperature; None: the service's default."""
-    weights_step: int | None = Field(default=None, ge=0, exclude_if=lambda step: step is None)
-    """Optimizer steps that had been made when these weights were sampled from; None outside training.
-
-    It is left out of dumps where it is None: `compare` finds stored rollouts by a hash of the dump.
-    """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_arm_text(cls, fields: Any) -> Any:
-        """Read the arm `step-N`, as it is stored, as weights_step N."""
-        if isinstance(fields, Mapping) and (step := _STEP.fullmatch(str(fields.get("arm")))):
-            return {**fields, "arm": MAIN_ARM, "weights_step": int(step[1])}
-        return fields
-
-    @model_validator(mode="after")
-    def _storable(self) -> Self:
-        """Check that arm and weights_step fit into the one column in which they are stored."""
-        if self.weights_step is not None and self.arm != MAIN_ARM:
-            raise ValueError(f"weights_step {self.weights_step} with arm {self.arm!r} cannot be stored; leave out one")
-        return self
-
-    @property
-    def arm_text(self) -> str:
-        """`step-N` for weights in training, else the arm."""
-        return self.arm if self.weights_step is None else f"step-{self.weights_step}"
+    weights_step: int | None = Field(default=None, ge=0)
+    """Optimizer steps that had been made when these weights were sampled from; None outside training."""
 
     @property
     def key(self) -> str:
         """Hash of the treatment; two treatments are equal when their keys are."""
-        return content_hash("treatment", self.model, self.library, list(self.masked), self.arm_text, self.temperature)
+        return content_hash("treatment", self.model_dump(mode="json"))

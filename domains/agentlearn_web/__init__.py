@@ -176,7 +176,7 @@ class WebDomain(Domain):
         """Return the prompts of the agent and of the judge of answers in free text."""
         from agentlearn.prompts import load_prompt
 
-        used = (("walk", 3), ("judge", 1))
+        used = (("walk", 1), ("judge", 1))
         return tuple(load_prompt(name, version, package="agentlearn_web.prompts").ref for name, version in used)
 
     def question(self, task: Task) -> str:

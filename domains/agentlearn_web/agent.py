@@ -11,8 +11,8 @@ from agentlearn_web.act_tools import WalkDeps, WalkRunContext, walker_tools
 from agentlearn_web.page_key import same_page
 
 NOT_FOUND = "not found"
-PROMPT_VERSION = 3
-"""Version of the instructions, `prompts/walk/v3.md`."""
+PROMPT_VERSION = 1
+"""Version of the instructions, `prompts/walk/v1.md`."""
 
 
 async def answer(ctx: WalkRunContext, answer: str, url: str) -> Answer:

@@ -25,8 +25,8 @@ class ArmLine(Value):
     tasks: int
     rollouts: int
     """All rollouts, those that are left out included."""
-    counted: int | None = None
-    """Rollouts that the score rests on; None in a result of an older version."""
+    counted: int
+    """Rollouts that the score rests on."""
     reused: int = 0
     """Number of rollouts that were already stored by earlier comparisons."""
     score: float | None

@@ -35,7 +35,7 @@ def cautions(found: Comparison) -> dict[str, str]:
 
 def rollouts_words(arm: ArmLine) -> str:
     """Return the number of rollouts that the score rests on, and of how many when some are left out."""
-    if arm.counted is None or arm.counted == arm.rollouts:
+    if arm.counted == arm.rollouts:
         return f"{arm.rollouts:,}"
     return f"{arm.counted:,} of {arm.rollouts:,}"
 

@@ -98,12 +98,15 @@ class ComparePlan:
         )
 
     def _request(self, model: str) -> RequestOptions | None:
-        """Return what is sent with each request; None for the defaults, under which older rollouts are stored."""
+        """Return what is sent with each request; None for the defaults.
+
+        So a new option leaves the rollouts usable that were stored without it.
+        """
         request = self._options(model)
         return None if request == RequestOptions() else request
 
     def _retrieval(self, arm: Arm) -> Retrieval | None:
-        """Return how lessons of the arm are chosen; None where all are shown, as older stored rollouts were."""
+        """Return how lessons of the arm are chosen; None where all are shown, whatever the settings."""
         retrieval = self.settings.retrieval
         everything = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
         return None if everything else retrieval

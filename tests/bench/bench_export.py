@@ -69,7 +69,7 @@ FILL = (
            '' AS reason, (i % 997)::VARCHAR AS answer, 3 AS requests, 2700 + i % 500 AS tokens_in, 900 AS tokens_cached,
            600 + i % 100 AS tokens_out, 0.001 AS cost_usd,
            TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10) AS started_at, 3.0 AS seconds, '[]' AS prompts,
-           '' AS isolation, 1 AS schema_version, i // 16 AS seq
+           '' AS isolation, i // 16 AS seq
     FROM range({{count}}) AS rows(i)
     """,
     f"""
@@ -92,7 +92,7 @@ FILL = (
            (i % 2)::INTEGER AS ordinal, 'model' AS kind, 'm' AS name, true AS ok,
            repeat(md5(i || 'e'), 20) AS response, '' AS request_hash,
            10 AS tokens_in, 0 AS tokens_cached, 10 AS tokens_out, 1 AS attempts, 1.0 AS seconds,
-           TIMESTAMPTZ '2026-01-01 00:00:00+00' AS recorded_at, 1 AS schema_version, i // 32 AS seq
+           TIMESTAMPTZ '2026-01-01 00:00:00+00' AS recorded_at, i // 32 AS seq
     FROM range(2 * {count}) AS rows(i)
     """,
     "INSERT INTO commit_log SELECT {count} // 16, TIMESTAMPTZ '2026-01-01 00:00:00+00', 1, NULL",

@@ -37,12 +37,12 @@ FILL = f"""
            (i % {GROUP_SIZE})::INTEGER AS g, 0 AS attempt, i AS seed,
            'openai:model-' || (i // {GROUP_SIZE * GROUPS_PER_RUN} % 5) AS model,
            md5('version' || (i // {GROUP_SIZE * TASKS_PER_BATCH})) AS library_version,
-           [] AS masked, 'learn' AS arm, 0.7 AS temperature,
+           [] AS masked, NULL AS offered, 'learn' AS arm, NULL AS weights_step, 0.7 AS temperature,
            CASE WHEN hash(i) % 50 = 0 THEN 'failed' ELSE 'ok' END AS outcome,
            NULL, NULL, NULL, CASE WHEN hash(i) % 50 = 0 THEN NULL ELSE 'judged' END,
            CASE WHEN hash(i) % 50 = 0 THEN NULL ELSE (hash(i) % 100 < 20 + 60 * (i // {GROUP_SIZE} % 2))::DOUBLE END,
            '', (i % 997)::VARCHAR, 3, 2700 + i % 500, 900, 600 + i % 100, 0.001 + (i % 100) / 1e5,
-           TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10), 3.0, '[]', '', 1, i // 16, NULL
+           TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_seconds(i // 10), 3.0, '[]', '', i // 16
     FROM range({{count}}) AS rows(i)
 """
 GROUP_STD = """

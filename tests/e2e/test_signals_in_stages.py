@@ -64,7 +64,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     recipe = folder / "train.yaml"
     recipe.write_text(
         f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\nmodel: {weights}\n"
-        "test_share: 0.5\nepochs: 4\nbatch_size: 2\ngroup_size: 2\nanswer_tokens: 8\neval_rollouts: 1\n"
+        "test_share: 0.5\nepochs: 4\nbatch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\neval_rollouts: 1\n"
         "eval_every: 4\nsave_every: 3\ngradient:\n  learning_rate: 0.01\n  loss: grpo\n"
     )
     return ("train", str(recipe))

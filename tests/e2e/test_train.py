@@ -52,7 +52,7 @@ def fields(weights: Path, tasks: Path, store: Path, **changes: Any) -> dict[str,
         "epochs": 4,
         "batch_size": 2,
         "group_size": 4,
-        "answer_tokens": 12,
+        "max_output_tokens": 12,
         "eval_rollouts": 4,
         "eval_every": 4,
         "save_every": 3,
@@ -193,7 +193,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
     recipe = tmp_path / "train.yaml"
     recipe.write_text(
         f"domain: letters\nreward: {REWARD}\ndata: {tasks}\nmodel: {weights}\ntest_share: 0.5\nepochs: 1\n"
-        "batch_size: 2\ngroup_size: 2\nanswer_tokens: 8\neval_rollouts: 1\ngradient:\n  learning_rate: 0.01\n"
+        "batch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\neval_rollouts: 1\ngradient:\n  learning_rate: 0.01\n"
     )
     options = ["--set", "kl=k3", "--set", "kl_beta=0.01", "--set", "reference=copy_int8"]
     assert run(["train", str(recipe), *options, "--store", str(tmp_path / "store"), "--json"]) == 0
@@ -237,7 +237,7 @@ def test_two_processes_of_torchrun_come_to_the_weights_of_one(weights: Path, tas
     recipe = tmp_path / "train.yaml"
     recipe.write_text(
         f"domain: letters\nreward: {REWARD}\ndata: {tasks}\nmodel: {weights}\nevaluate: false\nepochs: 1\nlimit: 4\n"
-        "batch_size: 2\ngroup_size: 4\nanswer_tokens: 8\nsave_every: 1\n"
+        "batch_size: 2\ngroup_size: 4\nmax_output_tokens: 8\nsave_every: 1\n"
         "gradient:\n  learning_rate: 1.0\n  optimizer: sgd\n  tokens_per_microbatch: 512\n"
     )
     assert run(["train", str(recipe), "--store", str(tmp_path / "one")]) == 0

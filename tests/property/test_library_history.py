@@ -13,8 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.formats.write_form import write_form
 from agentlearn.library.history import MAIN, History
-from agentlearn.library.store import write_library
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
@@ -153,7 +153,7 @@ class LibraryHistoryMachine(RuleBasedStateMachine):
     def export_and_import(self, branch: str) -> None:
         library, file = self.history.load(branch), self.folder / "out.json"
         file.unlink(missing_ok=True)
-        write_library(library, file, "agentlearn")
+        write_form(library, file, "agentlearn")
         assert self.store.read_file(file) == library
         self.store.history(OTHER).publish(self.store.read_file(file), kind="import")
 

@@ -89,6 +89,7 @@ trajectories = st.builds(
         library=ids,
         masked=st.lists(ids, max_size=2).map(tuple),
         arm=texts,
+        weights_step=st.none() | small,
         temperature=st.none() | st.floats(0, 2),
     ),
     steps=st.lists(steps, max_size=4).map(tuple),

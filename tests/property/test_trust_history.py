@@ -10,8 +10,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from agentlearn.learning.lessons.trust import unapproved, why_it_waits
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
+from agentlearn.library.formats.write_form import write_form
 from agentlearn.library.import_lessons import import_lessons
-from agentlearn.library.store import write_library
 from agentlearn.types.author import Author, is_trusted, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
 from agentlearn.types.ids import ExperienceId, ProposalId
@@ -118,7 +118,7 @@ class TrustHistory(RuleBasedStateMachine):
         if not len(library):
             return None
         file = self.root / f"{self.count}-{len(list(self.root.iterdir()))}.json"
-        write_library(library, file, "agentlearn")
+        write_form(library, file, "agentlearn")
         return file
 
     @rule(name=NAMES, file=files)

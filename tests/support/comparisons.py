@@ -30,8 +30,8 @@ _NAMES = ("none", "math@7f3c91aa", "math@02bd", "sorted-lessons", "control", "ma
 def minimal() -> Comparison:
     """Return a comparison of two arms without any results."""
     arms = (
-        ArmLine(arm="a", label="", tasks=0, rollouts=0, score=None),
-        ArmLine(arm="b", label="", tasks=0, rollouts=0, score=None),
+        ArmLine(arm="a", label="", tasks=0, rollouts=0, counted=0, score=None),
+        ArmLine(arm="b", label="", tasks=0, rollouts=0, counted=0, score=None),
     )
     return Comparison(
         title="a, b", k=1, baseline="a", arms=arms, contrasts=(Contrast(arm="b", baseline="a", mean=None),)
@@ -131,6 +131,7 @@ def _arm(draw: random.Random, name: str, n: int, mean: float, tasks: int) -> Arm
         lessons=None if n == 0 else 13 * n,
         tasks=tasks,
         rollouts=4 * tasks,
+        counted=4 * tasks,
         reused=2 * tasks if n < 2 else 0,
         score=mean,
         low=mean - 0.07,

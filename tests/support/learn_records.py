@@ -174,7 +174,6 @@ def learn_record(
             report="{}",
         ),
         report=full_report(text, epochs=epochs, tasks=tasks, library=library, simulated=simulated),
-        unread=(),
         settings=settings.model_dump(mode="json"),
         rollouts=tuple(
             TrajectoryRow(

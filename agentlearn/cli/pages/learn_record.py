@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentlearn.cli.pages.stored_report import StoredReport
+from pydantic import ValidationError
+
 from agentlearn.cli.show.addresses import groups_of
 from agentlearn.cli.show.origins import LessonOrigin, origins_in
-from agentlearn.errors import AgentlearnError
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.report import LearnReport
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.types.experience import Library
@@ -55,8 +56,6 @@ class LearnRecord:
 
     row: RunRow
     report: LearnReport
-    unread: tuple[str, ...]
-    """Fields of the report that could not be read."""
     settings: Mapping[str, Any]
     rollouts: tuple[TrajectoryRow, ...]
     groups: tuple[PageGroup, ...]
@@ -74,9 +73,8 @@ class LearnRecord:
 
     @classmethod
     def read(cls, reader: StoreReader, row: RunRow) -> "LearnRecord":
-        """Read a run."""
-        stored = StoredReport.of(row)
-        report = stored.report
+        """Read a run that has a report. Raises ConfigError."""
+        report = stored_report(row)
         rollouts, proposals = tuple(reader.trajectories(row.run)), tuple(reader.proposals(row.run))
         inputs = reader.run_inputs(row.run)
         library = _library(reader, report.selection.selected if report.selection else report.library.version)
@@ -85,7 +83,6 @@ class LearnRecord:
         return cls(
             row=row,
             report=report,
-            unread=stored.unread,
             settings=json.loads(row.settings) if row.settings else {},
             rollouts=rollouts,
             groups=tuple(_groups(reader, row, rollouts, proposals, tasks)),
@@ -105,6 +102,20 @@ class LearnRecord:
         from agentlearn.config import is_lab
 
         return "simulated" if self.report.simulated else "lab model" if is_lab(self.row.model) else ""
+
+
+def stored_report(row: RunRow) -> LearnReport:
+    """The report of a learn run that has one. Raises ConfigError for a report that another version wrote."""
+    try:
+        return LearnReport.model_validate_json(row.report)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "it"
+        raise ConfigError(
+            f"the report of run {row.run!r} cannot be read, because agentlearn {row.package_version!r} wrote it in"
+            f" another form ({field}: {first['msg']}); use that version, or run it again",
+            code="unread_report",
+        ) from error
 
 
 def _library(reader: StoreReader, version: LibraryVersion) -> Library | None:

@@ -25,9 +25,6 @@ def notes_section(record: LearnRecord) -> Section:
     ]
     if (more := len(report.notes) - MOST) > 0:
         parts.append(Paragraph(text=f"{more:,} more notes are in the report of the run."))
-    if record.unread:
-        names = ", ".join(record.unread)
-        parts.append(Note(text=f"An earlier version of agentlearn wrote this report. It does not hold: {names}."))
     parts += _failures(record)
     if not parts:
         parts.append(Paragraph(text="There is nothing to note, and nothing failed."))

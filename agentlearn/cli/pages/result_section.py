@@ -3,7 +3,6 @@
 from typing import Literal, NamedTuple
 
 from agentlearn.cli.pages.learn_record import LearnRecord
-from agentlearn.cli.show.library_words import why_unwritten
 from agentlearn.cli.words import clock_time, count_words
 from agentlearn.config.command_words import command_words
 from agentlearn.html import (
@@ -77,31 +76,18 @@ def result_section(record: LearnRecord) -> Section:
 
 def library_fate(record: LearnRecord) -> Fate:
     """What became of the library, and why."""
-    report, line = record.report, record.report.library
-    name = f"{line.name}@{line.version[:8]}" if line.version else line.name
-    show = command_words("library", "show", name, store=record.store)
-    if report.pilot is not None:
+    found, line = record.report.selection, record.report.library
+    if found is None:
         return Fate("pilot", "This was a pilot, so no library was published.", "")
-    if (found := report.selection) is not None:
-        version = f"{line.name}@{found.selected[:8]}"
-        start = {
-            "published": f"The library {version} is published",
-            "pending": f"The library {version} is stored and waits for your decision",
-            "unchanged": f"The library {line.name!r} is unchanged",
-        }[found.status]
-        command = found.command or (show if found.status == "published" else "")
-        return Fate(found.status, f"{start}: {found.reason}", command)
-    if not line.version or "library" in record.unread:
-        return Fate("unknown", "The report does not say what became of the library.", "")
-    if record.start == line.version and line.current != line.version:
-        why = why_unwritten(line, report.proposals, report.groups)
-        return Fate("unchanged", f"The library is unchanged: {why}.", "")
-    if line.current == line.version:
-        lessons = f"{count_words(line.lessons, 'lesson')}, about {count_words(line.tokens, 'token')}"
-        return Fate("published", f"The library {name} was published: {lessons}.", show)
-    if line.current is None and line.lessons:
-        return Fate("unknown", f"The run made the library {name}. The report does not say if it was published.", show)
-    return Fate("unchanged", f"No library was published: {why_unwritten(line, report.proposals, report.groups)}.", "")
+    version = f"{line.name}@{found.selected[:8]}"
+    start = {
+        "published": f"The library {version} is published",
+        "pending": f"The library {version} is stored and waits for your decision",
+        "unchanged": f"The library {line.name!r} is unchanged",
+    }[found.status]
+    show = command_words("library", "show", f"{line.name}@{line.version[:8]}", store=record.store)
+    command = found.command or (show if found.status == "published" else "")
+    return Fate(found.status, f"{start}: {found.reason}", command)
 
 
 def _verdict(record: LearnRecord) -> Statement:

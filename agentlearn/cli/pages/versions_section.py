@@ -39,10 +39,7 @@ def versions_section(record: LearnRecord) -> Section:
                 words += f"; the selected version and the start share {choice.delta.n} of these tasks"
             words += "."
         parts.append(Note(title="Selection", text=words))
-    if report.versions:
-        parts += [_estimates(report.versions), *_validation(report.versions), _table(report.versions)]
-    else:
-        parts.append(Paragraph(text="The report does not hold the versions of this run.", quiet=True))
+    parts += [_estimates(report.versions), *_validation(report.versions), _table(report.versions)]
     parts += _epochs(record)
     return Section(title="Versions of the library", parts=tuple(parts))
 

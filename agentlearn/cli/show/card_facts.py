@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentlearn.cli.held_out import verdict_words
+from agentlearn.cli.pages.learn_record import stored_report
 from agentlearn.cli.pages.run_command import run_command
-from agentlearn.cli.pages.stored_report import StoredReport
 from agentlearn.cli.show.origins import origins_in
 from agentlearn.cli.words import change_words, count_words, score_words
 from agentlearn.config import is_lab
@@ -72,27 +72,27 @@ def _runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
     made = {origin.run for origins in origins_in(reader, library).values() for origin in origins}
     rows = [row for row in reader.runs(limit=_MOST_RUNS) if row.kind == "learn"]
     for row in sorted(rows, key=lambda one: (one.started_at, one.run)):
-        report = StoredReport.of(row).report
-        selected = report.selection.selected if report.selection else report.library.version
-        unchanged = report.selection is not None and report.selection.status == "unchanged"
-        made_this = selected == library.version and bool(row.report) and not unchanged
+        report = stored_report(row) if row.report else None
+        chosen = None if report is None else report.selection
+        made_this = chosen is not None and chosen.selected == library.version and chosen.status != "unchanged"
         if made_this or row.run in made:
             inputs = reader.run_inputs(row.run)
             yield _run(row, report, None if inputs is None else inputs.library, made_this=made_this)
 
 
-def _run(row: RunRow, report: LearnReport, start: str | None, *, made_this: bool) -> CardRun:
+def _run(row: RunRow, report: LearnReport | None, start: str | None, *, made_this: bool) -> CardRun:
+    settings = json.loads(row.settings or "{}")
     return CardRun(
         run=row.run,
-        domain=report.domain,
-        model=report.model,
-        reflector=report.reflector,
-        simulated=report.simulated or row.simulated,
-        tasks=report.tasks.get("train", 0),
-        rollouts=sum(report.rollouts.values()),
+        domain=row.domain,
+        model=row.model,
+        reflector=str(settings.get("reflector") or row.model) if report is None else report.reflector,
+        simulated=row.simulated or (report is not None and report.simulated),
+        tasks=0 if report is None else report.tasks.get("train", 0),
+        rollouts=0 if report is None else sum(report.rollouts.values()),
         at=row.at,
         made_this=made_this,
-        gain=_gain(report),
+        gain="" if report is None else _gain(report),
         command=run_command(row, start),
     )
 

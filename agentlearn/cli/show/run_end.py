@@ -12,7 +12,7 @@ def end_reason(reader: StoreReader, run: RunRow) -> str:
     if failure is not None:
         return f"{failure.code}: {failure.message}"
     if run.state == "interrupted":
-        return "its process ended before it could say why, as after a kill or a power failure; or it is an older run"
+        return "its process ended before it could say why, as after a kill or a power failure"
     return "the reason was not recorded"
 
 

@@ -46,7 +46,7 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
     if "proposals" in report:
         for label, name in (("refused", "rejected"), ("dropped", "dropped")):
             yield labelled(label, _counts(report["proposals"][name]) or "no proposal")
-        if held := report["proposals"].get("quarantined"):  # absent in a report of an earlier version
+        if held := report["proposals"]["quarantined"]:
             yield labelled("quarantined", _counts(held))
             yield labelled("", quarantine_words(sum(held.values()), run.run, store=reader.directory))
     stages = {stage: StageLine.model_validate(line) for stage, line in report.get("stages", {}).items()}
@@ -61,11 +61,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:
-    library = report["library"]
-    if "current" not in library:  # a report of an earlier version
-        return f"{library['name']}@{library['version'][:8]}  {library['lessons']} lessons"
     return library_words(
-        LibraryLine.model_validate(library),
+        LibraryLine.model_validate(report["library"]),
         Proposals.model_validate(report["proposals"]),
         report["groups"],
         store=reader.directory,
@@ -75,8 +72,8 @@ def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:
 
 
 def _selection(report: Mapping[str, Any]) -> SelectedVersion | None:
-    """Which version was selected; None in a report of an earlier version."""
-    found = report.get("selection")
+    """Which version was selected; None in the report of a pilot."""
+    found = report["selection"]
     return SelectedVersion.model_validate(found) if found else None
 
 

@@ -18,8 +18,6 @@ from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 
-FIRST_VERSION_WITH_PARTIAL_REWARDS = 3
-
 
 @cache
 def _agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
@@ -73,12 +71,12 @@ def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context
 def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], stage_context: StageContext) -> tuple[str, str]:
     """The verdict and the reward of an attempt as text.
 
-    From version 3 of the prompt on, attempts with partial rewards are better or worse: better are those whose reward
-    lies within the margin of the best one.
+    Attempts with partial rewards are better or worse: better are those whose reward lies within the margin of the best
+    one.
     """
     words, reward = verdict_words(trajectory.reward, stage_context.threshold)
     rewards = [one.reward for one in compared if one.reward is not None]
-    if stage_context.prompts.compare.version < FIRST_VERSION_WITH_PARTIAL_REWARDS or set(rewards) <= {0.0, 1.0}:
+    if set(rewards) <= {0.0, 1.0}:
         return words, reward
     below = differ((trajectory.reward or 0.0, max(rewards)), stage_context.margin)
     return ("worse" if below else "better"), reward

@@ -1,8 +1,7 @@
 """The user message of the consolidate stage: the library, the proposals of a batch, and the evidence behind them.
 
-Version 1 of the prompt shows no evidence. From version 2 on, one line under each proposal says how the attempts at its
-task ended. A task is shown as a short number. Reasons are by unknown authors: each is cut short, on one line, without
-brackets and between quotation marks.
+One line under each proposal says how the attempts at its task ended. A task is shown as a short number. Reasons are by
+unknown authors: each is cut short, on one line, without brackets and between quotation marks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,6 @@ from agentlearn.types.ids import ExperienceId, TaskId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
 from agentlearn.types.trajectory import Trajectory
 
-FIRST_VERSION_WITH_EVIDENCE = 2
 MOST_REWARDS = 8
 """Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
 
@@ -24,9 +22,8 @@ def consolidate_question(
     labels: Mapping[str, Proposal], stage_context: StageContext, groups: Sequence[Group] = ()
 ) -> str:
     """Return the user message for labelled proposals. groups: those that the proposals come from."""
-    shows_evidence = stage_context.prompts.consolidate.version >= FIRST_VERSION_WITH_EVIDENCE
     label_of = {identity: label for label, identity in stage_context.shown.labels.items()}
-    details = _details(labels, stage_context, groups) if shows_evidence else {}
+    details = _details(labels, stage_context, groups)
     lines = "\n".join(
         f"[{label}] {_line(proposal.operation, label_of)}{details.get(label, '')}" for label, proposal in labels.items()
     )

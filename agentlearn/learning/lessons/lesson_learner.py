@@ -78,9 +78,9 @@ class LessonLearner:
     margin: float = 0.0
     """Rewards of a group that differ by no more than this count as equal."""
     pages: Callable[[Trajectory], Iterable[str]] = no_pages
-    read_as: Callable[[Trajectory], Trajectory] = as_it_is
-    """The trajectory as the stages read it."""
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
+    read_as: Callable[[Trajectory], Trajectory] = as_it_is
+    """Returns the trajectory as the stages read it."""
     reasons_by: AuthorKind = "reasons"
     """Who writes the reasons of verdicts; see `Domain.reasons_by`."""
     refused_authors: frozenset[Author] = frozenset()

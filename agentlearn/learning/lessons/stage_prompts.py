@@ -26,9 +26,9 @@ class StagePrompt:
 class StagePrompts:
     """The prompts that one run uses."""
 
-    summarise: StagePrompt = StagePrompt("summarise", 2)
-    compare: StagePrompt = StagePrompt("compare", 3)
-    consolidate: StagePrompt = StagePrompt("consolidate", 2)
+    summarise: StagePrompt = StagePrompt("summarise", 1)
+    compare: StagePrompt = StagePrompt("compare", 1)
+    consolidate: StagePrompt = StagePrompt("consolidate", 1)
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
 

@@ -2,24 +2,21 @@
 
 The log is only ever appended to. A change counts when its whole line is on disk. What a crash left of a line is not a
 change, and the next append removes it. HEAD follows from the log: it is written after the log, and a reader that finds
-the two different corrects HEAD. A library of an older agentlearn has only HEAD; its lines are read as changes of the
-kind `publish`, and the first append writes them into the log.
+the two different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost.
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.library.history.change import NO_LINE, Change, change_line, line_hash, parse_change
-from agentlearn.library.history.library_state import MAIN, HeadEntry, head_entries
+from agentlearn.library.history.library_state import head_entries
 from agentlearn.library.history.writer_lock import writer_lock
-from agentlearn.types.ids import LibraryVersion
 
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"
@@ -27,12 +24,10 @@ HEAD_FILE = "HEAD"
 
 @dataclass(frozen=True, slots=True)
 class LoggedChanges:
-    """What the log and HEAD hold."""
+    """What the log holds, and whether HEAD follows from it."""
 
     changes: tuple[Change, ...]
     """All changes, oldest first."""
-    written: int
-    """How many of them are in the log; the others are known from HEAD alone."""
     size: int
     """Bytes of the log's whole lines."""
     tip: str
@@ -70,27 +65,28 @@ class ChangeLog:
             yield LogWriter(self, self._repaired(self._read()))
 
     def _read(self) -> LoggedChanges:
+        shown = self._head()  # read first, because a writer appends to the log before it writes HEAD
         lines = self._lines()
         changes, previous = list[Change](), NO_LINE
         for number, line in enumerate(lines):
             changes.append(parse_change(line, number, previous, str(self.file)))
             previous = line_hash(line)
-        written, size = len(changes), sum(len(line) + 1 for line in lines)
-        derived, shown = head_entries(changes), self._head(required=not changes)
-        if shown[: len(derived)] == derived:
-            for version, at in shown[len(derived) :]:
-                changes.append(_from_head(version, at, changes, previous))
-                previous = line_hash(change_line(changes[-1]))
-        return LoggedChanges(tuple(changes), written, size, previous, head_entries(changes) == shown)
+        derived = _head_of(changes)
+        if len(shown) > len(derived) and shown.startswith(derived):
+            raise LibraryError(
+                f"{str(self.file)!r} is damaged: it lacks changes that {HEAD_FILE} shows; restore the file from a copy,"
+                " or export a version to a file and begin a new library with it",
+                code="history_damaged",
+            )
+        size = sum(len(line) + 1 for line in lines)
+        return LoggedChanges(tuple(changes), size, previous, head_fits=derived == shown)
 
     def _repaired(self, logged: LoggedChanges) -> LoggedChanges:
-        """Correct HEAD. What only HEAD says is first written into the log, so that nothing is lost."""
+        """Correct HEAD."""
         if logged.head_fits:
             return logged
-        if late := logged.changes[logged.written :]:
-            _append(self.file, logged.size, b"".join(change_line(one) + b"\n" for one in late))
         self.write_head(logged.changes)
-        return self._read()
+        return replace(logged, head_fits=True)
 
     def _lines(self) -> list[bytes]:
         """The whole lines of the log. What stands after the last line end is left out."""
@@ -102,30 +98,20 @@ class ChangeLog:
             raise LibraryError(f"{str(self.file)!r} cannot be read: {error}") from error
         return content.split(b"\n")[:-1]
 
-    def _head(self, *, required: bool) -> tuple[HeadEntry, ...]:
-        """What HEAD says. required: whether the log is empty, so that nothing else says it."""
+    def _head(self) -> bytes:
+        """The content of HEAD; empty where it is missing or cannot be read, because it follows from the log."""
         try:
-            text = own(self.head, self.folder.parent.parent).read_text(encoding="utf-8")
-            lines = [line.split(" ") for line in text.splitlines()]
-            entries = tuple((LibraryVersion(version), datetime.fromisoformat(at)) for version, at in lines)
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            if not required:
-                return ()
-            raise LibraryError(f"{str(self.head)!r} cannot be read: {error}") from error
-        except ValueError as error:
-            if not required:
-                return ()
-            raise LibraryError(f"{str(self.head)!r} is damaged: {error}; publish the library again") from error
-        if required and not entries:
-            raise LibraryError(f"{str(self.head)!r} is empty; publish the library again")
-        return entries
+            return own(self.head, self.folder.parent.parent).read_bytes()
+        except OSError:
+            return b""
 
     def write_head(self, changes: tuple[Change, ...]) -> None:
         """Replace HEAD with what follows from the changes. Raises OSError."""
-        text = "".join(f"{version} {at.isoformat()}\n" for version, at in head_entries(changes))
-        write_whole(self.head, text.encode(), private=True)
+        write_whole(self.head, _head_of(changes), private=True)
+
+
+def _head_of(changes: Sequence[Change]) -> bytes:
+    return "".join(f"{version} {at.isoformat()}\n" for version, at in head_entries(changes)).encode()
 
 
 class LogWriter:
@@ -140,11 +126,9 @@ class LogWriter:
         logged = self.logged
         change = Change(number=len(logged.changes), previous=logged.tip, **fields)
         changes = (*logged.changes, change)
-        added = b"".join(change_line(one) + b"\n" for one in changes[logged.written :])
+        added = change_line(change) + b"\n"
         _append(self._log.file, logged.size, added)
-        self.logged = LoggedChanges(
-            changes, len(changes), logged.size + len(added), line_hash(change_line(change)), head_fits=True
-        )
+        self.logged = LoggedChanges(changes, logged.size + len(added), line_hash(added[:-1]), head_fits=True)
         if head_entries(changes) != head_entries(logged.changes) or not self._log.head.exists():
             self._log.write_head(changes)
         return change
@@ -170,10 +154,3 @@ def _append(file: Path, size: int, added: bytes) -> None:
         os.close(fd)
     if new:
         sync(file.parent)
-
-
-def _from_head(version: LibraryVersion, at: datetime, changes: list[Change], previous: str) -> Change:
-    before = next((one.version for one in reversed(changes) if one.moves and one.branch == MAIN), None)
-    return Change(
-        number=len(changes), at=at, kind="publish", branch=MAIN, version=version, before=before, previous=previous
-    )

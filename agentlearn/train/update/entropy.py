@@ -57,9 +57,8 @@ class EntropyBonus:
         return {"coefficient": self.coefficient, "last": self._last}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state from `state_dict`; an empty one changes nothing."""
-        self.coefficient = float(state.get("coefficient", self.coefficient))
-        self._last = float(state.get("last", self._last))
+        """Restore a state from `state_dict`."""
+        self.coefficient, self._last = float(state["coefficient"]), float(state["last"])
 
     @property
     def _adaptive(self) -> bool:

@@ -22,7 +22,6 @@ from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocab
 from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.memory_at_hand import keep_freed_memory, memory_at_hand, return_freed_memory
 from agentlearn.train.update.memory_plan import (
-    MOST_CPU,
     MemoryPlan,
     RowMemory,
     fixed_bytes,
@@ -245,12 +244,11 @@ class Updater:
         else:
             self.optimizer.load_state_dict(dict(state["optimizer"]))
         self.steps, self.skipped, self.batches = state["steps"], state["skipped"], state["batches"]
-        self._bonus.load_state_dict(state.get("entropy", {}))  # earlier checkpoints do not have it
+        self._bonus.load_state_dict(state["entropy"])
         if self._average is not None:
             self._average.load_state_dict(state["teacher"])
         if self.arguments.tokens_per_microbatch is None:
-            tokens = state.get("tokens_per_microbatch", MOST_CPU)  # earlier checkpoints do not say it: it was this
-            self.memory = replace(self.memory, tokens=tokens, chosen_by="start")
+            self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
     def _work(self, rows: Sequence[TrainingRow]) -> list[list[_ScoredBatch]]:
         """This process's micro-batches of each optimiser step. Steps with nothing to learn are left out."""

@@ -26,6 +26,8 @@ from agentlearn.train.weights.model import weights_hash
 STATE = "training_state.pt"
 _PREFIX = "checkpoint-"
 _BATCHES = "batches"
+_FORMAT = 1
+"""Number of the form of `training_state.pt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def save_checkpoint(
     weights, sha256 = _gathered(updater.model), weights_hash(updater.model)
     state = {"updater": updater.state_dict(), "chance": _random_states(), "position": dict(position or {})}
     if updater.main:
-        _write(path, state | {"weights": sha256}, updater.model, weights, tokenizer)
+        _write(path, state | {"format": _FORMAT, "weights": sha256}, updater.model, weights, tokenizer)
         for old in list_checkpoints(folder)[:-keep] if keep else ():
             shutil.rmtree(old)
     updater.wait()
@@ -154,7 +156,7 @@ def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
     """Restore weights, optimiser and random generators to their state when the checkpoint was written.
 
     The updater's model must have the same shape and the same kind of adapter. Raises ConfigError for a folder that is
-    not a checkpoint, or is one of another model.
+    not a checkpoint, or is one of another model or of another version of agentlearn.
     """
     try:
         # Mapped, because with sharded weights only the first process reads the optimiser's state.
@@ -163,6 +165,12 @@ def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
         raise ConfigError(
             f"{str(path)!r} is not a checkpoint of a run: it has no {STATE}", code="no_checkpoint"
         ) from error
+    if state.get("format") != _FORMAT:
+        raise ConfigError(
+            f"the checkpoint {str(path)!r} was written by another version of agentlearn; resume the run with that"
+            " version, or start a new run",
+            code="other_checkpoint",
+        )
     _load_weights(path, updater.model)
     if (found := weights_hash(updater.model)) != state["weights"]:
         raise ConfigError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentlearn.errors import AgentlearnError, StoreMissing, only_stops, root_cause
 from agentlearn.learning.own_loop import run_in_own_loop
-from agentlearn.learning.resume import started_with
+from agentlearn.learning.resume import of_this_version, started_with
 from agentlearn.rollout.recorded_run import started_event
 from agentlearn.secret_values import without_secrets
 from agentlearn.store import RunRow, open_store, read_store
@@ -115,7 +115,8 @@ def resumed_record(prefix: str, store: Path) -> HybridRecord:
     Raises ConfigError for a run that is unknown, done or of another kind.
     """
     run, stored = started_with("hybrid", prefix, store, {})
-    settings = HybridSettings.model_validate(given_again(json.loads(stored), store))
+    with of_this_version(run):
+        settings = HybridSettings.model_validate(given_again(json.loads(stored), store))
     with read_store(store) as reader:
         row = reader.run(run)
     event = RunEvent(
@@ -138,7 +139,7 @@ def given_again(stored: dict[str, Any], store: Path) -> dict[str, Any]:
     defaults = {
         name: field.get_default(call_default_factory=True) for name, field in HybridSettings.model_fields.items()
     }
-    given = {name: value for name, value in stored.items() if value != defaults[name] and name != "store"}
+    given = {name: value for name, value in stored.items() if value != defaults.get(name) and name != "store"}
     return given | {"store": store}
 
 

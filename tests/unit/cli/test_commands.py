@@ -13,6 +13,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
+from agentlearn.store.store_files import read_watermark, write_watermark
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +82,15 @@ def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureF
 
 def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
-    assert "agentlearn.prompts:consolidate/v2)" in output(capsys, finished, "runs", "show", learned)
+    assert "agentlearn.prompts:consolidate/v1)" in output(capsys, finished, "runs", "show", learned)
     rollouts = result(capsys, finished, "runs", "show", learned)["rollouts"]
     traces = (result(capsys, finished, "trace", one["id"]) for one in rollouts if one["phase"] == "epoch-1")
     taught = next(one for one in traces if one["proposals"])
     assert taught["summaries"][0]["prompts"][0]["name"] == "agentlearn.prompts:summarise"
     words = output(capsys, finished, "trace", taught["trajectory"]["id"])
-    assert "asked with agentlearn.prompts:summarise/v2" in words
+    assert "asked with agentlearn.prompts:summarise/v1" in words
     assert "proposal   " in words
-    assert "asked with agentlearn.prompts:compare/v3" in words
+    assert "asked with agentlearn.prompts:compare/v1" in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(
@@ -245,7 +246,9 @@ def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureF
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered]}))
     assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
-    (store / "store.hwm").write_bytes((7).to_bytes(8, "little"))
+    mark = read_watermark(store / "store.hwm")
+    assert mark is not None
+    write_watermark(store / "store.hwm", mark._replace(commit=7))
     assert run(["store", "check", "--store", str(store)]) == 1
     printed = capsys.readouterr()
     assert "broken: the database holds commits up to 3, but 7 were acknowledged" in printed.out

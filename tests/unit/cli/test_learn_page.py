@@ -1,5 +1,6 @@
 """The page of a learn run: the result first, all the evidence, hostile texts shown and not obeyed."""
 
+import asyncio
 import json
 import shlex
 import tarfile
@@ -20,18 +21,19 @@ from agentlearn.cli.pages.groups_section import group_kind
 from agentlearn.cli.pages.learn_page import learn_page
 from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup
 from agentlearn.cli.pages.run_command import run_command
-from agentlearn.cli.pages.stored_report import StoredReport
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.html.markup import shown
-from agentlearn.learning.report import LearnReport, SelectedVersion
+from agentlearn.learning.report import SelectedVersion
+from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import RunId, TaskId
 from tests.support.command import agentlearn
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import ARABIC, LONG_LESSON, learn_record
 from tests.support.markup import Read
+from tests.unit.store import nouns
+from tests.unit.store.test_schema import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 SECTIONS = [
     "Held-out result",
     "Versions of the library",
@@ -92,15 +94,9 @@ def test_the_page_says_what_became_of_the_library(status: Any, words: str, comma
     assert ("Publish it anyway" in front) == (status == "pending")
 
 
-def test_a_run_without_a_selection_says_what_became_of_its_library() -> None:
-    record = learn_record()
-    line = record.report.library
-    published = "".join(page_of(with_report(record, selection=None)).inside["header"])
-    assert "was published: 3 lessons" in published
-    other = with_report(record, selection=None, library=line.model_copy(update={"current": None}))
-    assert "does not say if it was published" in "".join(page_of(other).inside["header"])
-    same = replace(other, start=line.version)
-    assert "The library is unchanged: version" in "".join(page_of(same).inside["header"])
+def test_a_pilot_has_no_selection() -> None:
+    read = page_of(with_report(learn_record(), selection=None))
+    assert "This was a pilot, so no library was published." in "".join(read.inside["header"])
 
 
 def test_the_page_shows_versions_allocation_groups_proposals_and_lessons() -> None:
@@ -160,7 +156,6 @@ NOTHING = {
     "test_sets": (),
     "stages": {},
     "epochs": (),
-    "versions": (),
     "selection": None,
     "curve": (),
     "notes": (),
@@ -208,33 +203,40 @@ def test_the_kind_of_a_group_follows_from_its_rewards(rewards: list[float | None
         assert kind in ({"failed"} if failed else {"all right", "all wrong", "all equal"})
 
 
-@pytest.mark.parametrize("schema", [1, 4, 7])
-def test_runs_of_older_versions_have_a_page(tmp_path: Path, schema: int) -> None:
-    with tarfile.open(GOLDEN / f"store-v{schema}" / "store.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
-    page = write_learn_page(tmp_path, "01jd0000000000000000000000")
+def stored(directory: Path, report: str = "") -> Path:
+    """The golden store; report: what its run has in place of a report."""
+    with tarfile.open(GOLDEN) as packed:
+        packed.extractall(directory, filter="data")
+    if report:
+
+        async def write() -> None:
+            async with open_store(directory) as store:
+                await store.save_run(nouns.run_event(state="done", report=report))
+
+        asyncio.run(write())
+    return directory
+
+
+def test_a_stored_run_has_a_page(tmp_path: Path) -> None:
+    page = write_learn_page(stored(tmp_path), "01jd0000000000000000000000")
     assert page == tmp_path / "reports" / "01jd0000000000000000000000.html"
     read = Read(page.read_text(encoding="utf-8"))
     read.assert_ours()
-    assert "An earlier version of agentlearn wrote this report." in read.text
     out = tmp_path / "else" / "a.html"
     assert write_learn_page(str(tmp_path), "01jd", out) == out
     assert out.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
 
 
-def test_a_field_of_another_form_is_left_out_and_named() -> None:
-    row = learn_record().row
-    known = learn_record(text="x").report
-    stored = (
-        known.model_copy(update={"notes": ("kept",)}).model_dump_json().replace('"stages":{', '"stages":{"a":1,', 1)
-    )
-    found = StoredReport.of(replace(row, report=stored[:-1] + ',"of_a_later_version":1}'))
-    assert found.report.notes == ("kept",)
-    assert found.report.stages == {}
-    assert found.unread == ("stages",)
-    whole = StoredReport.of(replace(row, report=known.model_dump_json()))
-    assert (whole.report, whole.unread) == (known, ())
-    assert isinstance(StoredReport.of(replace(row, report="no json")).report, LearnReport)
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [("no json", "it: Invalid JSON"), ('{"run": 1}', "run: Input should be a valid"), ("[]", "it: Input should")],
+)
+def test_a_report_of_another_form_is_refused_in_a_sentence(
+    tmp_path: Path, report: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["runs", "page", "01jd", "--store", str(stored(tmp_path, report))]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"cannot be read, because agentlearn '0.1.0' wrote it in another form ({why}" in said
 
 
 @pytest.mark.parametrize(
@@ -271,8 +273,7 @@ def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
 
 
 def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
-    with tarfile.open(GOLDEN / "store-v7" / "store.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    stored(tmp_path)
     (tmp_path / "reports").write_text("in the way")
     page, note = page_at_the_end(tmp_path, RunId("01jd0000000000000000000000"))
     assert page is None
@@ -281,8 +282,7 @@ def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
 
 
 def test_runs_without_a_page_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with tarfile.open(GOLDEN / "store-v7" / "store.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    stored(tmp_path)
     assert run(["runs", "page", "01zz", "--store", str(tmp_path)]) == 2
     assert "no run whose id starts with '01zz'" in capsys.readouterr().err
     assert run(["runs", "page", "01jd", "--store", str(tmp_path), "--json"]) == 0

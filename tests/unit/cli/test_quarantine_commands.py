@@ -119,6 +119,7 @@ def test_a_run_says_how_many_proposals_wait_and_shows_them(store: Path, capsys: 
         "library": {"name": "math", "version": "0" * 32, "parent": None, "lessons": 0, "tokens": 0, "current": None},
         "proposals": {"applied": 0, "folded": 0, "dropped": {}, "rejected": {}, "quarantined": {"refused_source": 1}},
         "groups": {"mixed": 1},
+        "selection": None,
     }
 
     async def finish() -> None:

@@ -148,7 +148,11 @@ def test_the_minimal_page_leaves_out_what_is_empty() -> None:
 
 def test_a_comparison_without_contrasts_still_has_a_page() -> None:
     alone = Comparison(
-        title="a", k=1, baseline="a", arms=(ArmLine(arm="a", label="", tasks=1, rollouts=1, score=1.0),), contrasts=()
+        title="a",
+        k=1,
+        baseline="a",
+        arms=(ArmLine(arm="a", label="", tasks=1, rollouts=1, counted=1, score=1.0),),
+        contrasts=(),
     )
     assert headings(Read(comparison_page(alone))) == ["Arms"]
 
@@ -192,7 +196,7 @@ def test_flips_are_the_largest_ones_and_the_rest_is_counted() -> None:
         Flip(task=f"t-{n}", problem="p", arm="b", baseline="a", score=n / 100, baseline_score=0.0, rollout=f"r {n}")
         for n in range(1, 61)
     )
-    arms = tuple(ArmLine(arm=name, label="", tasks=60, rollouts=60, score=0.5) for name in "ab")
+    arms = tuple(ArmLine(arm=name, label="", tasks=60, rollouts=60, counted=60, score=0.5) for name in "ab")
     contrasts = (Contrast(arm="b", baseline="a", mean=0.3),)
     read = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=contrasts, flips=flips)))
     shown = re.findall(r"agentlearn trace 'r (\d+)'", read.text)
@@ -255,7 +259,15 @@ def hostile(text: str) -> Comparison:
     """The text wherever a comparison takes one."""
     arms = tuple(
         ArmLine(
-            arm=f"{text}{n}", label=text, library=text, tasks=1, rollouts=1, score=0.5, cost_usd=n, errors={text: 1}
+            arm=f"{text}{n}",
+            label=text,
+            library=text,
+            tasks=1,
+            rollouts=1,
+            counted=1,
+            score=0.5,
+            cost_usd=n,
+            errors={text: 1},
         )
         for n in (1, 2)
     )
@@ -315,7 +327,7 @@ def test_hostile_texts_stay_texts(text: str) -> None:
 
 def test_numbers_that_are_not_finite_are_shown() -> None:
     broken = Contrast(arm="b", baseline="a", mean=float("nan"), low=float("-inf"), high=float("inf"), p=float("nan"))
-    arms = tuple(ArmLine(arm=name, label="", tasks=1, rollouts=1, score=float("nan")) for name in "ab")
+    arms = tuple(ArmLine(arm=name, label="", tasks=1, rollouts=1, counted=1, score=float("nan")) for name in "ab")
     text = Read(comparison_page(Comparison(title="t", k=1, baseline="a", arms=arms, contrasts=(broken,)))).text
     assert "nan" not in text.lower()
     assert "[−∞, +∞]" in text

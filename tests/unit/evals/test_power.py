@@ -59,7 +59,7 @@ def test_prices_are_known_unknown_or_zero() -> None:
 
 def earlier(rollouts: int, scores: list[tuple[float, float]]) -> Comparison:
     lines = tuple(TaskLine(task=f"t{n}", scores=pair, rollouts=(rollouts, rollouts)) for n, pair in enumerate(scores))
-    arms = tuple(ArmLine(arm=arm, label=arm, tasks=len(lines), rollouts=1, score=0.5) for arm in "ab")
+    arms = tuple(ArmLine(arm=arm, label=arm, tasks=len(lines), rollouts=1, counted=1, score=0.5) for arm in "ab")
     return Comparison(run="r", title="a, b", k=rollouts, baseline="a", arms=arms, contrasts=(), tasks=lines)
 
 

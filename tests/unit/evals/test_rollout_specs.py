@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.library.store import write_library
+from agentlearn.library.formats.write_form import write_form
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
@@ -79,7 +79,7 @@ def test_what_does_not_determine_a_rollout_does_not(change: dict[str, object], t
 
 def test_how_lessons_are_chosen_names_a_rollout_only_where_they_are_chosen(tmp_path: Path) -> None:
     library = library_of([f"When numbers are odd, use approach {n}." for n in range(40)])
-    write_library(library, tmp_path / "lessons.json", "agentlearn")
+    write_form(library, tmp_path / "lessons.json", "agentlearn")
     given = {"arms": (f"some={tmp_path / 'lessons.json'}", "none"), "domains": ("math",), "limit": 2, "store": tmp_path}
 
     def phases(**more: object) -> list[str]:

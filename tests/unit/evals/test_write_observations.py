@@ -118,7 +118,7 @@ def compared(*arms: str) -> Comparison:
         Contrast(arm=arm, baseline=arms[0], mean=0.25, verdict="better", sentence=f"{arm} is better.")
         for arm in arms[1:]
     )
-    lines = tuple(ArmLine(arm=arm, label=arm, tasks=2, rollouts=4, score=0.5) for arm in arms)
+    lines = tuple(ArmLine(arm=arm, label=arm, tasks=2, rollouts=4, counted=4, score=0.5) for arm in arms)
     about = Reproducibility(models={"with": "m1"}, libraries={"with": "7f3c"})
     return Comparison(
         title="math: none, with", k=2, baseline=arms[0], arms=lines, contrasts=contrasts, reproducibility=about

@@ -174,7 +174,7 @@ def test_imported_rollouts_are_a_run_of_their_own(tmp_path: Path) -> None:
         task = reader.task(first.task)
         assert reader.library(first.treatment.library).experiences == ()
     assert (task.domain, task.problem, task.answer, task.source) == ("primes", "Name a prime.", None, "log.jsonl:1")
-    assert [first.treatment.arm, second.treatment.arm] == ["main", "main"]
+    assert [first.treatment.arm, second.treatment.arm] == ["foreign", "foreign"]
     assert [first.treatment.model, second.treatment.model] == ["gpt-x", "foreign"]
     assert (first.g, first.answer, first.reward, first.outcome) == (0, "7", 0.5, "ok")
     assert (second.g, second.answer, second.reward, second.outcome) == (1, "9", None, "undecided")

@@ -20,7 +20,7 @@ import agentlearn.store.remote as remote
 from agentlearn.errors import DataError, StoreError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.store import Selection, Store, open_store, read_store
-from agentlearn.store.control_protocol import send_frame
+from agentlearn.store.control_server import send_frame
 from agentlearn.store.queries import Query
 from agentlearn.store.query_source import LocalSource, Parameter
 from agentlearn.types.task import Task

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from agentlearn.learning.lessons.consolidate_question import consolidate_question
 from agentlearn.learning.lessons.shown_reason import MAX_QUOTED_CHARACTERS, quoted_reason
 from agentlearn.learning.lessons.stage_context import StageContext
-from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt
 from agentlearn.sim.stage_text import SuggestionEvidence, consolidate_prompt, without_reasons
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group
@@ -71,13 +70,6 @@ GOLDEN = """<proposals>
 def test_the_question_shows_the_evidence_of_proposals() -> None:
     asked = consolidate_question(PROPOSALS, asking(), GROUPS)
     assert asked == f"{asking().shown.text}\n{GOLDEN}"
-
-
-def test_version_1_of_the_prompt_keeps_its_question() -> None:
-    old = replace(STAGE_PROMPTS, consolidate=StagePrompt("consolidate", 1))
-    asked = consolidate_question(PROPOSALS, asking(prompts=old), GROUPS)
-    bare = [line for line in GOLDEN.splitlines() if not line.startswith("  task")]
-    assert asked == "\n".join([asking().shown.text, *bare])
 
 
 def test_reasons_stay_out_where_the_stages_see_none() -> None:

@@ -12,7 +12,6 @@ import pytest
 from agentlearn.learning.lessons.compare import compare, question_of
 from agentlearn.learning.lessons.consolidate import consolidate
 from agentlearn.learning.lessons.proposing import Proposed
-from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt
 from agentlearn.learning.lessons.summarise import Summarised, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
@@ -204,21 +203,19 @@ def test_nothing_to_consolidate_costs_no_call() -> None:
     assert at.call_context.journal.records == []
 
 
-def verdicts_shown(rewards: list[float], version: int, margin: float = 0.05) -> list[tuple[str, str]]:
+def verdicts_shown(rewards: list[float], margin: float = 0.05) -> list[tuple[str, str]]:
     one = group(rewards)
     summaries = {
         t.id: Summary(id=t.id, run=RUN, rollout=t.id, steps=(SummaryStep(text="x"),), library=EMPTY_LIBRARY.version)
         for t in one.trajectories
     }
-    prompts = replace(STAGE_PROMPTS, compare=StagePrompt("compare", version))
-    asking = replace(stage_context(lambda _: {}), prompts=prompts, margin=margin)
+    asking = replace(stage_context(lambda _: {}), margin=margin)
     return re.findall(r'verdict="(\w+)" reward="([\d.]+)"', question_of(one, summaries, asking))
 
 
 def test_partial_rewards_reach_the_comparison_as_better_and_worse() -> None:
     rewards = [0.52, 0.1, 0.5, 0.4]
     words = [("better", "0.52"), ("worse", "0.10"), ("better", "0.50"), ("worse", "0.40")]
-    assert verdicts_shown(rewards, 3) == words
-    assert [one for one, _ in verdicts_shown(rewards, 3, margin=0.01)] == ["better", "worse", "worse", "worse"]
-    assert {one for one, _ in verdicts_shown(rewards, 2)} == {"wrong"}
-    assert [one for one, _ in verdicts_shown([1.0, 0.0], 3)] == ["right", "wrong"]
+    assert verdicts_shown(rewards) == words
+    assert [one for one, _ in verdicts_shown(rewards, margin=0.01)] == ["better", "worse", "worse", "worse"]
+    assert [one for one, _ in verdicts_shown([1.0, 0.0])] == ["right", "wrong"]

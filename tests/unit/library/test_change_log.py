@@ -1,6 +1,5 @@
 """The log of a library's changes: what a line holds, what damage and crashes do to it, and how HEAD follows it."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.library.history import Change, History
 from agentlearn.library.history.change import NO_LINE, change_line, line_hash
 from agentlearn.library.history.writer_lock import writer_lock
-from agentlearn.types.experience import Library, library_of
+from agentlearn.types.experience import library_of
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARRY = "When adding, carry."
@@ -133,36 +132,17 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     assert locked.value.code == "library_locked"
 
 
-def test_a_library_of_an_older_agentlearn_is_read_and_its_first_change_writes_the_log(tmp_path: Path) -> None:
-    first = library_of([CARRY])
-    second = Library(parent=first.version, experiences=(*first.experiences, *library_of([ZERO]).experiences))
-    store = LibraryStore(tmp_path)
-    store.publish("math", first)
-    store.publish("math", second)
-    log, head = tmp_path / "math" / "history.jsonl", tmp_path / "math" / "HEAD"
-    log.unlink()
-    before = head.read_text()
-    history = store.history("math")
-    assert [(one.kind, one.version, one.before) for one in history.changes] == [
-        ("publish", first.version, None),
-        ("publish", second.version, first.version),
-    ]
-    assert not log.exists()
-    history.add(ENDS)
-    assert [json.loads(line)["kind"] for line in log.read_text().splitlines()] == ["publish", "publish", "add"]
-    assert head.read_text().startswith(before)
-    assert [one.version for one in store.log("math")] == [one.version for one in reversed(history.changes)]
-
-
-def test_what_an_older_agentlearn_publishes_after_the_log_began_is_kept(history: History) -> None:
-    """It appends to HEAD alone; a pinned name makes HEAD differ at once."""
-    late = library_of([ZERO])
-    history.publish(late)
-    log = log_of(history)
-    log.write_bytes(b"".join(line + b"\n" for line in log.read_bytes().splitlines()[:2]))
-    assert history.changes[2].version == late.version
-    history.pin(history.changes[0].version)
-    assert [one.kind for one in history.changes] == ["add", "add", "publish", "pin"]
+@pytest.mark.parametrize("kept", [0, 1])
+def test_lost_lines_of_the_log_are_noticed_by_head_and_nothing_is_written(history: History, kept: int) -> None:
+    log, head = log_of(history), head_of(history)
+    log.write_bytes(b"".join(line + b"\n" for line in log.read_bytes().splitlines()[:kept]))
+    before = head.read_bytes()
+    for use in (lambda: history.changes, lambda: history.add(ZERO)):
+        with pytest.raises(LibraryError, match=r"jsonl' is damaged: it lacks changes that HEAD shows; ") as lost:
+            use()
+        assert lost.value.code == "history_damaged"
+    assert len(log.read_bytes().splitlines()) == kept
+    assert head.read_bytes() == before
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(history: History, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,6 @@ def test_the_store_may_come_later(tmp_path: Path) -> None:
 
 
 def forget_log(folder: Path) -> None:
-    """As a library of an older agentlearn, which has only HEAD."""
     (folder / "history.jsonl").unlink(missing_ok=True)
 
 

@@ -17,8 +17,8 @@ from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.serving.hermes import parse_hermes
 from agentlearn.serving.token_cache import TokenCache
+from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.serving.written_replies import WrittenReplies
 from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 
@@ -140,7 +140,7 @@ def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
     ],
 )
 def test_calls_are_read_whole_or_not_at_all(text: str, spoken: ParsedAnswer) -> None:
-    assert parse_hermes(text) == spoken
+    assert parse_calls(text) == spoken
 
 
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.text() | st.integers(), st.lists, max_leaves=4)))
@@ -148,7 +148,7 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
     for written in (json.dumps(arguments), json.dumps(arguments, indent=1, ensure_ascii=False)):
         text = f'<tool_call>{{"name": "run", "arguments": {written}}}</tool_call>'
         if "tool_call>" not in written:
-            assert parse_hermes(text) == ParsedAnswer("", (("run", written),))
+            assert parse_calls(text) == ParsedAnswer("", (("run", written),))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agentlearn.serving.chat_format import ParsedAnswer
 from agentlearn.serving.chat_request import Tool
-from agentlearn.serving.hermes import parse_hermes
 from agentlearn.serving.tool_calls import parse_calls
 
 PARAMETERS: dict[str, Any] = {
@@ -215,7 +214,7 @@ def test_line_breaks_inside_of_strings_become_valid_json() -> None:
 
 
 def test_the_earlier_name_reads_every_form() -> None:
-    assert parse_hermes('{"name": "run", "parameters": {"code": "1"}}').calls == (("run", '{"code": "1"}'),)
+    assert parse_calls('{"name": "run", "parameters": {"code": "1"}}').calls == (("run", '{"code": "1"}'),)
 
 
 MARKS = ("<tool_call>", "</tool_call>", "<function=run>", "</think>", "<think>", "run", "[TOOL_CALLS]", '{"a": 1}')

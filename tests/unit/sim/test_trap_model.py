@@ -11,7 +11,7 @@ from agentlearn.sim.controls import useless_library
 from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader
 from agentlearn.sim.novice import IGNORANT, Novice, SolverInput
-from agentlearn.sim.oracle import Case, lesson_effects, mean_success, success_probability
+from agentlearn.sim.oracle import Case, mean_success, success_probability
 from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.sim.trap_model import INTERACTIONS, TrapModel, crowding_penalty, temperature_scale
 from tests.unit.sim.loop import run, shown
@@ -166,7 +166,8 @@ def test_each_lesson_has_its_true_effect() -> None:
     found = [SKILLS.recognise(Conversation("", question, ())) for question in problems(3)]
     cases = [Case((situation,)) for situation in found if situation is not None]
     lessons = [GOOD, BAD.replace("both endpoints of the range", "the boundary"), CHECK, "When it rains, stay in."]
-    effects = lesson_effects(cases, lessons, trap_model())
+    whole = mean_success(cases, lessons, trap_model())
+    effects = [whole - mean_success(cases, [one for one in lessons if one != left], trap_model()) for left in lessons]
     assert effects[0] > 0 > effects[1]
     assert effects[2] > effects[0]  # it lives in every family
     assert effects[3] == 0

@@ -21,8 +21,8 @@ import pytest
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
 from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, remote
-from agentlearn.store import control_protocol as wire
 from agentlearn.store import control_server as server
+from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
 from tests.support.command import agentlearn

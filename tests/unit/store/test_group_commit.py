@@ -10,12 +10,12 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store import known_rollouts, open_store, read_store, writer
-from agentlearn.store.codec import RolloutEntry, call_rows, encode_entry, entry_rows, task_rows, trajectory_rows
+from agentlearn.store import open_store, read_store, trajectory_store
+from agentlearn.store.codec import RowGroup, call_rows, row, task_rows, trajectory_rows
+from agentlearn.store.consistency import read_journal
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.journal_state import read_journal
-from agentlearn.store.table_row import RowGroup, row
+from agentlearn.store.journal_entries import RolloutEntry, encode_entry, entry_rows
 from agentlearn.types.task import Task
 from tests.unit.store import nouns
 
@@ -69,8 +69,8 @@ def test_producers_share_commits(tmp_path: Path) -> None:
 
 
 def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "MAX_QUEUED", 4)
-    monkeypatch.setattr(writer, "MAX_GROUP", 3)
+    monkeypatch.setattr(trajectory_store, "MAX_QUEUED", 4)
+    monkeypatch.setattr(trajectory_store, "MAX_GROUP", 3)
 
     async def main() -> None:
         async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
@@ -142,7 +142,7 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
 def test_stored_rollouts_are_known_in_a_store_of_any_size(
     database: Database, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(known_rollouts, "MOST_REMEMBERED", most)
+    monkeypatch.setattr(group_commit, "MOST_REMEMBERED", most)
     earlier = GroupCommit(database, entry_rows)
     assert earlier.commit(units(1)) == [None]
     earlier.close()
@@ -362,10 +362,10 @@ def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> 
     commits = GroupCommit(database, entry_rows)
     for start in range(0, 6_000, 2_000):
         commits.commit(
-            [(row("embedding", experience=f"{n}", embedder="e", vector=(0.5,)),) for n in range(start, start + 2_000)]
+            [(row("metric", run=f"{n}", step=n, name="loss", value=0.5),) for n in range(start, start + 2_000)]
         )
         database.checkpoint()
-    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('embedding')")
+    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('metric')")
     assert groups == [(3,)]
     commits.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
     database.checkpoint()

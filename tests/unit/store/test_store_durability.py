@@ -219,7 +219,7 @@ async def write_something(directory: Path, chance: random.Random, numbers: Itera
 def delete_something(directory: Path, chance: random.Random) -> None:
     """As no command does, so that checkpoints find blocks to free."""
     with closing(Database(directory, create=False)) as database, database.cursor() as cursor:
-        for table in chance.sample(("trajectory_body", "step", "embedding"), chance.randrange(4)):
+        for table in chance.sample(("trajectory_body", "step", "trajectory"), chance.randrange(4)):
             cursor.execute(f"DELETE FROM {table} WHERE hash(rowid) % {chance.randrange(1, 4)} = 0")
         for step in chance.sample(("VACUUM", "CHECKPOINT", "CHECKPOINT"), chance.randrange(4)):
             database.checkpoint() if step == "CHECKPOINT" else cursor.execute(step)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentlearn.lab.contract import TokenPieces
 from agentlearn.serving import chatml
 from agentlearn.serving.chat_request import CallInMessage, Message
-from agentlearn.serving.hermes import parse_hermes
+from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.train.lab.tokenizer import for_transformers, tokenizer_of
 
 TOKENIZER = for_transformers(tokenizer_of(TokenPieces((), ())), 128)
@@ -65,7 +65,7 @@ def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, argumen
     before = [Message("system", system), Message("user", "q")]
     sent = Message("assistant", text.strip(), tuple(CallInMessage("c", "run_python", one) for one in arguments))
     sampled = chatml.message_text(sent)
-    parsed = parse_hermes(sampled)
+    parsed = parse_calls(sampled)
     if len(parsed.calls) != len(arguments):
         return  # the words hold tags of their own
     again = Message("assistant", parsed.text, tuple(CallInMessage("c", *one) for one in parsed.calls))

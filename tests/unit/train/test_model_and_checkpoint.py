@@ -242,6 +242,9 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path
     adapted = Updater(load_for_training(saved, told(lora_rank=2)).model, told(lora_rank=2))
     with pytest.raises(ConfigError, match="holds an adapter, but the model has none"):
         restore_checkpoint(save_checkpoint(tmp_path / "adapted", adapted, loaded.tokenizer), updater)
+    torch.save({**torch.load(path / STATE, weights_only=True), "format": 9}, path / STATE)
+    with pytest.raises(ConfigError, match="was written by another version of agentlearn; resume the run with that"):
+        restore_checkpoint(path, updater)
 
 
 @pytest.mark.parametrize("family", ["gpt-neox", "qwen3 moe", "gemma 3"])

