@@ -105,8 +105,6 @@ def _result(report: str) -> str:
     delta = loaded.get("delta")
     if not delta or delta["mean"] is None:
         return ""
-    if "verdict" not in delta:  # in older reports
-        return f"  {delta['mean']:+.2f}"
     open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
     verdict = verdict_words(delta["verdict"], **open_words, ci=delta["ci"])
     return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"
