@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from agentlearn.learning.lessons.trust import unapproved, why_it_waits
+from agentlearn.learning.lessons.trust import unapproved, waiting_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.formats.write_form import write_form
@@ -75,7 +75,7 @@ class TrustHistory(RuleBasedStateMachine):
             library = next_version([self.proposal(library, data)], library, context).library
         if resumed:
             accepted = self.store.shown_lessons()
-        if why_it_waits(library, accepted, trust=trust):
+        if waiting_lessons(library, accepted, trust=trust):
             return name, library
         self.consented.update(
             one.id for one in library.experiences if all(is_trusted(author, trust) for author in one.origin.strangers)
@@ -146,7 +146,7 @@ class TrustHistory(RuleBasedStateMachine):
         start, accepted = self.store.read_file(file), self.store.shown_lessons()
         context = CheckContext(strangers=unapproved(start, accepted), library=name)
         library = next_version([self.proposal(start, data)], start, context).library
-        if why_it_waits(library, accepted, trust=trust):
+        if waiting_lessons(library, accepted, trust=trust):
             return name, library
         self.store.publish(name, library, kind="learn")
         return None
