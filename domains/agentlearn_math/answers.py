@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from agentlearn.thoughts import split_thoughts
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
 from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, spaced_parts
 from agentlearn_math.judging.numerals import number_value

@@ -15,9 +15,9 @@ from typing import Literal as OneOf
 
 import mpmath
 
+from agentlearn.answers.match import Match, decided, different, equal, unclear
 from agentlearn_math.judging.algebra_base import Algebra
 from agentlearn_math.judging.exact import exact_value
-from agentlearn_math.judging.match import Match, decided, different, equal, unsure
 from agentlearn_math.judging.numeric import Evaluation, NoValue
 from agentlearn_math.judging.syntax import Apply, Node, Symbol, free_symbols, nodes
 
@@ -37,7 +37,7 @@ class _AtPoint:
     """How two formulas compare at one point; `one-sided`: only one of them has a value."""
 
     kind: PointKind
-    status: OneOf["equal", "different", "unsure", "undefined", "one-sided"]
+    status: OneOf["equal", "different", "unclear", "undefined", "one-sided"]
 
 
 class NumericAlgebra(Algebra):
@@ -47,21 +47,21 @@ class NumericAlgebra(Algebra):
         """Whether two formulas are equal for all values of their letters."""
         found = [_same_value(answer, gold, base) for base in _log_bases(answer, gold)]
         if len({match.status for match in found}) > 1:
-            return unsure("a logarithm without base leaves it open")
+            return unclear("a logarithm without base leaves it open")
         renamed = _renamed(answer, gold) if found[0].status == "different" else None
         if renamed is not None and _same_value(renamed, gold, "10").status == "equal":
-            return unsure("they are equal but for the name of a letter")
+            return unclear("they are equal but for the name of a letter")
         return found[0]
 
     def same_equation(self, answer: tuple[Node, Node], gold: tuple[Node, Node]) -> Match:
         """Equal up to a factor; different when one has a solution that the other does not have."""
         left, right = _difference(*answer), _difference(*gold)
         if len(_log_bases(left, right)) > 1:
-            return unsure("an equation holds a logarithm without base")
+            return unclear("an equation holds a logarithm without base")
         found = _same_equation(left, right)
         renamed = _renamed(left, right) if found.status == "different" else None
         if renamed is not None and _same_equation(renamed, right).status == "equal":
-            return unsure("they are equal but for the name of a letter")
+            return unclear("they are equal but for the name of a letter")
         return found
 
     def is_finite(self, node: Node) -> Match:
@@ -71,19 +71,19 @@ class NumericAlgebra(Algebra):
         try:
             _value(node, {}, DIGITS, "10")
         except NoValue as failed:
-            return unsure(f"one side {failed}")
+            return unclear(f"one side {failed}")
         return equal("finite")
 
     def ordered(self, values: Sequence[Node]) -> list[int] | Match:
         """Return the ranks of real values; values are equal when `same_value` says so."""
         if any(free_symbols(node) for node in values):
-            return unsure("an interval's end holds a letter")
+            return unclear("an interval's end holds a letter")
         try:
             numbers = [_value(node, {}, 2 * DIGITS, "10")[0] for node in values]
         except NoValue as failed:
-            return unsure(f"an interval's end {failed}")
+            return unclear(f"an interval's end {failed}")
         if any(isinstance(number, mpmath.mpc) for number in numbers):
-            return unsure("an interval's end is not real")
+            return unclear("an interval's end is not real")
         order = sorted(range(len(values)), key=lambda at: numbers[at])
         ranks, rank = [0] * len(values), 0
         for at, before in zip(order, [None, *order], strict=False):
@@ -136,12 +136,14 @@ def _same_number(answer: Node, gold: Node, base: LogBase) -> Match:
             return different(f"compared at {MANY_DIGITS:,} digits")
         (a, extreme_a), (b, extreme_b) = (_value(node, {}, MANY_DIGITS, base) for node in (answer, gold))
     except NoValue as failed:
-        return unsure(f"one side {failed}")
+        return unclear(f"one side {failed}")
     if extreme_a or extreme_b:
-        return unsure("numbers of hundreds of digits leave it open")
+        return unclear("numbers of hundreds of digits leave it open")
     with mpmath.workdps(MANY_DIGITS):
         is_same = abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -SAME
-    return equal(f"compared at {MANY_DIGITS:,} digits") if is_same else unsure("the values are too close to tell apart")
+    return (
+        equal(f"compared at {MANY_DIGITS:,} digits") if is_same else unclear("the values are too close to tell apart")
+    )
 
 
 def _differ_at(answer: Node, gold: Node, point: dict[str, Fraction], digits: int, base: LogBase, apart: int) -> bool:
@@ -168,10 +170,10 @@ def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBa
     for kind in ("whole", "positive", "signed"):
         if "different" in statuses[kind]:
             return different("compared at points") if kind == "whole" else _partly(kind, statuses)
-    if any(one.status in {"one-sided", "unsure"} for one in found):
-        return unsure("they are not defined for the same values")
+    if any(one.status in {"one-sided", "unclear"} for one in found):
+        return unclear("they are not defined for the same values")
     if sum(one.status == "equal" for one in found) < MIN_POINTS:
-        return unsure("they have a value at too few points")
+        return unclear("they have a value at too few points")
     return equal("compared at points")
 
 
@@ -181,7 +183,7 @@ def _partly(kind: PointKind, statuses: dict[str, set[str]]) -> Match:
         before, where = statuses["whole"], "whole numbers"
     else:
         before, where = statuses["whole"] | statuses["positive"], "positive numbers"
-    return unsure(f"they are equal for {where} only") if "equal" in before else different("compared at points")
+    return unclear(f"they are equal for {where} only") if "equal" in before else different("compared at points")
 
 
 def _at_point(answer: Node, gold: Node, point: dict[str, Fraction], kind: PointKind, base: LogBase) -> _AtPoint:
@@ -196,16 +198,16 @@ def _at_point(answer: Node, gold: Node, point: dict[str, Fraction], kind: PointK
 
 def _compared_at(
     answer: Node, gold: Node, point: dict[str, Fraction], base: LogBase
-) -> OneOf["equal", "different", "unsure"]:
+) -> OneOf["equal", "different", "unclear"]:
     try:
         if _differ_at(answer, gold, point, DIGITS, base, DIGITS // 2):
             return "different"
         is_real = _is_real(point, answer, gold)
         (a, _), (b, _) = (_value(node, point, 2 * DIGITS, base, is_real=is_real) for node in (answer, gold))
     except NoValue:
-        return "unsure"
+        return "unclear"
     with mpmath.workdps(2 * DIGITS):
-        return "equal" if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -DIGITS else "unsure"
+        return "equal" if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -DIGITS else "unclear"
 
 
 def _failure(node: Node, point: dict[str, Fraction], both: tuple[Node, Node], base: LogBase) -> NoValue | None:
@@ -248,7 +250,7 @@ def _same_equation(left: Node, right: Node) -> Match:
     letters = sorted(free_symbols(left) | free_symbols(right))
     rng = Random(" ".join(letters))
     if not letters:
-        return unsure("an equation holds no letter")
+        return unclear("an equation holds no letter")
     ratios: list[Any] = []
     for kind in POINTS:
         point = _point(kind, letters, rng)
@@ -264,7 +266,7 @@ def _same_equation(left: Node, right: Node) -> Match:
         return equal("compared up to a factor")
     if _has_own_solution(left, right, letters, rng) or _has_own_solution(right, left, letters, rng):
         return different("a solution of one is none of the other")
-    return unsure("the equations may have the same solutions")
+    return unclear("the equations may have the same solutions")
 
 
 def _has_own_solution(mine: Node, other: Node, letters: Sequence[str], rng: Random) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from agentlearn.answers.match import OPEN, Match
 from agentlearn_math.judging.forms import Form
-from agentlearn_math.judging.match import OPEN, Match
 from agentlearn_math.judging.syntax import Node
 
 EXACTLY = "compared as exact numbers"

@@ -6,6 +6,7 @@ Decided exactly where possible. What needs algebra is asked of `Algebra`, or sta
 from collections.abc import Callable
 from typing import Any, get_args
 
+from agentlearn.answers.match import Match, unclear
 from agentlearn_math.judging import compare_amounts as amounts
 from agentlearn_math.judging import compare_collections as collections
 from agentlearn_math.judging import compare_values as values
@@ -31,7 +32,6 @@ from agentlearn_math.judging.forms import (
     Unreadable,
     Words,
 )
-from agentlearn_math.judging.match import Match, unsure
 
 Compare = Callable[[Comparator, Any, Any], Match]
 """Compares an answer (second) with the expected answer (third)."""
@@ -82,7 +82,7 @@ class FormComparator:
         """Whether the answer states what the expected answer states."""
         for side, form in (("answer", answer), ("expected answer", gold)):
             if isinstance(form, Unreadable):
-                return unsure(f"the {side} {form.reason}")
+                return unclear(f"the {side} {form.reason}")
         return _TABLE[type(answer), type(gold)](self, answer, gold)
 
 
@@ -118,7 +118,7 @@ def _one_sided(compare: CompareOther, is_answer: bool) -> Compare:
 def _unless_intervals_are_listed(compare: Compare) -> Compare:
     def compared(to: Comparator, answer: Form, gold: Form) -> Match:
         if collections.list_of_intervals(answer) != collections.list_of_intervals(gold):
-            return unsure("inequalities in a list may be meant together or one by one")
+            return unclear("inequalities in a list may be meant together or one by one")
         return compare(to, answer, gold)
 
     return compared

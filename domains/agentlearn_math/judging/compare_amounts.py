@@ -5,6 +5,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from agentlearn.answers.match import Match, all_of, any_of, decided, different, equal, unclear
 from agentlearn_math.judging.algebra_base import Comparator, compare_part
 from agentlearn_math.judging.compare_values import Scalar, compare_in_order, node_of
 from agentlearn_math.judging.forms import (
@@ -18,7 +19,6 @@ from agentlearn_math.judging.forms import (
     Unreadable,
     has_letters,
 )
-from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
 from agentlearn_math.judging.quantities import DEGREES, PERCENT, is_letter_unit, size_of
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
 from agentlearn_math.judging.times import HALF_DAY_S, HOUR_S, hours_and_minutes, time_of_ratio
@@ -30,7 +30,7 @@ def compare_quantities(to: Comparator, answer: Quantity, gold: Quantity) -> Matc
     """Compare the amounts, in one unit where both units are known. Equal amounts of different units are undecided."""
     if answer.unit == gold.unit:
         return to.compare(answer.amount, gold.amount)
-    otherwise = unsure(f"the units differ ({answer.unit!r} and {gold.unit!r})")
+    otherwise = unclear(f"the units differ ({answer.unit!r} and {gold.unit!r})")
     mine, theirs = size_of(answer.unit), size_of(gold.unit)
     if mine is None or theirs is None or to.compare(answer.amount, gold.amount).status == "equal":
         return otherwise
@@ -45,7 +45,7 @@ def quantity_and_other(to: Comparator, form: Quantity, other: Form, is_answer: b
     if isinstance(other, Ratio) and (numbers := hours_and_minutes(other)) and form.unit in _SECONDS:
         return _duration(to, form, numbers)
     if not isinstance(other, Scalar | Based | Ratio):
-        return unsure("only one of them has a unit")
+        return unclear("only one of them has a unit")
     if form.unit == PERCENT:
         return _percentage(to, form.amount, other)
     if isinstance(other, Formula) and (amount := _amount_before(form.unit, other.node)) is not None:
@@ -72,11 +72,11 @@ def _amount_before(unit: str, node: Node) -> Form | None:
 def _duration(to: Comparator, form: Quantity, numbers: tuple[int, int]) -> Match:
     """Undecided when `1:30` may be the duration: hours and minutes, or minutes and seconds."""
     if not isinstance(form.amount, Number):
-        return unsure("one of them may be a duration")
+        return unclear("one of them may be a duration")
     first, second = numbers
     seconds = form.amount.value * _SECONDS[form.unit]
     may_agree = seconds in {first * 3_600 + second * 60, first * 60 + second}
-    return unsure("one of them may be a duration") if may_agree else different("compared as durations")
+    return unclear("one of them may be a duration") if may_agree else different("compared as durations")
 
 
 def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
@@ -86,7 +86,7 @@ def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
     """
     node = node_of(amount)
     if node is None:
-        return unsure("the percentage cannot be read")
+        return unclear("the percentage cannot be read")
     hundredth: Form = Formula(Apply("div", (node, Literal(Fraction(100)))))
     if isinstance(amount, Number):
         hundredth = Number(Fraction(amount.value) / 100)
@@ -98,7 +98,7 @@ def _percentage(to: Comparator, amount: Form, other: Form) -> Match:
         return as_written
     if isinstance(other, Number) and abs(other.value) > 1:
         return equal("compared without the percent sign")
-    return unsure("only one of them has a percent sign")
+    return unclear("only one of them has a percent sign")
 
 
 def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
@@ -113,7 +113,7 @@ def compare_ratios(to: Comparator, answer: Ratio, gold: Ratio) -> Match:
     if one is not None and other is not None and (_has_zero(answer) or _has_zero(gold)):
         return compare_times(to, one, other)
     may_be_one_time = one is not None and other is not None and compare_times(to, one, other).status != "different"
-    return unsure("they may be ratios or times of day") if scaled.status == "equal" or may_be_one_time else scaled
+    return unclear("they may be ratios or times of day") if scaled.status == "equal" or may_be_one_time else scaled
 
 
 def _has_zero(ratio: Ratio) -> bool:
@@ -124,12 +124,12 @@ def _has_zero(ratio: Ratio) -> bool:
 def ratio_and_other(to: Comparator, form: Ratio, other: Form, is_answer: bool) -> Match:
     """Compare a ratio of two parts with its quotient."""
     if len(form.parts) != 2 or not isinstance(other, Scalar):
-        return unsure("only one of them is a ratio")
+        return unclear("only one of them is a ratio")
     numbers = hours_and_minutes(form)
     if numbers and isinstance(other, Number) and other.value in _hours_or_minutes(*numbers):
-        return unsure("one of them may be a duration")
+        return unclear("one of them may be a duration")
     quotient = _proportional(to, form.parts, (other, Number(1)))
-    return quotient if quotient.status != "equal" or not form.is_clock_like else unsure("one may be a time")
+    return quotient if quotient.status != "equal" or not form.is_clock_like else unclear("one may be a time")
 
 
 def _hours_or_minutes(first: int, second: int) -> set[int | Fraction]:
@@ -143,7 +143,7 @@ def compare_times(to: Comparator, answer: TimeOfDay, gold: TimeOfDay) -> Match:
         return decided(answer.since_midnight_s == gold.since_midnight_s, "compared as times")
     if (answer.since_midnight_s - gold.since_midnight_s) % HALF_DAY_S:
         return different("compared as times")
-    return unsure("only one of them says in which half of the day it is")
+    return unclear("only one of them says in which half of the day it is")
 
 
 def time_and_other(to: Comparator, form: TimeOfDay, other: Form, is_answer: bool) -> Match:
@@ -162,11 +162,11 @@ def time_and_other(to: Comparator, form: TimeOfDay, other: Form, is_answer: bool
                 100 * whole + minutes,
                 Fraction(12 if not hours % 12 else 0),
             }
-            return unsure("one may be a time") if value in may_agree else different("only one of them is a time")
+            return unclear("one may be a time") if value in may_agree else different("only one of them is a time")
         case Formula() if has_letters(other):
             return different("only one of them is a time")
         case Formula():
-            return unsure("only one of them is a time")
+            return unclear("only one of them is a time")
         case _:
             return different("only one of them is a time")
 

@@ -9,6 +9,7 @@ A function for two collections takes `(to, answer, gold)`. A function for one ki
 from collections.abc import Sequence
 from fractions import Fraction
 
+from agentlearn.answers.match import Match, all_of, any_of, decided, different, equal, matched, unclear
 from agentlearn_math.judging.algebra_base import EXACTLY, Comparator
 from agentlearn_math.judging.compare_values import Scalar, compare_in_order, node_of
 from agentlearn_math.judging.forms import (
@@ -24,7 +25,6 @@ from agentlearn_math.judging.forms import (
     Union,
     has_letters,
 )
-from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, matched, unsure
 from agentlearn_math.judging.structure import as_interval
 
 MAX_ITEMS = 100
@@ -35,17 +35,17 @@ def scalar_and_collection(to: Comparator, form: Scalar, other: Form, is_answer: 
     """Different, or undecided when the scalar may be the collection's only value or stand for several values."""
     match other:
         case Listing(items=(Number() as whole, Number() as decimals)) if _is_decimal(form, whole, decimals):
-            return unsure("a comma may be a decimal sign")
+            return unclear("a comma may be a decimal sign")
         case Set(items=(single,)) | Listing(items=(single,)) | Matrix(rows=((single,),)):
             inner = to.compare(single, form)
-            return inner if inner.status != "equal" else unsure("only one of them is in brackets")
+            return inner if inner.status != "equal" else unclear("only one of them is in brackets")
         case Set(items=(_, *_) as items) | Listing(items=items) if not has_letters(form):
             every = all_of((to.compare(item, form) for item in items), "compared one by one")
-            return every if every.status != "equal" else unsure("one value is given several times")
+            return every if every.status != "equal" else unclear("one value is given several times")
         case Union() | RealInterval():
-            return unsure("only one of them is an interval") if has_letters(form) else _unlike()
+            return unclear("only one of them is an interval") if has_letters(form) else _unlike()
         case _:
-            return unsure("one of them may stand for several values") if has_letters(form) else _unlike()
+            return unclear("one of them may stand for several values") if has_letters(form) else _unlike()
 
 
 def _is_decimal(form: Scalar, whole: Number, decimals: Number) -> bool:
@@ -73,7 +73,7 @@ def compare_unordered(to: Comparator, answer: Set | Listing, gold: Set | Listing
     if all(len(values) == len(form.items) for values, form in zip(plain, (answer, gold), strict=True)):
         return _plain_items(plain[0], plain[1], listed=isinstance(answer, Listing) and isinstance(gold, Listing))
     if max(len(answer.items), len(gold.items)) > MAX_ITEMS:
-        return unsure(f"there are more than {MAX_ITEMS} parts")
+        return unclear(f"there are more than {MAX_ITEMS} parts")
     if _names(answer) or _names(gold):
         return _compare_named(to, answer, gold)
     return _as_sets(to, answer, gold)
@@ -92,7 +92,7 @@ def _as_sets(to: Comparator, answer: Set | Listing | Tuple, gold: Set | Listing 
         "compared as sets",
     )
     if covered.status == "equal" and (isinstance(answer, Listing) or isinstance(gold, Listing)):
-        return unsure("the same values are given, not equally often")
+        return unclear("the same values are given, not equally often")
     return covered
 
 
@@ -118,7 +118,7 @@ def _compare_named(to: Comparator, answer: Set | Listing | Tuple, gold: Set | Li
         if found.status in {"equal", "open"}:
             return found
     found = _as_sets(to, Listing(answer.items), Listing(gold.items))
-    return unsure("only one of them says which value is which") if found.status == "equal" else found
+    return unclear("only one of them says which value is which") if found.status == "equal" else found
 
 
 def _is_among(to: Comparator, item: Form, others: Sequence[Form], *, swapped: bool = False) -> Match:
@@ -131,7 +131,7 @@ def _plain_items(one: Sequence[int | Fraction], other: Sequence[int | Fraction],
         return equal(EXACTLY)
     if set(one) != set(other):
         return different(EXACTLY)
-    return unsure("the same values are given, not equally often") if listed else equal(EXACTLY)
+    return unclear("the same values are given, not equally often") if listed else equal(EXACTLY)
 
 
 def compare_with_unordered(to: Comparator, answer: Tuple | Set | Listing, gold: Tuple | Set | Listing) -> Match:
@@ -139,7 +139,7 @@ def compare_with_unordered(to: Comparator, answer: Tuple | Set | Listing, gold: 
     if (_names(answer) or _names(gold)) and max(len(answer.items), len(gold.items)) <= MAX_ITEMS:
         return _compare_named(to, answer, gold)
     found = compare_unordered(to, Listing(answer.items), Listing(gold.items))
-    return unsure("only one of them is in order") if found.status == "equal" else found
+    return unclear("only one of them is in order") if found.status == "equal" else found
 
 
 def interval_and_values(to: Comparator, form: RealInterval, other: Set | Listing, is_answer: bool) -> Match:
@@ -147,7 +147,7 @@ def interval_and_values(to: Comparator, form: RealInterval, other: Set | Listing
     if form.closed != (True, True):
         return compare_regions(to, *((form, other) if is_answer else (other, form)))
     ends = compare_unordered(to, Set((form.low, form.high)), Set(other.items))
-    return _unlike() if ends.status == "different" else unsure("square brackets may hold a list")
+    return _unlike() if ends.status == "different" else unclear("square brackets may hold a list")
 
 
 def compare_matrices(to: Comparator, answer: Matrix, gold: Matrix) -> Match:
@@ -156,7 +156,7 @@ def compare_matrices(to: Comparator, answer: Matrix, gold: Matrix) -> Match:
     if shapes[0] != shapes[1]:
         vectors = 1 in shapes[0] and shapes[0] == shapes[1][::-1]
         flat = compare_in_order(to, _cells(answer), _cells(gold)) if vectors else different("the shapes differ")
-        return flat if flat.status != "equal" else unsure("one is a row, the other a column")
+        return flat if flat.status != "equal" else unclear("one is a row, the other a column")
     return compare_in_order(to, _cells(answer), _cells(gold))
 
 
@@ -170,7 +170,7 @@ def matrix_and_sequence(
     if is_flat or len(entries) != len(cells):
         return _unlike()
     found = compare_in_order(to, *((cells, entries) if is_answer else (entries, cells)))
-    return unsure("only one of them is a matrix") if found.status == "equal" else found
+    return unclear("only one of them is a matrix") if found.status == "equal" else found
 
 
 def _in_order(form: Form) -> tuple[Form, ...]:
@@ -192,7 +192,7 @@ def compare_regions(to: Comparator, answer: Form, gold: Form) -> Match:
     answer, gold = as_interval(answer), as_interval(gold)
     variables = [form.variable for form in (answer, gold) if isinstance(form, RealInterval) and form.variable]
     if len(set(variables)) > 1:
-        return unsure("the inequalities are about different letters")
+        return unclear("the inequalities are about different letters")
     left, right = _pieces(answer), _pieces(gold)
     if left is None or right is None:
         return _unlike()
@@ -217,7 +217,7 @@ def _merged(to: Comparator, left: Sequence[RealInterval], right: Sequence[RealIn
     ends = [end for piece in (*left, *right) for end in (piece.low, piece.high)]
     nodes = [node_of(end) for end in ends if not isinstance(end, Infinity)]
     if any(node is None for node in nodes):
-        return unsure("an end of an interval is not a number")
+        return unclear("an end of an interval is not a number")
     ranks = _ranks(to, ends)
     if isinstance(ranks, Match):
         return ranks

@@ -9,6 +9,7 @@ A function for two forms of one kind takes `(to, answer, gold)`. A function for 
 from collections.abc import Sequence
 from fractions import Fraction
 
+from agentlearn.answers.match import Match, all_of, any_of, decided, different, equal, unclear
 from agentlearn_math.judging.algebra_base import EXACTLY, Comparator, compare_part
 from agentlearn_math.judging.forms import (
     Based,
@@ -26,7 +27,6 @@ from agentlearn_math.judging.forms import (
     Words,
     has_letters,
 )
-from agentlearn_math.judging.match import Match, all_of, any_of, decided, different, equal, unsure
 from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, with_constants_of
 from agentlearn_math.judging.words import may_be_a_number, may_mean_the_same
 
@@ -89,14 +89,14 @@ def compare_choices(to: Comparator, answer: ChoiceLetter, gold: ChoiceLetter) ->
     if answer.content is None or gold.content is None:
         return equal("compared as choices")
     contents = to.compare(answer.content, gold.content)
-    return contents if contents.status != "different" else unsure("the same letter has another content")
+    return contents if contents.status != "different" else unclear("the same letter has another content")
 
 
 def choice_and_other(to: Comparator, form: ChoiceLetter, other: Form, is_answer: bool) -> Match:
     """Compare the choice's content with the other side; a letter without content is read as a symbol."""
     if isinstance(other, Words):
         may_name_it = form.letter.casefold() in other.text.split()
-        return unsure("one is a choice in words") if may_name_it else different("compared as choices")
+        return unclear("one is a choice in words") if may_name_it else different("compared as choices")
     content = Formula(Symbol(form.letter)) if form.content is None else form.content
     return compare_part(to, content, other, is_answer=is_answer)
 
@@ -108,7 +108,7 @@ def compare_equations(to: Comparator, answer: Equation, gold: Equation) -> Match
         if answer.label == gold.label or right.status != "equal":
             return right
         formulas = _is_compound(answer) and _is_compound(gold)
-        return _whole_equations(to, answer, gold) if formulas else unsure("the same value is given to different names")
+        return _whole_equations(to, answer, gold) if formulas else unclear("the same value is given to different names")
     if answer.label == gold.label and answer.label:
         right = to.compare(answer.right, gold.right)
         return right if right.status == "equal" else _whole_equations(to, answer, gold)
@@ -123,7 +123,7 @@ def equation_and_other(to: Comparator, form: Equation, other: Form, is_answer: b
     return (
         unlike
         if (unlike := different("only one of them is an equation")).status == value.status
-        else unsure("only one of them is an equation")
+        else unclear("only one of them is an equation")
     )
 
 
@@ -141,7 +141,7 @@ def same_values_and_other(to: Comparator, form: SameValues, other: Form, is_answ
     return (
         rounded
         if rounded.status == "open"
-        else (found if rounded.status == "different" else unsure("only the rounded value agrees"))
+        else (found if rounded.status == "different" else unclear("only the rounded value agrees"))
     )
 
 
@@ -149,7 +149,7 @@ def _agreeing(matches: Sequence[Match]) -> Match:
     statuses = {match.status for match in matches}
     if len(statuses) == 1 or "open" in statuses:
         return next(match for match in matches if match.status == "open" or len(statuses) == 1)
-    return unsure("one side gives several values that do not all agree with the other side")
+    return unclear("one side gives several values that do not all agree with the other side")
 
 
 def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
@@ -158,7 +158,7 @@ def _whole_equations(to: Comparator, answer: Equation, gold: Equation) -> Match:
         case [Literal() | Symbol() | Apply() as a, Literal() | Symbol() | Apply() as b, c, d] if c and d:
             return to.algebra.same_equation((a, b), (c, d))
         case _:
-            return unsure("a side of the equations is not a number or formula")
+            return unclear("a side of the equations is not a number or formula")
 
 
 def _is_compound(equation: Equation) -> bool:
@@ -176,14 +176,14 @@ def compare_words(to: Comparator, answer: Words, gold: Words) -> Match:
     if one == other:
         return equal("the same words")
     if may_mean_the_same(one, other) or sorted(one) == sorted(other):
-        return unsure("the words differ, but may mean the same")
+        return unclear("the words differ, but may mean the same")
     return different("compared as words")
 
 
 def words_and_other(to: Comparator, form: Words, other: Form, is_answer: bool) -> Match:
     """Different, unless the words may name a number."""
     if " " in form.text or may_be_a_number(form.text):
-        return unsure("only one of them is in words")
+        return unclear("only one of them is in words")
     return different("only one of them is in words")
 
 
@@ -196,13 +196,13 @@ def compare_based(to: Comparator, answer: Based, gold: Based) -> Match:
 def based_and_other(to: Comparator, form: Based, other: Form, is_answer: bool) -> Match:
     """Undecided when only one side gives a base and the digits or the value agree."""
     if not isinstance(other, Number):
-        return unsure("only one of them names a base")
+        return unclear("only one of them names a base")
     looks_alike = str(other.value) == form.digits or other.value == int(form.digits, form.base)
     return _other_base() if looks_alike else different("neither the digits nor the value agree")
 
 
 def _other_base() -> Match:
-    return unsure("they are written in different bases")
+    return unclear("they are written in different bases")
 
 
 def compare_in_order(to: Comparator, left: Sequence[Form], right: Sequence[Form]) -> Match:

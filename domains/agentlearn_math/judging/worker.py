@@ -18,8 +18,8 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
+from agentlearn.answers.match import Match, unclear
 from agentlearn.sandbox.inside.process import address_space_bytes, die_with
-from agentlearn_math.judging.match import Match, unsure
 
 MEMORY_BYTES = 1_500_000_000
 OUT_OF_TIME = signal.SIGPROF
@@ -76,9 +76,9 @@ def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
     try:
         return FormComparator(algebra).compare(form_of(answer), parse_answer(gold))
     except MemoryError:
-        return unsure("the comparison took too much memory")
+        return unclear("the comparison took too much memory")
     except Exception as broken:  # noqa: BLE001  mpmath and sympy raise whatever they meet, and none of it judges
-        return unsure(f"the comparison broke with {type(broken).__name__}")
+        return unclear(f"the comparison broke with {type(broken).__name__}")
 
 
 def _read(stream: BinaryIO) -> dict[str, Any] | None:

@@ -20,8 +20,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from agentlearn.answers.match import Match, unclear
 from agentlearn.types.value import Value
-from agentlearn_math.judging.match import Match, unsure
 from agentlearn_math.judging.worker import MAX_FRAME_BYTES, OUT_OF_TIME
 
 LIMIT_S = 3.0
@@ -44,7 +44,7 @@ class WorkerEnded(Exception):
 class _Reply(Value):
     """A worker's answer."""
 
-    status: Literal["equal", "different", "unsure"]
+    status: Literal["equal", "different", "unclear"]
     reason: str
 
 
@@ -75,20 +75,20 @@ class AlgebraWorkers:
         """Whether the answer states what the gold states; undecided when it takes too long or the worker fails."""
         texts = {"answer": answer, "gold": gold}
         if len(json.dumps(texts)) > MAX_FRAME_BYTES - MAX_NUMBER_BYTES:
-            return unsure("the texts are too long for algebra")
+            return unclear("the texts are too long for algebra")
         with contextlib.suppress(WorkerEnded):
             return await self._ask(texts)
         try:
             return await self._ask(texts)
         except WorkerEnded as ended:
-            return unsure(f"algebra {ended}")
+            return unclear(f"algebra {ended}")
 
     async def _ask(self, texts: Mapping[str, str]) -> Match:
         """Return the quick worker's result, or else the slow one's. Raises WorkerEnded."""
         found = await self._quick.ask(texts, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
             found = await self._slow.ask(texts, self._limit_s - self._quick_s)
-        return found or unsure(f"the comparison took more than {self._limit_s:g} CPU seconds")
+        return found or unclear(f"the comparison took more than {self._limit_s:g} CPU seconds")
 
     async def fork_server(self) -> "_ForkServer":
         """Return the running fork server. Raises WorkerEnded when it cannot be started."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentlearn.domain.custom.choice_answer import single_choice
+from agentlearn.answers.reply import single_choice
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom.final_answer import MAX_BARE_CHARACTERS, final_answer_in, normalised
+from agentlearn.answers.reply import MAX_BARE_CHARACTERS, final_answer_in
+from agentlearn.answers.text import normalised
 
 LONG = "I looked at it from all sides. " * 20
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.domain.custom.number_answer import number_key, same_number, single_number
+from agentlearn.answers.numbers import number_key, same_number, single_number
 
 VALUES = st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=10**6)
 

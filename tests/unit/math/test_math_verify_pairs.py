@@ -854,7 +854,7 @@ def test_a_pair_is_judged_right(status: str, topic: str, answer: str, gold: str)
 
 def test_the_worker_finds_what_its_algebra_finds_in_this_process() -> None:
     algebra = NumericAlgebra()
-    statuses = {"equal": "correct", "different": "incorrect", "unsure": "undecided"}
+    statuses = {"equal": "correct", "different": "incorrect", "unclear": "undecided"}
     for _, _, answer, gold in TABLE:
         if judge_exactly(answer, gold) is None:
             finding = compare_texts(answer, gold, algebra)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.answers.match import Match
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.judging import worker, workers
-from agentlearn_math.judging.match import Match
 from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge
 
@@ -229,7 +229,7 @@ def test_memory_is_limited_in_the_lane() -> None:
             raise MemoryError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Greedy())
-    assert match == Match("unsure", "the comparison took too much memory")
+    assert match == Match("unclear", "the comparison took too much memory")
 
     async def limit() -> str:
         async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
@@ -247,4 +247,4 @@ def test_whatever_breaks_in_the_lane_is_undecided() -> None:
             raise ArithmeticError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Broken())
-    assert match == Match("unsure", "the comparison broke with ArithmeticError")
+    assert match == Match("unclear", "the comparison broke with ArithmeticError")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn_web.matching import match_answers
+from agentlearn.answers.matching import match_answers
 
 PAIRS = [json.loads(line) for line in Path(__file__).with_name("answer_pairs.jsonl").read_text("utf-8").splitlines()]
 """Each has a question, the expected answer, an answer, and whether that is `right`, `wrong` or for a `judge`."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentlearn_web.matching import answer_match_key, match_answers
-from agentlearn_web.matching.number_words import leading_number
-from agentlearn_web.matching.units import known_unit
+from agentlearn.answers.matching import answer_match_key, match_answers
+from agentlearn.answers.numbers import leading_number
+from agentlearn.answers.units import known_unit
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
 SMALL = [*ONES.split(), "eighteen", "nineteen"]

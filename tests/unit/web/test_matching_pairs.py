@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from agentlearn_web.matching import match_answers
+from agentlearn.answers.matching import match_answers
 
 Pair = tuple[str, str, str]
 """Question, expected answer, answer."""
