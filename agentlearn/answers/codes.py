@@ -33,12 +33,8 @@ _MIXED_CODE = re.compile(r"(?=[^\d]*\d)(?=[\d-]*[^\W\d_])[^\W_]+(?:[-.][^\W_]+)*
 _CASED_TOKEN = re.compile(r"-{1,2}[^\W\d_].*|.*[/\\_].*|.*\(\)|\$\w+")
 _DIGITS_WITH_UNIT = re.compile(r"[-+]?[\d.,]+")
 _MODIFIERS = {name: name for name in ("ctrl", "alt", "shift", "meta", "super", "fn", "win", "cmd")} | {
-    "control": "ctrl",
-    "command": "cmd",
-    "option": "alt",
-    "opt": "alt",
-    "windows": "win",
-}
+    "control": "ctrl", "command": "cmd", "option": "alt", "opt": "alt", "windows": "win",
+}  # fmt: skip
 _PLUS = re.compile(r" ?\+ ?")
 _SHORT_FLAG = re.compile(r"-[^\W_]")
 _LONG_FLAG = re.compile(r"--[^\W\d_][\w-]+")
@@ -60,19 +56,9 @@ _LITERALS = tuple(
 )
 """Internet addresses, colours, hardware addresses, operators, and letters with a mark such as `B+`; in lower case."""
 _SHORT_FORMS = {
-    "st": "street",
-    "str": "street",
-    "rd": "road",
-    "ave": "avenue",
-    "av": "avenue",
-    "blvd": "boulevard",
-    "ln": "lane",
-    "dr": "drive",
-    "sq": "square",
-    "pl": "place",
-    "hwy": "highway",
-    "apt": "apartment",
-}
+    "st": "street", "str": "street", "rd": "road", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "ln": "lane",
+    "dr": "drive", "sq": "square", "pl": "place", "hwy": "highway", "apt": "apartment",
+}  # fmt: skip
 _POSTAL = re.compile(r"(?=.*\d)(?=.*[^\W\d_]{2})(?=\S+ \S)[^/\\_]+")
 """Several words, one of them with a digit; not a path."""
 

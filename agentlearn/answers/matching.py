@@ -9,11 +9,11 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from agentlearn.answers.answer_text import normal_lines, normal_text, without_citation
 from agentlearn.answers.codes import compare_case, is_flag
 from agentlearn.answers.match import Match, different, equal, unclear
 from agentlearn.answers.numbers import MAGNITUDES, leading_number, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints, read_question
-from agentlearn.answers.text import normal_lines, normal_text, without_citation
 from agentlearn.answers.times import parse_calendar_name, parse_dates, parse_time
 from agentlearn.answers.units import known_unit
 from agentlearn.answers.values import YES, compare_values, is_value

@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 
-from agentlearn.answers.text import plainly_set
+from agentlearn.answers.answer_text import plainly_set
 from agentlearn.answers.units import NO_UNIT, MeasureUnit, known_unit, parse_unit
 
 _ONES = (
@@ -25,24 +25,14 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 SMALL_NUMBERS = dict(zip((*_ONES, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
 LARGE_NUMBERS = {"hundred": 100, "dozen": 12, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 MAGNITUDES = LARGE_NUMBERS | {
-    "mio": 10**6,
-    "mn": 10**6,
-    "bn": 10**9,
-    "tn": 10**12,
-    "millions": 10**6,
-    "billions": 10**9,
-}
+    "mio": 10**6, "mn": 10**6, "millions": 10**6, "bn": 10**9, "billions": 10**9, "tn": 10**12,
+}  # fmt: skip
 _MONEY_MAGNITUDES = {"k": 1_000, "m": 10**6, "b": 10**9}
 """Letters that are magnitudes next to a currency: `$5m`."""
 _IRREGULAR = {
-    "first": "one",
-    "second": "two",
-    "third": "three",
-    "fifth": "five",
-    "eighth": "eight",
-    "ninth": "nine",
+    "first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight", "ninth": "nine",
     "twelfth": "twelve",
-}
+}  # fmt: skip
 
 
 def cardinal(word: str) -> str:
@@ -343,16 +333,9 @@ _PART_OF_MORE = re.compile(
 )
 """Words right behind a number that make it a time of day, a fraction or a larger number."""
 _IN_ONE_NOTATION = {
-    "\N{MINUS SIGN}": "-",
-    "\N{FRACTION SLASH}": "/",
-    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
-    "{,}": ",",
-    "\\,": ",",
-    "\\%": "%",
-    "\\$": "$",
-    "**": ";",
-    "`": ";",
-}
+    "\N{MINUS SIGN}": "-", "\N{FRACTION SLASH}": "/", "\N{RIGHT SINGLE QUOTATION MARK}": "'", "{,}": ",",
+    "\\,": ",", "\\%": "%", "\\$": "$", "**": ";", "`": ";",
+}  # fmt: skip
 _LATEX_FRACTION = re.compile(r"\\[dtc]?frac ?\{([^{}]{1,400})\} ?\{([^{}]{1,400})\}")
 _TIMES_TEN = re.compile(r"(?<=\d) ?(?:×|x|\*|\\times|\\cdot) ?10 ?\^ ?\{?([+-]?\d{1,3})\}?(?!\d)")
 _POWER_OF_UNIT = re.compile(r"(?<!\d[eE])(?<=[^\W\d_]|\})\^?\{?[23]\}?(?![\d.,])")

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
 
-from agentlearn.answers.text import normal_text
+from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.units import PERCENT, MeasureUnit, known_unit
 
 Asked = Literal[

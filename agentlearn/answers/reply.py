@@ -4,7 +4,7 @@ import re
 import unicodedata
 from itertools import takewhile
 
-from agentlearn.answers.text import BRACKETS, SYMMETRIC, end_of_braces, without_marks
+from agentlearn.answers.answer_text import BRACKETS, SYMMETRIC, end_of_braces, without_marks
 from agentlearn.answers.thoughts import split_thoughts
 
 MAX_BARE_CHARACTERS = 200

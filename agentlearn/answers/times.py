@@ -92,7 +92,8 @@ def _spoken_time(found: re.Match[str]) -> ClockTime | None:
         return None
     at = (hour % 12) * HOUR_S + (minutes if after else -minutes) * 60
     halves = {"a": (0,), "p": (HALF_DAY_S,)}.get(found["half"] or "", (0, HALF_DAY_S))
-    return ClockTime(frozenset((at + half) % DAY_S for half in halves))
+    is_ratio = part.isdecimal() and found["hour"].isdecimal()  # `10 to 4`
+    return ClockTime(frozenset((at + half) % DAY_S for half in halves), marked=not is_ratio)
 
 
 def compare_times(answer: ClockTime, gold: ClockTime) -> Match:

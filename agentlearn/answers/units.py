@@ -19,7 +19,11 @@ _NO_NOUN = frozenset(
     )
 )
 _INEXACT = frozenset(
-    map(frozenset, (("time", "months"), ("celsius", "fahrenheit"), ("celsius", "angle"), ("fahrenheit", "angle")))
+    frozenset(pair)
+    for pair in (
+        *(("time", "months"), ("celsius", "fahrenheit"), ("celsius", "angle"), ("fahrenheit", "angle")),
+        *(("kelvin", "celsius"), ("kelvin", "fahrenheit")),
+    )
 )
 """Dimensions of which one is converted to the other by more than a factor, or only nearly."""
 
@@ -32,7 +36,7 @@ class MeasureUnit:
     dimension: str = ""
     """What it measures: `length`, `money`, `share`; empty for a noun and for no unit."""
     size: Fraction = Fraction(1)
-    """How many base units of its dimension it is. Currencies have no common unit."""
+    """How many base units of its dimension it is. Currencies have no common unit: a cent is one of a dollar."""
 
     @property
     def noun(self) -> bool:
@@ -100,8 +104,14 @@ def parse_unit(text: str) -> MeasureUnit | None:
 
 def inexact(one: MeasureUnit, other: MeasureUnit) -> bool:
     """Whether amounts in two units may be one amount, although no factor says so: months and days, °C and °F."""
-    money = one.money and other.money and one != other
+    money = one.money and other.money and one != other and {one.name, other.name} != {"cent", "usd"}
     return money or {one.name, other.name} == {"gbp", "pound"} or {one.dimension, other.dimension} in _INEXACT
+
+
+def convertible(one: MeasureUnit, other: MeasureUnit) -> bool:
+    """Whether two units measure the same thing, so that their sizes convert one to the other."""
+    kinds = {one.dimension, other.dimension}
+    return len(kinds) == 1 or kinds == {"bits", "bytes"}
 
 
 def sizes(dimension: str) -> frozenset[Fraction]:

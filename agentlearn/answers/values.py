@@ -10,7 +10,7 @@ from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, 
 from agentlearn.answers.numbers import NumberWithUnit, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import compare_dates, compare_times, parse_calendar_name, parse_dates, parse_time
-from agentlearn.answers.units import NO_UNIT, PERCENT, inexact, sizes
+from agentlearn.answers.units import NO_UNIT, PERCENT, convertible, inexact, sizes
 
 _BOUND_BEFORE = {
     ">=": r"at (?:the )?(?:very )?least|not? (?:less|fewer|lower|under) than|(?:an? )?minimum(?: of)?|min\.?|≥|>=",
@@ -300,7 +300,7 @@ def _compare_measures(answer: NumberWithUnit, gold: NumberWithUnit, as_written: 
     others = different(f"in {answer.unit.name!r}, not in {gold.unit.name!r}")
     one, other = _in_base_units(answer), _in_base_units(gold)
     if not inexact(answer.unit, gold.unit):
-        if len(kinds) > 1:
+        if not convertible(answer.unit, gold.unit):
             return others
         match = _same_readings(one, other)
         near = any(abs(a - b) <= _NEAR * max(abs(a), abs(b)) for a in one.readings for b in other.readings)
@@ -314,7 +314,7 @@ def _compare_measures(answer: NumberWithUnit, gold: NumberWithUnit, as_written: 
         days = [abs(value) / 86_400 for value in seconds.readings]
         spans = [(abs(value) * 28 * (1 - _NEAR), abs(value) * 31 * (1 + _NEAR)) for value in months.readings]
         return _NOT_EXACT if any(low <= day <= high for day in days for low, high in spans) else OTHER_VALUE
-    if "angle" in kinds:
+    if kinds & {"angle", "kelvin"}:
         return _NOT_EXACT
     celsius = [
         [(value - 32) * 5 / 9 if number.unit.dimension == "fahrenheit" else value for value in number.readings]
@@ -333,8 +333,8 @@ def _compare_without_unit(answer: NumberWithUnit, gold: NumberWithUnit, match: M
     if match.status != "different" or unit.money:
         return match
     ratios = {one / other for one in answer.readings for other in gold.readings if one and other}
-    convertible = {unit.size / size for size in sizes(unit.dimension)}
-    may_be = any(ratio in convertible or 1 / ratio in convertible for ratio in ratios)
+    factors = {unit.size / size for size in sizes(unit.dimension)}
+    may_be = any(ratio in factors or 1 / ratio in factors for ratio in ratios)
     return unclear("may be in another unit") if may_be else match
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable
 
+from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.matching import match_answers
-from agentlearn.answers.text import normal_text
 from agentlearn.domain.base import JudgeModel
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict

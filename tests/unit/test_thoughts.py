@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from pydantic_ai import ModelRetry
 from pydantic_ai.messages import ModelResponse, TextPart
 
-from agentlearn.answers.reply import final_answer_in
+from agentlearn.answers.reply import boxed, final_answer_in
 from agentlearn.answers.thoughts import Spoken, split_thoughts
 from agentlearn.domain.custom.judge_reward import judgement_in
 from agentlearn.recorder.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.types.trajectory import ModelTurn
-from agentlearn_math.answers import boxed
 
 HARMONY_END = "<|end|><|start|>assistant"
 MARKED = {

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agentlearn.answers.answer_text import contains, normalised
 from agentlearn.answers.numbers import number_key, same_number, single_number
 from agentlearn.answers.reply import single_choice
-from agentlearn.answers.text import contains, normalised
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 

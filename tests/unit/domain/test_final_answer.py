@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlearn.answers.answer_text import normalised
 from agentlearn.answers.reply import MAX_BARE_CHARACTERS, final_answer_in
-from agentlearn.answers.text import normalised
 
 LONG = "I looked at it from all sides. " * 20
 

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agentlearn.answers.reply import boxed
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key, boxed, rational
+from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
 
 

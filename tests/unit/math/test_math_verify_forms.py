@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from agentlearn_math.judging.workers import open_workers
+from agentlearn.answers.workers import open_workers
 from agentlearn_math.verify import judge
 
 EACH = 20

@@ -4,11 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from agentlearn_math.judging.exact import exact_value
-from agentlearn_math.judging.formula import MAX_CHARACTERS, MAX_DEPTH, parse
-from agentlearn_math.judging.normalise import normalise
-from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol, free_symbols
-from agentlearn_math.judging.tokens import UnreadableFormula
+from agentlearn.answers.formula import MAX_CHARACTERS, MAX_DEPTH, UnreadableFormula, parse
+from agentlearn.answers.latex import normalise
+from agentlearn.answers.syntax import Apply, Literal, Node, Symbol, exact_value, free_symbols
 
 
 def shown(node: Node) -> str:

@@ -6,8 +6,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_math.judging.algebra import NumericAlgebra
-from agentlearn_math.judging.worker import compare_texts
+from agentlearn.answers.algebra import NumericAlgebra
+from agentlearn.answers.verifier import compare_texts
 from agentlearn_math.verify import judge_exactly
 
 Surd = tuple[int, int, int]

@@ -8,9 +8,9 @@ from functools import cache
 
 import pytest
 
-from agentlearn_math.judging.algebra import NumericAlgebra
-from agentlearn_math.judging.worker import compare_texts
-from agentlearn_math.judging.workers import open_workers
+from agentlearn.answers.algebra import NumericAlgebra
+from agentlearn.answers.verifier import compare_texts
+from agentlearn.answers.workers import open_workers
 from agentlearn_math.verify import judge, judge_exactly
 
 CORRECT = {

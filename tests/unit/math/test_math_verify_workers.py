@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.answers import verifier as worker
+from agentlearn.answers import workers
+from agentlearn.answers.form_comparison import Algebra
 from agentlearn.answers.match import Match
+from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_math import MathDomain, domain
-from agentlearn_math.judging import worker, workers
-from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge
 
 ENDLESS = r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sum_{m=1}^{20000}\sin(jkm)"
@@ -205,7 +207,7 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from agentlearn_math.judging.workers import open_workers\n"
+        "from agentlearn.answers.workers import open_workers\n"
         "async def main():\n"
         "    async with open_workers(limit_s=1000.0, quick_s=1000.0) as opened:\n"
         "        await opened.compare('\\\\sqrt{8}', '2')\n"
@@ -224,7 +226,7 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
 
 
 def test_memory_is_limited_in_the_lane() -> None:
-    class Greedy:
+    class Greedy(Algebra):
         def same_value(self, *_: object) -> Match:
             raise MemoryError
 
@@ -242,7 +244,7 @@ def test_memory_is_limited_in_the_lane() -> None:
 
 
 def test_whatever_breaks_in_the_lane_is_undecided() -> None:
-    class Broken:
+    class Broken(Algebra):
         def same_value(self, *_: object) -> Match:
             raise ArithmeticError
 

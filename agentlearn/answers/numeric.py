@@ -1,7 +1,7 @@
-"""The value of a formula with many digits, by mpmath. Runs in the worker process only.
+"""The value of a formula with many digits: by mpmath, and by sympy for integrals, limits and infinite sums.
 
-A sum or function value that is smaller than its parts by most of the digits counts as zero. `Evaluation.extreme` says
-whether a number was so large or small that this could be wrong.
+Runs in the verifier's processes only. A sum or function value that is smaller than its parts by most of the digits
+counts as zero. `Evaluation.extreme` says whether a number was so large or small that this could be wrong.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,9 @@ from typing import Any
 from typing import Literal as OneOf
 
 import mpmath
+import sympy
 
-from agentlearn_math.judging.calculus import Unevaluated, calculus_value
-from agentlearn_math.judging.exact import exact_value
-from agentlearn_math.judging.syntax import Apply, Literal, Node, Symbol
+from agentlearn.answers.syntax import BINDERS, Apply, Literal, Node, Symbol, exact_value
 
 NumericValue = Any
 """mpmath's mpf or mpc."""
@@ -27,9 +26,20 @@ EXTREME = 830
 NOISE = 0.8
 """Share of the digits: a value that is smaller than its parts by this many digits is zero."""
 
-_TRIGONOMETRIC = {"sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan, "sinh": mpmath.sinh, "cosh": mpmath.cosh}
-_FUNCTIONS = {**_TRIGONOMETRIC, "tanh": mpmath.tanh, "arctan": mpmath.atan, "exp": mpmath.exp, "asinh": mpmath.asinh}
+_FUNCTIONS = {
+    **{name: getattr(mpmath, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "asinh")},
+    "arctan": mpmath.atan,
+}
 _RECIPROCAL = {"cot": "tan", "sec": "cos", "csc": "sin", "coth": "tanh"}
+_IN_SYMPY = {
+    **{name: getattr(sympy, name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")},
+    **{name: getattr(sympy, name) for name in ("coth", "asinh", "exp", "binomial", "floor", "factorial", "factorial2")},
+    "ln": sympy.log, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot,
+    "abs": sympy.Abs, "ceil": sympy.ceiling, "max": sympy.Max, "min": sympy.Min, "add": sympy.Add,
+    "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value, "div": lambda top, bottom: top / bottom,
+}  # fmt: skip
+_CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
+_OPEN = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.AccumBounds, sympy.Piecewise)
 
 
 class NoValue(Exception):
@@ -60,28 +70,23 @@ class Evaluation:
         return found
 
     def _value(self, node: Node, values: dict[str, Fraction]) -> NumericValue:
-        if isinstance(node, Literal):
-            return self._watched(_number(node.value))
         if isinstance(node, Symbol):
-            return self._symbol(node.name, values)
-        if node.op in {"sum", "prod", "integral", "lim", "lim+", "lim-"}:
-            return self._watched(self._bound(node, values))
-        if node.op == "pow":
-            return self._watched(self._power(node, values))
-        return self._watched(self._operate(node.op, [self._value(arg, values) for arg in node.args]))
-
-    def _symbol(self, name: str, values: dict[str, Fraction]) -> NumericValue:
-        if name in values:
-            return _number(values[name])
-        match name:
-            case "pi":
-                return +mpmath.pi
-            case "e":
-                return +mpmath.e
-            case "i":
-                return mpmath.mpc(0, 1)
-            case _:
+            constants = {"pi": +mpmath.pi, "e": +mpmath.e, "i": mpmath.mpc(0, 1)}
+            if node.name not in values and node.name not in constants:
                 raise NoValue("holds an infinity inside a formula")
+            return _number(values[node.name]) if node.name in values else constants[node.name]
+        if isinstance(node, Literal):
+            found = _number(node.value)
+        elif node.op in BINDERS:
+            found = self._bound(node, values)
+        elif node.op == "pow":
+            found = self._power(node, values)
+        else:
+            found = self._operate(node.op, [self._value(arg, values) for arg in node.args])
+        found = self._without_noise(found)
+        if found and mpmath.isfinite(found) and abs(mpmath.mag(found)) > EXTREME:
+            self.extreme = True
+        return found
 
     def _operate(self, op: str, args: list[NumericValue]) -> NumericValue:
         match op, args:
@@ -100,11 +105,20 @@ class Evaluation:
             case "abs", [value]:
                 return abs(value)
             case (("floor" | "ceil"), [value]):
-                return self._rounded(op, value)
+                real = self._real(value)
+                nearest = mpmath.nint(real)
+                if abs(real - nearest) <= self._noise(max(abs(real), mpmath.mpf(1))):
+                    return nearest
+                return mpmath.floor(real) if op == "floor" else mpmath.ceil(real)
             case (("max" | "min"), _):
                 return (max if op == "max" else min)(self._real(arg) for arg in args)
             case (("factorial" | "factorial2" | "binomial"), _):
-                return self._counting(op, [self._natural(arg) for arg in args])
+                if any(not mpmath.isint(arg) or arg.real < 0 or arg.real > 10**12 for arg in args):
+                    raise NoValue("counts with a number that is not whole")
+                whole = [int(arg.real) for arg in args]
+                if op == "binomial":
+                    return mpmath.binomial(*whole) if whole[1] <= whole[0] else mpmath.mpf(0)
+                return (mpmath.factorial if op == "factorial" else mpmath.fac2)(*whole)
             case "log", [value, base]:
                 if base in (0, 1):
                     raise NoValue("takes a logarithm to the base 0 or 1")
@@ -112,22 +126,21 @@ class Evaluation:
             case (("ln" | "log" | "lg"), [value]):
                 natural = op == "ln" or (op == "log" and self.log_base == "e")
                 return self._logarithm(value) / (1 if natural else mpmath.log(10))
+            case _, [value]:
+                return self._function(op, value)
             case _:
-                return self._function(op, args)
+                raise NoValue(f"holds {op!r} of numbers that are not whole")
 
-    def _function(self, op: str, args: list[NumericValue]) -> NumericValue:
-        if len(args) != 1:
-            raise NoValue(f"holds {op!r} of numbers that are not whole")
-        (value,) = args
+    def _function(self, op: str, value: NumericValue) -> NumericValue:
+        one = mpmath.mpf(1)
         if op in {"arcsin", "arccos"}:
             if self.is_real and abs(value) > 1:
                 raise NoValue("is not real everywhere", outside=True)
-            return self._cleaned(mpmath.asin(value) if op == "arcsin" else mpmath.acos(value), mpmath.mpf(1))
+            return self._cleaned(mpmath.asin(value) if op == "arcsin" else mpmath.acos(value), one)
         if op == "arccot":
             return mpmath.acot(value)
         if op in _RECIPROCAL:
-            below = self._function(_RECIPROCAL[op], args)
-            if not below:
+            if not (below := self._function(_RECIPROCAL[op], value)):
                 raise NoValue("divides by zero")
             return 1 / below
         if op not in _FUNCTIONS or abs(value) > MAX_EXPONENT:
@@ -135,11 +148,10 @@ class Evaluation:
         found = _FUNCTIONS[op](value)
         if op == "tan" and abs(found) > mpmath.mpf(10) ** (self.digits * NOISE):
             raise NoValue("divides by zero")
-        return self._cleaned(found, mpmath.mpf(1)) if op != "exp" else found
+        return found if op == "exp" else self._cleaned(found, one)
 
     def _power(self, node: Apply, values: dict[str, Fraction]) -> NumericValue:
-        base_node, exponent_node = node.args
-        base, exponent = self._value(base_node, values), self._value(exponent_node, values)
+        base, exponent = (self._value(arg, values) for arg in node.args)
         if not base:
             if exponent.real > 0:
                 return mpmath.mpf(0)
@@ -149,14 +161,13 @@ class Evaluation:
         if mpmath.isint(exponent):
             return base ** int(exponent.real)
         if _is_negative(base):
-            exact = exact_value(exponent_node, values)
+            exact = exact_value(node.args[1], values)
             if exact is None or exact.denominator % 2:
-                raise NoValue(
-                    "holds a power of a negative number that could mean several numbers", outside=exact is None
-                )
+                why = "holds a power of a negative number that could mean several numbers"
+                raise NoValue(why, outside=exact is None)
             if self.is_real:
                 raise NoValue("is not real everywhere", outside=True)
-        return self._clean_complex(mpmath.power(base, exponent))
+        return self._without_noise(mpmath.power(base, exponent))
 
     def _root(self, radicand: NumericValue, degree: NumericValue) -> NumericValue:
         if not mpmath.isint(degree) or not 1 <= degree.real <= MAX_TERMS:
@@ -176,20 +187,6 @@ class Evaluation:
             raise NoValue("is not real everywhere", outside=True)
         return self._cleaned(mpmath.log(value), mpmath.mpf(1))
 
-    def _rounded(self, op: str, value: NumericValue) -> NumericValue:
-        real = self._real(value)
-        nearest = mpmath.nint(real)
-        if abs(real - nearest) <= self._noise(max(abs(real), mpmath.mpf(1))):
-            return nearest
-        return mpmath.floor(real) if op == "floor" else mpmath.ceil(real)
-
-    def _counting(self, op: str, args: list[int]) -> NumericValue:
-        if op == "factorial":
-            return mpmath.factorial(args[0])
-        if op == "factorial2":
-            return mpmath.fac2(args[0])
-        return mpmath.binomial(*args) if args[1] <= args[0] else mpmath.mpf(0)
-
     def _bound(self, node: Apply, values: dict[str, Fraction]) -> NumericValue:
         """Return a sum or product term by term when its bounds are plain, else by sympy, like integrals and limits."""
         if node.op in {"sum", "prod"}:
@@ -201,18 +198,47 @@ class Evaluation:
                     raise NoValue("holds a sum or product over too many or no whole numbers")
                 places = range(int(low), int(high) + 1)
                 terms = [self._value(body, values | {variable.name: Fraction(at)}) for at in places]
-                return self._operate(
-                    "add" if node.op == "sum" else "mul", terms or [_number(Fraction(node.op != "sum"))]
-                )
+                op = "add" if node.op == "sum" else "mul"
+                return self._operate(op, terms or [_number(Fraction(node.op != "sum"))])
         try:
-            return self._clean_complex(calculus_value(node, values, self.digits, self.log_base))
-        except Unevaluated as failed:
-            raise NoValue(str(failed)) from None
+            found = self._in_sympy(node, {name: _rational(value) for name, value in values.items()}).doit()
+        except (NotImplementedError, ValueError, TypeError, AttributeError, ZeroDivisionError) as failed:
+            raise NoValue("holds a limit, integral or sum that sympy cannot work out") from failed
+        if found.has(*_OPEN) or found.free_symbols or found.is_finite is False or found in (sympy.nan, sympy.zoo):
+            raise NoValue("holds a limit, integral or sum without a known finite value")
+        parts = [mpmath.mpf(str(sympy.Float(part, self.digits))) for part in sympy.N(found, self.digits).as_real_imag()]
+        return self._without_noise(mpmath.mpc(*parts) if parts[1] else parts[0])
 
-    def _natural(self, value: NumericValue) -> int:
-        if not mpmath.isint(value) or value.real < 0 or value.real > 10**12:
-            raise NoValue("counts with a number that is not whole")
-        return int(value.real)
+    def _in_sympy(self, node: Node, values: Mapping[str, Any]) -> Any:
+        """Return the formula as an expression of sympy. Raises NoValue."""
+        if isinstance(node, Literal):
+            return _rational(node.value)
+        if isinstance(node, Symbol):
+            return values.get(node.name, _CONSTANTS.get(node.name, sympy.Symbol(node.name, real=True)))
+        if node.op in BINDERS:
+            variable, *ends, body = node.args
+            inner = {name: value for name, value in values.items() if variable != Symbol(name)}
+            letter, ends = self._in_sympy(variable, inner), [self._in_sympy(end, values) for end in ends]
+            if node.op.startswith("lim"):
+                side = (node.op[3:] or "+-") if ends[0].is_finite else "+"
+                return sympy.limit(self._in_sympy(body, inner), letter, ends[0], side)
+            if node.op == "integral":
+                return sympy.Integral(self._in_sympy(body, inner), (letter, *ends))
+            counter = sympy.Symbol(f"{letter.name}_counted", integer=True)
+            terms = self._in_sympy(body, {**inner, letter.name: counter})
+            return (sympy.Sum if node.op == "sum" else sympy.Product)(terms, (counter, *ends))
+        args = [self._in_sympy(arg, values) for arg in node.args]
+        match node.op, args:
+            case "root", [radicand, degree]:
+                return sympy.real_root(radicand, degree) if degree.is_odd else sympy.root(radicand, degree)
+            case (("log" | "lg"), [value]):
+                return sympy.log(value) if node.op == "log" and self.log_base == "e" else sympy.log(value, 10)
+            case "log", [value, base]:
+                return sympy.log(value, base)
+            case op, _ if op in _IN_SYMPY:
+                return _IN_SYMPY[op](*args)
+            case op, _:
+                raise NoValue(f"holds {op!r} in a sum, integral or limit")
 
     def _real(self, value: NumericValue) -> NumericValue:
         if isinstance(value, mpmath.mpc):
@@ -225,11 +251,9 @@ class Evaluation:
         return scale * mpmath.mpf(10) ** int(-self.digits * NOISE)
 
     def _cleaned(self, value: NumericValue, scale: NumericValue) -> NumericValue:
-        if abs(value) <= self._noise(scale):
-            return mpmath.mpf(0)
-        return self._clean_complex(value)
+        return mpmath.mpf(0) if abs(value) <= self._noise(scale) else self._without_noise(value)
 
-    def _clean_complex(self, value: NumericValue) -> NumericValue:
+    def _without_noise(self, value: NumericValue) -> NumericValue:
         """Return the value without a real or imaginary part that is noise."""
         if not isinstance(value, mpmath.mpc):
             return value
@@ -238,15 +262,13 @@ class Evaluation:
             return value.real
         return mpmath.mpc(0, value.imag) if abs(value.real) <= noise else value
 
-    def _watched(self, value: NumericValue) -> NumericValue:
-        value = self._clean_complex(value)
-        if value and mpmath.isfinite(value) and abs(mpmath.mag(value)) > EXTREME:
-            self.extreme = True
-        return value
-
 
 def _number(value: Fraction) -> NumericValue:
     return mpmath.mpf(value.numerator) / value.denominator
+
+
+def _rational(value: Fraction) -> Any:
+    return sympy.Rational(value.numerator, value.denominator)
 
 
 def _is_negative(value: NumericValue) -> bool:

@@ -1,4 +1,4 @@
-"""The parent's side of the worker processes: two workers with a limit of CPU time, forked again when they end.
+"""The parent's side of the verifier: two workers with a limit of CPU time, forked again when they end.
 
 Every comparison starts in the quick worker. After `quick_s` of CPU time that worker ends, and the comparison starts
 again in the slow worker, for the rest of `limit_s`, so endless comparisons only delay each other. A worker that ends in
@@ -7,22 +7,21 @@ any other way is replaced, and its comparison is made once more.
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import socket
 import struct
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Literal
 
 from pydantic import ValidationError
 
 from agentlearn.answers.match import Match, unclear
+from agentlearn.answers.verifier import MAX_FRAME_BYTES, frame
 from agentlearn.types.value import Value
-from agentlearn_math.judging.worker import MAX_FRAME_BYTES, OUT_OF_TIME
 
 LIMIT_S = 3.0
 """CPU seconds for one comparison, in both workers together."""
@@ -42,17 +41,10 @@ class WorkerEnded(Exception):
 
 
 class _Reply(Value):
-    """A worker's answer."""
+    """A worker's answer; `late`: its CPU time is used up."""
 
-    status: Literal["equal", "different", "unclear"]
+    status: Literal["equal", "different", "unclear", "late"]
     reason: str
-
-
-class _Ended(Value):
-    """What the fork server says about a worker that has ended."""
-
-    ended: int
-    by: int
 
 
 class AlgebraWorkers:
@@ -69,7 +61,7 @@ class AlgebraWorkers:
     @property
     def pids(self) -> tuple[int, ...]:
         """The process id of the fork server, once it runs."""
-        return () if self._fork_server is None else (self._fork_server.pid,)
+        return () if self._fork_server is None else (self._fork_server.process.pid,)
 
     async def compare(self, answer: str, gold: str) -> Match:
         """Whether the answer states what the gold states; undecided when it takes too long or the worker fails."""
@@ -83,7 +75,7 @@ class AlgebraWorkers:
         except WorkerEnded as ended:
             return unclear(f"algebra {ended}")
 
-    async def _ask(self, texts: Mapping[str, str]) -> Match:
+    async def _ask(self, texts: dict[str, str]) -> Match:
         """Return the quick worker's result, or else the slow one's. Raises WorkerEnded."""
         found = await self._quick.ask(texts, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
@@ -124,59 +116,41 @@ class _Worker:
     def __init__(self, workers: AlgebraWorkers) -> None:
         self._workers = workers
         self._turn = asyncio.Lock()
-        self._open: tuple[_ForkServer, int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._open: tuple[_ForkServer, asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, texts: Mapping[str, str], cpu_s: float) -> Match | None:
+    async def ask(self, texts: dict[str, str], cpu_s: float) -> Match | None:
         """Return the reply; None when `cpu_s` of CPU time were not enough. Raises WorkerEnded."""
-        request = json.dumps({**texts, "cpu_s": cpu_s}).encode()
         async with self._turn:
-            reader, writer = await self._streams()
+            fork_server = await self._workers.fork_server()
+            if self._open is not None and self._open[0] is not fork_server:
+                await self.close()
+            if self._open is None:
+                self._open = (fork_server, *await fork_server.worker())
+            _, reader, writer = self._open
+            reply = None
             try:
                 async with asyncio.timeout(STUCK_S + cpu_s / SHARE):
-                    writer.write(struct.pack("!I", len(request)) + request)
+                    writer.write(frame({**texts, "cpu_s": cpu_s}))
                     await writer.drain()
                     (size,) = struct.unpack("!I", await reader.readexactly(4))
                     reply = _Reply.model_validate_json(await reader.readexactly(min(size, MAX_FRAME_BYTES)))
             except TimeoutError:
-                await self.close()
                 raise WorkerEnded("did not answer") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                if await self._used_up():
-                    return None
                 raise WorkerEnded("ended while it compared") from None
             except ValidationError:
-                await self.close()
                 raise WorkerEnded("gave a reply that cannot be read") from None
-            except asyncio.CancelledError:
-                await self.close()  # a late reply must not be taken for the reply to the next request
-                raise
-            return Match(reply.status, reply.reason)
-
-    async def _used_up(self) -> bool:
-        """Close the ended worker; return whether it ended because its CPU time was used up."""
-        if self._open is None:
-            return False
-        fork_server, worker = self._open[:2]
-        try:
-            return await fork_server.ended_by(worker) == OUT_OF_TIME
-        finally:
-            await self.close()
-
-    async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        fork_server = await self._workers.fork_server()
-        if self._open is not None and self._open[0] is not fork_server:
-            await self.close()
-        if self._open is None:
-            self._open = (fork_server, *await fork_server.worker())
-        return self._open[2], self._open[3]
+            finally:
+                if reply is None or reply.status == "late":
+                    await self.close()  # a late reply must not be taken for the reply to the next request
+            return None if reply.status == "late" else Match(reply.status, reply.reason)
 
     async def close(self) -> None:
-        """Kill the process; the next request gets a new one."""
+        """Close the stream, which ends the process; the next request gets a new one."""
         if self._open is None:
             return
-        fork_server, worker, _, writer = self._open
+        _, _, writer = self._open
         self._open = None
-        fork_server.close(worker)
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
@@ -186,10 +160,8 @@ class _ForkServer:
     """The process that workers are forked from."""
 
     def __init__(self, process: Process, control: socket.socket) -> None:
-        self._process = process
+        self.process = process
         self._control = control
-        self._numbers = itertools.count(1)
-        self._asking = asyncio.Lock()
         self._broken = False
 
     @classmethod
@@ -200,8 +172,7 @@ class _ForkServer:
         try:
             with theirs:
                 process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", "agentlearn_math.judging.worker"),
-                    *(str(theirs.fileno()), str(os.getpid())),
+                    *(sys.executable, "-P", "-m", "agentlearn.answers.verifier", str(theirs.fileno())),
                     env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONHASHSEED": "0"},
                     stdin=DEVNULL,
                     stdout=DEVNULL,
@@ -212,24 +183,17 @@ class _ForkServer:
         except OSError as error:
             ours.close()
             raise WorkerEnded(f"could not be started ({error.strerror or error})") from None
-        fork_server = cls(process, ours)
+        fork_server, word = cls(process, ours), b""
         try:
-            async with asyncio.timeout(START_S):
-                word = await asyncio.get_running_loop().sock_recv(ours, 1_024)
-        except (TimeoutError, ConnectionError):
-            word = b""
-        except asyncio.CancelledError:
-            await fork_server.end()
-            raise
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(START_S):
+                    word = await asyncio.get_running_loop().sock_recv(ours, 64)
+        finally:
+            if not word:
+                await fork_server.end()
         if not word:
-            await fork_server.end()
             raise WorkerEnded("could not be started (its process ended or did not answer)")
         return fork_server
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
 
     @property
     def ended(self) -> bool:
@@ -243,50 +207,26 @@ class _ForkServer:
                 self._broken = True
         return self._broken
 
-    async def worker(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a new worker; return its number and the stream to it. Raises WorkerEnded."""
-        worker = next(self._numbers)
+    async def worker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a new worker; return the stream to it. Raises WorkerEnded."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._control, [b'{"open": %d}' % worker], [theirs.fileno()])
+                socket.send_fds(self._control, [b"worker"], [theirs.fileno()])
             except OSError:
                 self._broken = True
                 ours.close()
                 raise WorkerEnded("ended before it compared") from None
         ours.setblocking(False)
-        return worker, *await asyncio.open_connection(sock=ours)
-
-    async def ended_by(self, worker: int) -> int:
-        """Return the signal that ended a worker; 0 when that is not known."""
-        loop = asyncio.get_running_loop()
-        async with self._asking:
-            try:
-                async with asyncio.timeout(STUCK_S):
-                    self._control.send(b'{"ended": %d}' % worker)
-                    while word := await loop.sock_recv(self._control, 1_024):
-                        ended = _Ended.model_validate_json(word)
-                        if ended.ended == worker:
-                            return ended.by
-            except (TimeoutError, OSError):
-                pass
-        self._broken = True
-        return 0
-
-    def close(self, worker: int) -> None:
-        """Have a worker process killed."""
-        try:
-            self._control.send(b'{"close": %d}' % worker)
-        except OSError:
-            self._broken = True
+        return await asyncio.open_connection(sock=ours)
 
     async def end(self) -> None:
         """End it and its workers."""
         self._control.close()
         try:
             async with asyncio.timeout(END_S):
-                await self._process.wait()
+                await self.process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+                self.process.kill()
+            await self.process.wait()

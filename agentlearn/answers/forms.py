@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from agentlearn_math.judging.syntax import Node, free_symbols
+from agentlearn.answers.syntax import Literal, Node, free_symbols
+from agentlearn.answers.times import ClockTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +130,6 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOfDay:
-    """A time that the answer marks as one: `9:30 a.m.`, `noon`."""
-
-    since_midnight_s: int
-    """Seconds since midnight; since midnight or noon when the half of the day is not known."""
-    knows_half: bool
-    """Whether the answer says in which half of the day the time is."""
-
-
-@dataclass(frozen=True, slots=True)
 class SameValues:
     r"""One value, written several times: `\binom52 = 10`, `12\pi \approx 37.7`."""
 
@@ -178,7 +169,7 @@ Form: TypeAlias = (
     | Matrix
     | Equation
     | Ratio
-    | TimeOfDay
+    | ClockTime
     | SameValues
     | Readings
     | Unreadable
@@ -202,18 +193,29 @@ def parts_of(form: Form) -> tuple[Form, ...]:
             return ()
 
 
+def number(value: Fraction) -> Number:
+    """Return a number, as an int where it is whole."""
+    return Number(value.numerator if value.denominator == 1 else value)
+
+
+def node_of(form: Form | None) -> Node | None:
+    """Return a number, formula or amount as an expression; None for anything else."""
+    match form:
+        case Number(value=value):
+            return Literal(Fraction(value))
+        case Formula(node=node):
+            return node
+        case Quantity(amount=amount):
+            return node_of(amount)
+        case _:
+            return None
+
+
 def has_letters(*forms: Form) -> bool:
     """Whether a formula with letters is, or is the value of, one of the forms."""
-    return any(map(_holds_letters, forms))
-
-
-def _holds_letters(form: Form) -> bool:
-    match form:
-        case Formula(node=node):
-            return bool(free_symbols(node))
-        case Quantity(amount=amount):
-            return has_letters(amount)
-        case SameValues(values=values):
-            return has_letters(*values)
-        case _:
-            return False
+    return any(
+        (isinstance(form, Formula) and bool(free_symbols(form.node)))
+        or (isinstance(form, Quantity) and has_letters(form.amount))
+        or (isinstance(form, SameValues) and has_letters(*form.values))
+        for form in forms
+    )
