@@ -15,12 +15,25 @@ from agentlearn.answers.units import known_unit
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
 SMALL = [*ONES.split(), "eighteen", "nineteen"]
 TENS = ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
+NAMES = st.lists(
+    st.sampled_from(["Ada Byron", "Grace Hopper", "Alan Turing", "Emmy Noether", "Mary Cartwright"]),
+    min_size=2,
+    unique=True,
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(lambda text: text.strip())
+NUMBERS = st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=1).map(int) | st.integers(0, 5_000)
+DATES = st.dates(date(1900, 1, 1), date(2100, 12, 31)).filter(lambda one: one.month < 12)
 COUNTS = st.integers(0, 30) | st.integers(0, 2_000) | st.integers(0, 999_999_999)
 DAYS = st.dates(date(1800, 1, 1), date(2100, 12, 31))
 TIMES = st.times().map(lambda one: one.replace(second=0, microsecond=0))
 VERSIONS = st.lists(st.integers(0, 30), min_size=2, max_size=4)
 DURATIONS = st.integers(1, 3_000)
 FORMS = st.integers(0, 20)
+
+
+def status(answer: str, gold: str, question: str = "") -> str:
+    return match_answers(answer, gold, question).status
 
 
 def words(number: int) -> str:
@@ -215,3 +228,101 @@ def test_subject_and_object_are_not_exchanged(teams: list[str], verb: str) -> No
     question = f"Which team {verb} {one}?"
     assert match_answers(f"{other} {verb} {one}", other, question).status == "equal"
     assert match_answers(f"{one} {verb} {other}", other, question).status != "equal"
+
+
+def test_an_ambiguous_date_or_price_gives_unclear() -> None:
+    match = match_answers("3 April 2024", "03/04/2024")
+    assert match.status == "unclear"
+    assert match.reason == "can be read in several ways"
+    assert match_answers("3 April 2023", "03/04/2024").status == "different"
+    assert match_answers("04/03/2024", "03/04/2024").status == "unclear"
+    assert match_answers("1240 €", "1.240 €").status == "unclear"
+    assert match_answers("03/04/2024", "2024-04-03").status == "unclear"
+
+
+@given(TEXTS)
+def test_every_text_equals_itself_and_its_key_is_stable(text: str) -> None:
+    assert status(text, text) == "equal"
+    key = answer_match_key(text)
+    assert key is None or answer_match_key(key) == key
+    assert answer_match_key(f"  {text} ") == key
+
+
+@given(TEXTS | NUMBERS.map(str) | DATES.map(str), TEXTS | NUMBERS.map(str) | DATES.map(str))
+def test_equality_is_symmetric(one: str, other: str) -> None:
+    assert (status(one, other) == "equal") == (status(other, one) == "equal")
+
+
+def number_forms(number: int) -> list[str]:
+    grouped = f"{number:,}"
+    separated = [grouped.replace(",", mark) for mark in (",", " ", "\u202f", "'")]
+    return [str(number), *separated, f"{number}.0", f"{grouped}.00", f"{number}.", f"**{number}**"]
+
+
+@given(NUMBERS, st.integers(0, 8), st.integers(0, 8))
+def test_the_notation_of_a_number_does_not_matter(number: int, one: int, other: int) -> None:
+    forms = number_forms(number)
+    assert status(forms[one], forms[other]) == "equal"
+    assert answer_match_key(forms[one]) == answer_match_key(forms[other]) == str(number)
+
+
+@given(NUMBERS, NUMBERS, st.integers(0, 8), st.integers(0, 8), st.sampled_from(["", " km", " €", "%", " million"]))
+def test_different_numbers_are_never_equal(a: int, b: int, one: int, other: int, unit: str) -> None:
+    assume(a != b)
+    assert status(number_forms(a)[one] + unit, number_forms(b)[other] + unit) != "equal"
+
+
+@given(st.decimals(-9999, 9999, places=4, allow_nan=False), st.integers(0, 5), st.sampled_from([".", ","]))
+def test_trailing_zeros_do_not_matter(number: object, zeros: int, point: str) -> None:
+    text = f"{number:f}"
+    written = (text + "0" * zeros).replace(".", point)
+    assert status(written, text) == "equal"
+    other = f"{Fraction(text) + Fraction(1, 10_000)}"
+    # A whole number may be the rounded value.
+    assert status(written, other) == ("different" if "/" in other else "unclear")
+
+
+@given(DATES, DATES, st.integers(0, 5), st.integers(0, 5))
+def test_dates_are_equal_exactly_when_they_are_the_same_day(a: date, b: date, one: int, other: int) -> None:
+    def form(of: date, at: int) -> str:
+        month = MONTHS[of.month - 1]
+        return [
+            of.isoformat(),
+            f"{of.day} {month} {of.year}",
+            f"{month} {of.day}, {of.year}",
+            f"{of:%A}, {of.day} {month[:3]} {of.year}",
+            f"{of.day:02}.{of.month:02}.{of.year}",
+            f"{of.day}-{month[:3]}-{of.year}",
+        ][at]
+
+    assert status(form(a, one), form(a, other)) == "equal"
+    assert answer_match_key(form(a, one)) == a.isoformat()
+    assert a == b or status(form(a, one), form(b, other)) == "different"
+
+
+@given(NAMES, st.randoms(use_true_random=False), st.sampled_from(["; ", ", ", "\n", "\n- "]))
+def test_the_order_of_a_list_does_not_matter_and_its_items_do(names: list[str], random: object, mark: str) -> None:
+    shuffled = list(names)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    head, last = ", ".join(shuffled[:-1]), shuffled[-1]
+    assert status(mark.join(shuffled), "; ".join(names)) == "equal"
+    assert status(f"{head} and {last}", "; ".join(names)) == "equal"
+    assert answer_match_key(f"{head} and {last}") == answer_match_key("; ".join(names))
+    assert status(mark.join([*shuffled, "Kurt Hensel"]), "; ".join(names)) == "unclear"
+    assert status(mark.join([*shuffled[:-1], "Kurt Hensel"]), "; ".join(names)) == "unclear"
+
+
+CITED = (
+    "According to the page, {}", "according to the site's page about it: {}.", "On the page, {}",
+    "{}, according to the page",
+    "As listed in the table, {}", "The page says that it is {}", "{} as stated on the website.", "From this page: {}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "gold", ["42", "3 May 2024", "Ada Byron", "Room 12", "yes", "tea, coffee", "--force", "1,240 EUR"]
+)
+def test_a_clause_that_names_where_it_was_read_changes_no_answer(gold: str) -> None:
+    for form in CITED:
+        assert match_answers(form.format(gold), gold).status == "equal", form
+        assert match_answers(form.format("something else"), gold).status != "equal", form
