@@ -160,16 +160,15 @@ def _point(kind: PointKind, letters: Sequence[str], rng: Random) -> dict[str, Fr
 def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBase) -> Match:
     rng = Random(" ".join(letters))
     found = [(kind, _at_point(answer, gold, _point(kind, letters, rng), base)) for kind in POINTS]
-    equal_at: set[PointKind] = {kind for kind, status in found if status == "equal"}
-    statuses = {status for _, status in found}
-    first = next((kind for kind, status in found if status == "different"), None)
-    if first is not None:
-        before = equal_at & {"positive": {"whole"}, "signed": {"whole", "positive"}}.get(first, set[PointKind]())
-        where = "whole numbers" if first == "positive" else "positive numbers"
-        return unclear(f"they are equal for {where} only") if before else different("compared at points")
-    if statuses & {"one-sided", "unclear"}:
+    statuses = [status for _, status in found]
+    if "different" in statuses:
+        first = found[statuses.index("different")][0]
+        if "equal" not in statuses[: POINTS.index(first)]:
+            return different("compared at points")
+        return unclear(f"they are equal for {'whole' if first == 'positive' else 'positive'} numbers only")
+    if {"one-sided", "unclear"} & set(statuses):
         return unclear("they are not defined for the same values")
-    if sum(status == "equal" for _, status in found) < MIN_POINTS:
+    if statuses.count("equal") < MIN_POINTS:
         return unclear("they have a value at too few points")
     return equal("compared at points")
 

@@ -131,13 +131,15 @@ class FormComparator:
         answers, golds = (form.forms if isinstance(form, Readings) else (form,) for form in (answer, gold))
         pairs = [(one, other) for one in answers for other in golds]
         first = self.compare(*pairs[0])
-        if len(answers) == len(golds) == 2:
-            if isinstance(answers[0], ClockTime) and isinstance(golds[0], ClockTime):
+        match answers, golds:
+            case (ClockTime(), _), (ClockTime(), _):
                 return first
-            if isinstance(answers[0], Words) and isinstance(golds[0], Words):
+            case (Words(), formula), (Words(), other):
                 if first.status != "different":
                     return first
-                pairs = [(answers[1], golds[1])]
+                pairs = [(formula, other)]
+            case _:
+                pass
         readable = [pair for pair in pairs if not any(isinstance(form, Unreadable) for form in pair)]
         if not readable:
             return first

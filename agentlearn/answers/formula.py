@@ -185,7 +185,7 @@ class _Reader:
                 raise UnreadableFormula("holds two signs in a row")
             term = self._term()
             return Apply("neg", (term,)) if sign == "-" else term
-        factors = [_product(self._side_by_side())]
+        factors: list[Node] = [_product(self._side_by_side())]
         while sign := self._skip("*", "/", "times", "cdot", "div"):
             negative = bool(self._skip("-"))
             adjacent = self._side_by_side()

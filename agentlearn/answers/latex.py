@@ -7,6 +7,7 @@ single spaces, `\dollar` for `\$`. Math delimiters and sizes are left out.
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 
 from agentlearn.answers.answer_text import LOWERED, RAISED
 
@@ -79,6 +80,9 @@ def in_latex(text: str) -> str:
     def compatible(text: str) -> str:
         return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
 
+    def script(sign: str, found: re.Match[str]) -> str:
+        return f"{sign}{{{compatible(found[0])}}}"
+
     def fraction(found: re.Match[str]) -> str:
         top, _, bottom = compatible(found[0]).partition("\N{FRACTION SLASH}")
         return f"\\frac{{{top}}}{{{bottom}}}"
@@ -100,8 +104,8 @@ def in_latex(text: str) -> str:
         return f"\\{letter.capitalize()} " if script == "GREEK CAPITAL" and letter in _CAPITALS else character
 
     text = _RADICAL.sub(lambda one: f"\\sqrt{_DEGREES[one[1]]}" + (f"{{{one[2]}}}" if one[2] else ""), text)
-    text = RAISED.sub(lambda found: f"^{{{compatible(found[0])}}}", text)
-    text = LOWERED.sub(lambda found: f"_{{{compatible(found[0])}}}", text)
+    for pattern, sign in ((RAISED, "^"), (LOWERED, "_")):
+        text = pattern.sub(partial(script, sign), text)
     return "".join(map(plain, _VULGAR.sub(fraction, text).translate(_TABLE)))
 
 

@@ -6,8 +6,8 @@ are `unclear`, and a judge has to decide.
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agentlearn.answers.answer_text import normal_lines, normal_text, without_citation
 from agentlearn.answers.codes import compare_case, is_flag
@@ -38,7 +38,6 @@ _SAME_LIST, _OTHER_LIST = equal("the same list"), different("another list")
 _OTHER_ORDER = "the same list in another order"
 _ORDER = {"no": _SAME_LIST, "possible": unclear(_OTHER_ORDER), "yes": different(_OTHER_ORDER)}
 """By whether a question asks for an order: the result for the same list in another order."""
-CompareItems = Callable[[str, str], Match]
 
 _TITLE = re.compile(
     r"(?:(?:dr|prof|professor|doctor|mr|mrs|ms|miss|sir|dame|rev|reverend|ing|dipl|mag|hon)\.?(?:-ing\.?)?"
@@ -94,22 +93,10 @@ def match_answers(answer: str, gold: str, question: str = "") -> Match:
     The answer may omit the unit of the expected answer. A unit that only the answer has must fit the question.
     question: text of the task.
     """
-    hints = read_question(question)
-    item_match = partial(_compare_item, hints=hints)
-    match, other = _OTHER_WORDS, normal_text(gold, fold=False)
-    for text in dict.fromkeys((answer, without_citation(answer))):
-        one = normal_text(text, fold=False)
-        found = (
-            _compare_plainly(one, other, hints)
-            or compare_lists(text, gold, hints, item_match)
-            or _compare_alternatives(one, other, item_match)
-        )
-        if found is None and hints.asks("person", "place") and _plain_name(one) == _plain_name(other):
-            found = equal("the same name")
-        match = found or _compare_asked_parts(one, other, hints) or _OTHER_WORDS
-        if match.status == "equal":
-            break
-    return match
+    comparator = _AnswerComparator(read_question(question))
+    match = comparator.compare(answer, gold)
+    plain = without_citation(answer)
+    return match if match.status == "equal" or plain == answer else comparator.compare(plain, gold)
 
 
 def answer_match_key(answer: str) -> str | None:
@@ -134,38 +121,201 @@ def answer_match_key(answer: str) -> str | None:
     return "; ".join(sorted(map(canonical, items[0]))) if items else canonical(text) or None
 
 
-def _compare_item(answer: str, gold: str, hints: QuestionHints) -> Match:
-    """Compare two items of lists."""
-    return _compare_plainly(answer, gold, hints) or _compare_asked_parts(answer, gold, hints) or _OTHER_WORDS
+@dataclass(frozen=True, slots=True)
+class _AnswerComparator:
+    """Compares answers to one question."""
 
+    hints: QuestionHints
 
-def _compare_plainly(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare two texts as values, then as words; None if nothing is known."""
-    if answer == gold:
-        return _SAME_WORDS
-    if match := compare_values(answer, gold, hints):
-        return match
-    return compare_case(answer, gold, hints) if normal_text(answer) == normal_text(gold) else None
+    def compare(self, answer: str, gold: str) -> Match:
+        """Compare two answers as values, as lists, as names, and as what is asked for."""
+        one, other = normal_text(answer, fold=False), normal_text(gold, fold=False)
+        if match := self._plainly(one, other) or self._lists(answer, gold) or self._alternatives(one, other):
+            return match
+        if self.hints.asks("person", "place") and _plain_name(one) == _plain_name(other):
+            return equal("the same name")
+        return self._asked_parts(one, other) or _OTHER_WORDS
 
+    def _item(self, answer: str, gold: str) -> Match:
+        """Compare two items of lists."""
+        return self._plainly(answer, gold) or self._asked_parts(answer, gold) or _OTHER_WORDS
 
-def _compare_asked_parts(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare what is left without titles, remarks and words of the question; None if nothing can be left out."""
-    one, other = (normal_text(asked_part(text, hints), fold=False) for text in (answer, gold))
-    genders = {_GENDERED.get(text.split(" ")[0].rstrip(".").casefold()) for text in (answer, gold)} - {None}
-    if (one, other) == (answer, gold) or len(genders) > 1:
+    def _plainly(self, answer: str, gold: str) -> Match | None:
+        """Compare two texts as values, then as words; None if nothing is known."""
+        if answer == gold:
+            return _SAME_WORDS
+        if match := compare_values(answer, gold, self.hints):
+            return match
+        return compare_case(answer, gold, self.hints) if normal_text(answer) == normal_text(gold) else None
+
+    def _asked_parts(self, answer: str, gold: str) -> Match | None:
+        """Compare what is left without titles, remarks and words of the question; None if nothing can be left out."""
+        one, other = (normal_text(self._asked_part(text), fold=False) for text in (answer, gold))
+        genders = {_GENDERED.get(text.split(" ")[0].rstrip(".").casefold()) for text in (answer, gold)} - {None}
+        if (one, other) == (answer, gold) or len(genders) > 1:
+            return None
+
+        def left_out(text: str, short: str) -> set[str]:
+            """Return the words that only the long text has, without titles and words such as `the`."""
+            for pattern in _DROPPED:
+                text = pattern.sub("", text)
+            words, kept = (set(map(_core, one.split())) for one in (text, short))
+            return words - kept - _STOP - {""}
+
+        match = self._plainly(one, other)
+        out, gold_out = left_out(answer, one), left_out(gold, other)
+        # Different words were left out of both, so that what is left may be two things.
+        return None if match and out - gold_out and gold_out - out else match
+
+    def _lists(self, answer: str, gold: str) -> Match | None:
+        """Compare two texts as lists; None if neither is a list, or nothing is proven.
+
+        The order counts only if the question asks for one. `from Rome to Paris` lists both ends then.
+        """
+
+        def ways_of(text: str) -> list[list[str]]:
+            found = _FROM_TO.fullmatch(normal_text(text, fold=False)) if self.hints.order != "no" else None
+            return item_lists(text, fold=False) + ([[found["start"], found["end"]]] if found else [])
+
+        ways, wanted_ways = ways_of(answer), ways_of(gold)
+        pairs = [(items, wanted) for items in ways for wanted in wanted_ways]
+        matches: list[Match] = []
+        for items, wanted in pairs:
+            if max(len(items), len(wanted)) > _MAX_ITEMS:
+                continue
+            left, extra, in_order = self._unmatched(items, wanted)
+            if not left and not extra:
+                matches.append(_SAME_LIST if in_order else _ORDER[self.hints.order])
+            elif all(map(is_value, [*items, *wanted])) and not any(
+                self._item(one, other).status == "unclear" for one in extra for other in left
+            ):
+                matches.append(_OTHER_LIST)
+        if not matches and self.hints.asks("listed") and _STRONG.search(gold):
+            sides = [self._unmatched(*pair)[:2] for pair in pairs]
+            if any(left and not extra for left, extra in sides):
+                return different("lacks a part of the list")
+        if matches:
+            return min(matches, key=lambda match: ("equal", "unclear", "different").index(match.status))
+        if bool(ways) == bool(wanted_ways):
+            return None
+        single = gold if ways else answer
+        for items in ways or wanted_ways:  # a list of values with one value: others of its kind make it another answer
+            if all(map(is_value, [*items, single])):
+                statuses = {self._item(one, single).status for one in items}
+                return _OTHER_LIST if "unclear" not in statuses and "different" in statuses else None
         return None
 
-    def left_out(text: str, short: str) -> set[str]:
-        """Return the words that only the long text has, without titles and words such as `the`."""
-        for pattern in _DROPPED:
-            text = pattern.sub("", text)
-        words, kept = (set(map(_core, one.split())) for one in (text, short))
-        return words - kept - _STOP - {""}
+    def _unmatched(self, items: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str], bool]:
+        """Return the wanted items that no item equals, the items left over, and whether both are in one order."""
+        pairs = zip(items, wanted, strict=False)
+        if len(items) == len(wanted) and all(self._item(one, other).status == "equal" for one, other in pairs):
+            return [], [], True
+        left, extra = list(wanted), []
+        for one in items:
+            at = next((at for at, other in enumerate(left) if self._item(one, other).status == "equal"), None)
+            if at is None:
+                extra.append(one)
+            else:
+                del left[at]
+        return left, extra, False
 
-    match = _compare_plainly(one, other, hints)
-    out, gold_out = left_out(answer, one), left_out(gold, other)
-    # Different words were left out of both, so that what is left may be two things.
-    return None if match and out - gold_out and gold_out - out else match
+    def _alternatives(self, answer: str, gold: str) -> Match | None:
+        """Compare an answer that offers several values, such as `12 or 13`, with a single expected one."""
+        options = _OR.split(answer)
+        if len(options) < 2 or _OR.search(gold) or not all(map(is_value, [*options, gold])):
+            return None
+        statuses = {self._item(option, gold).status for option in options}
+        if statuses == {"equal"}:
+            return equal("the same value")
+        return different("offers several values") if "unclear" not in statuses else None
+
+    def _asked_part(self, text: str) -> str:
+        """Return the part of an answer that the question asks for; the text itself if nothing surely is superfluous.
+
+        Without a remark in brackets, `it is`, words of the question, `in`, titles, and the name behind a code.
+        """
+        text = self._without_remark(text)
+        if found := _LED_IN.match(text):
+            rest = text[found.end() :]
+            text = rest if is_value(rest) or not re.search(r"\b(?:not|no|and|or)\b", rest, re.IGNORECASE) else text
+        text = self._without_preposition(self._without_question_words(text))
+        name = text
+        while found := _TITLE.match(name):
+            name = name[found.end() :]
+        name = _DEGREE.sub("", name)
+        text = name if self.hints.asks("person") or len(name.split()) > 1 else text
+        found = _NUMBER_WITH_NAME.fullmatch(text) if self.hints.asks("numbered") else None
+        return text if found is None or re.search(r"\b(?:or|and|to)\b", found["name"]) else found["number"]
+
+    def _without_remark(self, text: str) -> str:
+        """Return the text without a remark in brackets at its end, unless the remark may change the answer."""
+        found = _REMARK.fullmatch(text)
+        if found is None or _DOUBTFUL.search(found["remark"]):
+            return text
+        kept, remark, holds_digit = found["kept"], found["remark"], re.search(r"\d", found["remark"])
+        is_harmless = _HARMLESS.fullmatch(remark)
+        if not is_value(kept):
+            if holds_digit:
+                return text
+        elif known_unit(remark) is not None or remark.casefold() in MAGNITUDES:
+            return text
+        elif (holds_digit or leading_number(remark.casefold()) is not None) and not is_harmless:
+            match = compare_values(kept, remark, NO_HINTS)
+            if match is None or match.status != "equal":
+                return text
+        remark = remark.strip()
+        initials = "".join(word[0] for word in re.findall(r"[^\W\d_]+", kept) if word[0].isupper())
+        words, asked = re.findall(r"[\w'-]+", remark.casefold()), set(re.findall(r"[\w'-]+", self.hints.text)) | _STOP
+        is_asked = bool(words) and not self.hints.asks("choice") and asked.issuperset(words)
+        explains = _HARMLESS.fullmatch(remark) or is_value(kept) or (len(remark) > 1 and remark == initials)
+        return kept if explains or is_asked else text
+
+    def _without_question_words(self, text: str) -> str:
+        """Return the text without the words at its start and end that the question has too.
+
+        A question with `or` or `not` names candidates itself, so that its words may be the answer. What is removed must
+        not be subject or object: `Who beat Rome?` is not answered by `Rome beat Paris`, and `Whom did Rome beat?` not
+        by `Paris beat Rome`.
+        """
+        if not self.hints.text or self.hints.asks("choice") or is_value(text):
+            return text
+        asked = set(re.findall(r"[\w'/.-]*\w", self.hints.text))
+        asked |= {word + ending for word in asked if len(word) > 2 for ending in ("s", "es", "d", "ed")}
+
+        def is_removable(word: str, before: str) -> bool:
+            core = _core(word)
+            if not core or core in _NEVER_REMOVED or known_unit(core) or core in MAGNITUDES or leading_number(core):
+                return False
+            if any(letter.isdigit() for letter in core):
+                return core in asked and _core(before) in {"in", "of", "on", "at", "year"}
+            return not parse_calendar_name(core) and (core in asked or core in _STOP)
+
+        words = text.split(" ")
+        start, end = 0, len(words)
+        while start < end and is_removable(words[start], words[start - 1] if start else ""):
+            start += 1
+        while end > start and is_removable(words[end - 1], words[end - 2] if end > 1 else ""):
+            end -= 1
+        rest = " ".join(words[start:end]).strip(" ,.:;")
+        content, after = ([word for word in part if _core(word) not in _STOP] for part in (words[:start], words[end:]))
+        ends_in_verb = len(content) > 1 and content[-1] == words[start - 1]
+        other_part = bool(after) if self.hints.asks("inverted") else ends_in_verb
+        if not rest or rest.casefold() in YES or (not is_value(rest) and other_part):
+            return text
+        return rest if content or after else text
+
+    def _without_preposition(self, text: str) -> str:
+        found = _IN.match(text)
+        rest = text[found.end() :] if found else text
+        if self.hints.text.startswith("by ") and is_value(text.removeprefix("by ")):
+            return text.removeprefix("by ")
+        if self.hints.asks("ends") and (parse_dates(last := _LAST.sub("", text).casefold()) or parse_time(last)):
+            return _LAST.sub("", text)
+        folded = rest.casefold()
+        is_day = parse_dates(folded) or parse_calendar_name(folded) or re.fullmatch(r"[12]\d{3}", rest)
+        if is_day or (is_value(rest) and not parse_number(rest)):
+            return rest
+        return rest if found and self.hints.asks("place") and "year" not in found[0].casefold() else text
 
 
 def _plain_name(name: str) -> str:
@@ -208,162 +358,5 @@ def _unbulleted(lines: str) -> str:
     return lines
 
 
-def compare_lists(answer: str, gold: str, hints: QuestionHints, compare: CompareItems) -> Match | None:
-    """Compare two texts as lists; None if neither is a list, or nothing is proven. compare: for two items.
-
-    The order counts only if the question asks for one. `from Rome to Paris` lists both ends then.
-    """
-
-    def ways_of(text: str) -> list[list[str]]:
-        found = _FROM_TO.fullmatch(normal_text(text, fold=False)) if hints.order != "no" else None
-        return item_lists(text, fold=False) + ([[found["start"], found["end"]]] if found else [])
-
-    ways, wanted_ways = ways_of(answer), ways_of(gold)
-    pairs = [(items, wanted) for items in ways for wanted in wanted_ways]
-    matches: list[Match] = []
-    for items, wanted in pairs:
-        if max(len(items), len(wanted)) > _MAX_ITEMS:
-            continue
-        left, extra, in_order = _unmatched(items, wanted, compare)
-        if not left and not extra:
-            matches.append(_SAME_LIST if in_order else _ORDER[hints.order])
-        elif all(map(is_value, [*items, *wanted])) and not any(
-            compare(one, other).status == "unclear" for one in extra for other in left
-        ):
-            matches.append(_OTHER_LIST)
-    if not matches and hints.asks("listed") and _STRONG.search(gold):
-        sides = [_unmatched(*pair, compare)[:2] for pair in pairs]
-        if any(left and not extra for left, extra in sides):
-            return different("lacks a part of the list")
-    if matches:
-        return min(matches, key=lambda match: ("equal", "unclear", "different").index(match.status))
-    if bool(ways) == bool(wanted_ways):
-        return None
-    single = gold if ways else answer
-    for items in ways or wanted_ways:  # a list of values with one value: others of its kind make it another answer
-        if all(map(is_value, [*items, single])):
-            statuses = {compare(one, single).status for one in items}
-            return _OTHER_LIST if "unclear" not in statuses and "different" in statuses else None
-    return None
-
-
-def _unmatched(items: Sequence[str], wanted: Sequence[str], compare: CompareItems) -> tuple[list[str], list[str], bool]:
-    """Return the wanted items that no item equals, the items left over, and whether equal items have equal places."""
-    pairs = zip(items, wanted, strict=False)
-    if len(items) == len(wanted) and all(compare(one, other).status == "equal" for one, other in pairs):
-        return [], [], True
-    left, extra = list(wanted), []
-    for one in items:
-        at = next((at for at, other in enumerate(left) if compare(one, other).status == "equal"), None)
-        if at is None:
-            extra.append(one)
-        else:
-            del left[at]
-    return left, extra, False
-
-
-def _compare_alternatives(answer: str, gold: str, compare: CompareItems) -> Match | None:
-    """Compare an answer that offers several values, such as `12 or 13`, with a single expected one."""
-    options = _OR.split(answer)
-    if len(options) < 2 or _OR.search(gold) or not all(map(is_value, [*options, gold])):
-        return None
-    statuses = {compare(option, gold).status for option in options}
-    if statuses == {"equal"}:
-        return equal("the same value")
-    return different("offers several values") if "unclear" not in statuses else None
-
-
-def asked_part(text: str, hints: QuestionHints) -> str:
-    """Return the part of an answer that the question asks for; the text itself if nothing is sure to be superfluous.
-
-    Without a remark in brackets, `it is`, words of the question, `in`, titles, and the name behind a code.
-    """
-    text = _without_remark(text, hints)
-    if found := _LED_IN.match(text):
-        rest = text[found.end() :]
-        text = rest if is_value(rest) or not re.search(r"\b(?:not|no|and|or)\b", rest, re.IGNORECASE) else text
-    text = _without_preposition(_without_question_words(text, hints), hints)
-    name = text
-    while found := _TITLE.match(name):
-        name = name[found.end() :]
-    name = _DEGREE.sub("", name)
-    text = name if hints.asks("person") or len(name.split()) > 1 else text
-    found = _NUMBER_WITH_NAME.fullmatch(text) if hints.asks("numbered") else None
-    return text if found is None or re.search(r"\b(?:or|and|to)\b", found["name"]) else found["number"]
-
-
-def _without_remark(text: str, hints: QuestionHints) -> str:
-    """Return the text without a remark in brackets at its end, unless the remark may change the answer."""
-    found = _REMARK.fullmatch(text)
-    if found is None or _DOUBTFUL.search(found["remark"]):
-        return text
-    kept, remark, holds_digit = found["kept"], found["remark"], re.search(r"\d", found["remark"])
-    is_harmless = _HARMLESS.fullmatch(remark)
-    if not is_value(kept):
-        if holds_digit:
-            return text
-    elif known_unit(remark) is not None or remark.casefold() in MAGNITUDES:
-        return text
-    elif (holds_digit or leading_number(remark.casefold()) is not None) and not is_harmless:
-        match = compare_values(kept, remark, NO_HINTS)
-        if match is None or match.status != "equal":
-            return text
-    remark = remark.strip()
-    initials = "".join(word[0] for word in re.findall(r"[^\W\d_]+", kept) if word[0].isupper())
-    words, asked = re.findall(r"[\w'-]+", remark.casefold()), set(re.findall(r"[\w'-]+", hints.text)) | _STOP
-    is_asked = bool(words) and not hints.asks("choice") and asked.issuperset(words)
-    explains = _HARMLESS.fullmatch(remark) or is_value(kept) or (len(remark) > 1 and remark == initials)
-    return kept if explains or is_asked else text
-
-
 def _core(word: str) -> str:
     return word.casefold().strip(".,:;!?\"'()")
-
-
-def _without_question_words(text: str, hints: QuestionHints) -> str:
-    """Return the text without the words at its start and end that the question has too.
-
-    A question with `or` or `not` names candidates itself, so that its words may be the answer. What is removed must not
-    be subject or object: `Who beat Rome?` is not answered by `Rome beat Paris`, and `Whom did Rome beat?` not by `Paris
-    beat Rome`.
-    """
-    if not hints.text or hints.asks("choice") or is_value(text):
-        return text
-    asked = set(re.findall(r"[\w'/.-]*\w", hints.text))
-    asked |= {word + ending for word in asked if len(word) > 2 for ending in ("s", "es", "d", "ed")}
-
-    def is_removable(word: str, before: str) -> bool:
-        core = _core(word)
-        if not core or core in _NEVER_REMOVED or known_unit(core) or core in MAGNITUDES or leading_number(core):
-            return False
-        if any(letter.isdigit() for letter in core):
-            return core in asked and _core(before) in {"in", "of", "on", "at", "year"}
-        return not parse_calendar_name(core) and (core in asked or core in _STOP)
-
-    words = text.split(" ")
-    start, end = 0, len(words)
-    while start < end and is_removable(words[start], words[start - 1] if start else ""):
-        start += 1
-    while end > start and is_removable(words[end - 1], words[end - 2] if end > 1 else ""):
-        end -= 1
-    rest = " ".join(words[start:end]).strip(" ,.:;")
-    content, after = ([word for word in part if _core(word) not in _STOP] for part in (words[:start], words[end:]))
-    ends_in_verb = len(content) > 1 and content[-1] == words[start - 1]
-    other_part = bool(after) if hints.asks("inverted") else ends_in_verb
-    if not rest or rest.casefold() in YES or (not is_value(rest) and other_part):
-        return text
-    return rest if content or after else text
-
-
-def _without_preposition(text: str, hints: QuestionHints) -> str:
-    found = _IN.match(text)
-    rest = text[found.end() :] if found else text
-    if hints.text.startswith("by ") and is_value(text.removeprefix("by ")):
-        return text.removeprefix("by ")
-    if hints.asks("ends") and (parse_dates(last := _LAST.sub("", text).casefold()) or parse_time(last)):
-        return _LAST.sub("", text)
-    folded = rest.casefold()
-    is_day = parse_dates(folded) or parse_calendar_name(folded) or re.fullmatch(r"[12]\d{3}", rest)
-    if is_day or (is_value(rest) and not parse_number(rest)):
-        return rest
-    return rest if found and hints.asks("place") and "year" not in found[0].casefold() else text

@@ -33,7 +33,7 @@ from agentlearn.answers.forms import (
 from agentlearn.answers.formula import UnreadableFormula, parse
 from agentlearn.answers.latex import MAX_CHARACTERS, normalise, split_outside, unwrapped, without_brackets
 from agentlearn.answers.numbers import LARGE_NUMBERS, SMALL_NUMBERS, number_value
-from agentlearn.answers.parts import EVERYTHING, collection_in, matrix_in, relation_in, union_in
+from agentlearn.answers.parts import EVERYTHING, PartReader
 from agentlearn.answers.syntax import Literal, Symbol, exact_value, nodes
 from agentlearn.answers.times import ClockTime, parse_time
 from agentlearn.answers.units import known_unit
@@ -147,9 +147,8 @@ def _structure(text: str, depth: int) -> Form | None:
     def part(inner: str) -> Form:
         return _read(inner, depth - 1)
 
-    for reader in (matrix_in, union_in, relation_in, collection_in):
-        if (form := reader(text, part)) is not None:
-            return next((inner for inner in parts_of(form) if isinstance(inner, Unreadable)), form)
+    if (form := PartReader(part).form(text)) is not None:
+        return next((inner for inner in parts_of(form) if isinstance(inner, Unreadable)), form)
     if r"\pm" in text or r"\mp" in text:
         if text.count(r"\pm") != 1 or r"\mp" in text:
             return Unreadable("holds several signs of plus and minus")

@@ -4,7 +4,8 @@ Runs in the verifier's processes only. A sum or function value that is smaller t
 counts as zero. `Evaluation.extreme` says whether a number was so large or small that this could be wrong.
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -31,12 +32,12 @@ _FUNCTIONS = {
     "arctan": mpmath.atan,
 }
 _RECIPROCAL = {"cot": "tan", "sec": "cos", "csc": "sin", "coth": "tanh"}
-_IN_SYMPY = {
+_IN_SYMPY: dict[str, Callable[..., Any]] = {
     **{name: getattr(sympy, name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")},
     **{name: getattr(sympy, name) for name in ("coth", "asinh", "exp", "binomial", "floor", "factorial", "factorial2")},
     "ln": sympy.log, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot,
     "abs": sympy.Abs, "ceil": sympy.ceiling, "max": sympy.Max, "min": sympy.Min, "add": sympy.Add,
-    "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value, "div": lambda top, bottom: top / bottom,
+    "mul": sympy.Mul, "pow": sympy.Pow, "neg": operator.neg, "div": operator.truediv,
 }  # fmt: skip
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
 _OPEN = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.AccumBounds, sympy.Piecewise)

@@ -1,12 +1,12 @@
 r"""Reading answers made of parts: sets, tuples, lists, intervals, unions, inequalities, equations, matrices.
 
-Each reader takes the normalised text and a reader of parts, and returns None for a text of another kind. The left side
-of an equation may name a value: `x`, `f(2)`, `|AB|`, `S_{\triangle ABC}`, `\angle A`. A left side such as `x+y` or
-`x^2` is no name: its equation is more than the value on its right.
+The left side of an equation may name a value: `x`, `f(2)`, `|AB|`, `S_{\triangle ABC}`, `\angle A`. A left side such as
+`x+y` or `x^2` is no name: its equation is more than the value on its right.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from agentlearn.answers.forms import (
@@ -29,8 +29,6 @@ from agentlearn.answers.forms import (
     has_letters,
 )
 from agentlearn.answers.latex import bracketed, split_outside, split_with_separators, words_as_commas
-
-ReadForm = Callable[[str], Form]
 
 _LETTER = r"(?:[a-zA-Z]|\\(?!in|cup|cap|leq|geq|neq|frac|sqrt|pi|infty)[a-zA-Z]+)(?: ?_ ?(?:\w|\{[\w, ]+\}))?'?"
 """A variable: a letter or a command that stands for one, with its index."""
@@ -102,50 +100,222 @@ def name_in(left: str) -> str | None:
     return None
 
 
-def matrix_in(text: str, read: ReadForm) -> Form | None:
-    """Read a matrix in round or square brackets: also `[[1,2],[3,4]]` and `[1,2;3,4]`. A determinant is unreadable."""
-    if found := _CALLED_MATRIX.fullmatch(text):
-        return matrix_in(found[1].strip(), read) or Unreadable("holds a matrix that cannot be read")
-    if found := _MATRIX.fullmatch(text):
-        if found[1] in {"v", "V"}:
-            return Unreadable("holds a determinant or norm")
-        if r"\begin" in found[2]:
-            return Unreadable("holds a matrix in a matrix")
-        lines = [line for line in re.split(r"\\\\|\\cr(?![a-zA-Z])", found[2].replace(r"\hline", "")) if line.strip()]
-        rows = tuple(tuple(read(cell) for cell in line.split("&")) for line in lines)
-        same = len({len(row) for row in rows}) == 1
-        return Matrix(rows) if same else Unreadable("holds a matrix whose rows differ in length")
-    if (found := bracketed(text)) is None or (found[0], found[2]) != ("[", "]"):
-        return None
-    if _MATRIX.fullmatch(found[1]):
-        return matrix_in(found[1], read)
-    lines = split_outside(found[1], ";")
-    if len(lines) == 1 or "," not in found[1]:
-        inner = [bracketed(part) for part in split_outside(found[1], ",")]
-        lines = [one[1] for one in inner if one and (one[0], one[2]) == ("[", "]")]
-        if len(lines) < len(inner):
+@dataclass(frozen=True, slots=True)
+class PartReader:
+    """Reads forms made of parts."""
+
+    read: Callable[[str], Form]
+    """Return the form of a part."""
+
+    def form(self, text: str) -> Form | None:
+        """Return the form of a normalised text that is made of parts; None for a text of another kind."""
+        return self._matrix(text) or self._union(text) or self._relation(text) or self._collection(text)
+
+    def _matrix(self, text: str) -> Form | None:
+        """Read a matrix, also as `[[1,2],[3,4]]` or `[1,2;3,4]`. A determinant is unreadable."""
+        if found := _CALLED_MATRIX.fullmatch(text):
+            return self._matrix(found[1].strip()) or Unreadable("holds a matrix that cannot be read")
+        if found := _MATRIX.fullmatch(text):
+            if found[1] in {"v", "V"}:
+                return Unreadable("holds a determinant or norm")
+            if r"\begin" in found[2]:
+                return Unreadable("holds a matrix in a matrix")
+            lines = [
+                line for line in re.split(r"\\\\|\\cr(?![a-zA-Z])", found[2].replace(r"\hline", "")) if line.strip()
+            ]
+            rows = tuple(tuple(self.read(cell) for cell in line.split("&")) for line in lines)
+            same = len({len(row) for row in rows}) == 1
+            return Matrix(rows) if same else Unreadable("holds a matrix whose rows differ in length")
+        if (found := bracketed(text)) is None or (found[0], found[2]) != ("[", "]"):
             return None
-    cells = [split_outside(line, ",") for line in lines]
-    if len({len(row) for row in cells}) != 1 or not all(cell for row in cells for cell in row):
-        return None
-    return Matrix(tuple(tuple(read(cell) for cell in row) for row in cells))
+        if _MATRIX.fullmatch(found[1]):
+            return self._matrix(found[1])
+        lines = split_outside(found[1], ";")
+        if len(lines) == 1 or "," not in found[1]:
+            inner = [bracketed(part) for part in split_outside(found[1], ",")]
+            lines = [one[1] for one in inner if one and (one[0], one[2]) == ("[", "]")]
+            if len(lines) < len(inner):
+                return None
+        cells = [split_outside(line, ",") for line in lines]
+        if len({len(row) for row in cells}) != 1 or not all(cell for row in cells for cell in row):
+            return None
+        return Matrix(tuple(tuple(self.read(cell) for cell in row) for row in cells))
 
+    def _union(self, text: str) -> Form | None:
+        r"""Read intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
+        if _EMPTY.fullmatch(text):
+            return Set(())
+        if _REALS.fullmatch(text):
+            return EVERYTHING
+        parts = split_outside(text, r"\setminus")
+        if len(parts) == 2 and _REALS.fullmatch(parts[0]):
+            return _without(self.read(parts[1]))
+        parts = split_outside(text, r"\cup")
+        if len(parts) < 2 or not all(parts):
+            return None
+        forms = tuple(as_interval(self.read(part)) for part in parts)
+        sets = [form for form in forms if isinstance(form, Set)]
+        return Set(tuple(item for one in sets for item in one.items)) if len(sets) == len(forms) else Union(forms)
 
-def union_in(text: str, read: ReadForm) -> Form | None:
-    r"""Read intervals and sets with `\cup` between them, the real numbers with or without some, the empty set."""
-    if _EMPTY.fullmatch(text):
-        return Set(())
-    if _REALS.fullmatch(text):
-        return EVERYTHING
-    parts = split_outside(text, r"\setminus")
-    if len(parts) == 2 and _REALS.fullmatch(parts[0]):
-        return _without(read(parts[1]))
-    parts = split_outside(text, r"\cup")
-    if len(parts) < 2 or not all(parts):
-        return None
-    forms = tuple(as_interval(read(part)) for part in parts)
-    sets = [form for form in forms if isinstance(form, Set)]
-    return Set(tuple(item for one in sets for item in one.items)) if len(sets) == len(forms) else Union(forms)
+    def _relation(self, text: str) -> Form | None:
+        """Read an inequality as an interval, an equation, or the set that a letter is in."""
+        joined, word = words_as_commas(text)
+        parts = split_outside(joined, ",")
+        if len(parts) > 1:
+            if word and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts):
+                forms = tuple(self.read(part) for part in parts)
+                if all(isinstance(form, RealInterval | Union) for form in forms):
+                    return Union(forms) if word == "or" else Unreadable("holds inequalities that must all be true")
+            return None
+        if "!=" in text and (found := _FACTORIAL_OR_UNEQUAL.fullmatch(text)):
+            left, right = found[1].strip(), found[2].strip()
+            return Readings((self.read(rf"{left} \neq {right}"), self._equation(f"{left}!", right)))
+        split = split_with_separators(text, *_RELATIONS)
+        sides, signs = [part for part, _ in split], [sign for _, sign in split[1:]]
+        if not signs:
+            return None
+        if not sides[0] and all(sides[1:]) and signs[0] in {"=", r"\approx"}:
+            return self.read(text.removeprefix(signs[0]))
+        if not all(sides):
+            return Unreadable("holds a relation without one of its sides")
+        if signs[-1] == r"\approx":
+            return self._approximated(sides, signs)
+        left, right = sides[0], sides[-1]
+        match signs:
+            case [r"\in"]:
+                return _named(as_interval(self.read(right)), left)
+            case ["="]:
+                return self._equation(left, right)
+            case ["=", *others] if set(others) == {"="}:
+                return self._equal_values(sides)
+            case [r"\neq"] if _VARIABLE.fullmatch(left):
+                return _named(_without(self.read(right)), left)
+            case [("<" | ">" | r"\leq" | r"\geq") as sign]:
+                if not _VARIABLE.fullmatch(left):
+                    left, right, sign = right, left, _FLIPPED[sign]
+                if not _VARIABLE.fullmatch(left):
+                    return Unreadable("holds an inequality that is not solved for a letter")
+                end, closed, letter = self.read(right), sign in {r"\leq", r"\geq"}, _plain(left)
+                if sign in {">", r"\geq"}:
+                    return RealInterval(end, Infinity(1), (closed, False), letter)
+                return RealInterval(Infinity(-1), end, (False, closed), letter)
+            case [one, other] if _VARIABLE.fullmatch(sides[1]):
+                if {one, other} <= {">", r"\geq"}:
+                    left, right, one, other = right, left, _FLIPPED[other], _FLIPPED[one]
+                if not {one, other} <= {"<", r"\leq"}:
+                    return _NO_RELATION
+                return RealInterval(
+                    self.read(left), self.read(right), (one == r"\leq", other == r"\leq"), _plain(sides[1])
+                )
+            case _:
+                return _NO_RELATION
+
+    def _collection(self, text: str) -> Form | None:
+        """Read a set, tuple, interval or list."""
+        if found := _REVERSED.fullmatch(text):
+            opening, low, high, closing = found.groups()
+            if (opening, closing) != ("[", "]"):
+                return RealInterval(self.read(low), self.read(high), (opening == "[", closing == "]"))
+        if (found := bracketed(text)) is not None:
+            return self._in_brackets(*found)
+        parts = split_outside(words_as_commas(text)[0], ",", ";")
+        if len(parts) < 2:
+            return None
+        if not all(parts):
+            return _GAP
+        groups = split_outside(text, ";")
+        if 1 < len(groups) < len(parts):
+            return Listing(tuple(self.read(group) for group in groups))
+        items = tuple(self.read(part) for part in parts)
+        # `x = 1, 2` and `x = 1, x = 2` give the values of `x`; different letters stay equations
+        equations = [item for item in items if isinstance(item, Equation)]
+        first, labels = items[0], {one.label for one in equations}
+        if (
+            isinstance(first, Equation)
+            and first.label
+            and labels == {first.label}
+            and len(equations) in {1, len(items)}
+        ):
+            values = tuple(item.right if isinstance(item, Equation) else item for item in items)
+            return Equation(first.label, first.left, Listing(values))
+        return Listing(items)
+
+    def _in_brackets(self, opening: str, content: str, closing: str) -> Form | None:
+        pair = opening + closing
+        if opening == r"\{":
+            return self._set(content) if closing == r"\}" else None
+        parts = split_outside(content, ",", ";")
+        if not all(parts):
+            return _GAP
+        if pair == r"\langle\rangle":
+            return Tuple(tuple(self.read(part) for part in parts))
+        if pair not in {"()", "[]", "(]", "[)"}:
+            return None
+        if len(parts) == 1:
+            inner = self.read(content) if pair in {"()", "[]"} else None
+            if inner is None or pair == "[]":
+                return None if inner is None else Listing((inner,))
+            return None if isinstance(inner, Formula | Unreadable | Words) else inner
+        items = tuple(self.read(part) for part in parts)
+        if pair == "()":
+            return Tuple(items)
+        if len(items) == 2:
+            return RealInterval(items[0], items[1], (opening == "[", closing == "]"))
+        return Tuple(items) if pair == "[]" else None
+
+    def _set(self, content: str) -> Form:
+        for separator in ("|", ":", r"\colon"):
+            parts = split_outside(content, separator)
+            if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
+                form = self.read(parts[1])
+                return form if isinstance(form, RealInterval | Union) else Unreadable("holds a set by a condition")
+        parts = split_outside(content, ",", ";")
+        if not content:
+            return Set(())
+        if not all(parts):
+            return _GAP
+        if len(parts) == 1 and r"\pm" in content:
+            form = self.read(content)
+            return Set(form.items) if isinstance(form, Listing) else form
+        return Set(tuple(self.read(part) for part in parts))
+
+    def _equation(self, left: str, right: str) -> Form:
+        label, value = name_in(left) or "", self.read(right)
+        side = None if label and "(" in label else self.read(left)
+        if not isinstance(side, Formula | Number):
+            return (
+                Equation(label, None, value)
+                if label
+                else Unreadable("holds an equation whose left side cannot be read")
+            )
+        return Equation(label, side, value) if label or has_letters(side, value) else SameValues((side, value))
+
+    def _equal_values(self, sides: list[str]) -> Form:
+        """Read `x = 1/2 = 0.5`: all but a name on the left must be the same value, without letters."""
+        values, name = tuple(self.read(side) for side in sides[1:]), name_in(sides[0])
+        first = values[0] if name else self.read(sides[0])
+        if any(not isinstance(value, Formula | Number | Quantity) for value in values) or has_letters(first, *values):
+            return Unreadable("holds several equations in a row")
+        return Equation(name, None, SameValues(values)) if name else SameValues((first, *values))
+
+    def _approximated(self, sides: list[str], signs: list[str]) -> Form:
+        r"""Read `12\pi \approx 37.7`. The value before the sign is the exact one, unless it is a name."""
+        exact, rounded = sides[:-1], self.read(sides[-1])
+        if len(exact) > 1 and set(signs[:-1]) != {"="}:
+            return _NO_RELATION
+        if len(exact) == 1 and (name := name_in(exact[0])):
+            return Equation(name, None, rounded)
+        form = self.read(exact[0]) if len(exact) == 1 else self._relation("=".join(exact))
+        match form:
+            case SameValues(values=values):
+                return SameValues(values, (rounded,))
+            case Equation(label=label, left=left, right=value) if label and not has_letters(value):
+                values = value.values if isinstance(value, SameValues) else (value,)
+                return Equation(label, left, SameValues(values, (rounded,)))
+            case Formula() | Number() | Quantity() if not has_letters(form):
+                return SameValues((form,), (rounded,))
+            case _:
+                return Unreadable("holds an approximation of something with letters")
 
 
 def as_interval(form: Form) -> Form:
@@ -157,163 +327,6 @@ def as_interval(form: Form) -> Form:
             return RealInterval(low, high, (False, False))
         case _:
             return form
-
-
-def relation_in(text: str, read: ReadForm) -> Form | None:
-    """Read an inequality as an interval, an equation, or the set that a letter is in."""
-    joined, word = words_as_commas(text)
-    parts = split_outside(joined, ",")
-    if len(parts) > 1:
-        if word and all(any(sign in part for sign in _RELATIONS[:5]) for part in parts):
-            forms = tuple(read(part) for part in parts)
-            if all(isinstance(form, RealInterval | Union) for form in forms):
-                return Union(forms) if word == "or" else Unreadable("holds inequalities that must all be true")
-        return None
-    if "!=" in text and (found := _FACTORIAL_OR_UNEQUAL.fullmatch(text)):
-        left, right = found[1].strip(), found[2].strip()
-        return Readings((read(rf"{left} \neq {right}"), _equation(f"{left}!", right, read)))
-    split = split_with_separators(text, *_RELATIONS)
-    sides, signs = [part for part, _ in split], [sign for _, sign in split[1:]]
-    if not signs:
-        return None
-    if not sides[0] and all(sides[1:]) and signs[0] in {"=", r"\approx"}:
-        return read(text.removeprefix(signs[0]))
-    if not all(sides):
-        return Unreadable("holds a relation without one of its sides")
-    if signs[-1] == r"\approx":
-        return _approximated(sides, signs, read)
-    left, right = sides[0], sides[-1]
-    match signs:
-        case [r"\in"]:
-            return _named(as_interval(read(right)), left)
-        case ["="]:
-            return _equation(left, right, read)
-        case ["=", *others] if set(others) == {"="}:
-            return _equal_values(sides, read)
-        case [r"\neq"] if _VARIABLE.fullmatch(left):
-            return _named(_without(read(right)), left)
-        case [("<" | ">" | r"\leq" | r"\geq") as sign]:
-            if not _VARIABLE.fullmatch(left):
-                left, right, sign = right, left, _FLIPPED[sign]
-            if not _VARIABLE.fullmatch(left):
-                return Unreadable("holds an inequality that is not solved for a letter")
-            end, closed, letter = read(right), sign in {r"\leq", r"\geq"}, _plain(left)
-            if sign in {">", r"\geq"}:
-                return RealInterval(end, Infinity(1), (closed, False), letter)
-            return RealInterval(Infinity(-1), end, (False, closed), letter)
-        case [one, other] if _VARIABLE.fullmatch(sides[1]):
-            closed = (one in {r"\leq", r"\geq"}, other in {r"\leq", r"\geq"})
-            if {one, other} <= {"<", r"\leq"}:
-                return RealInterval(read(left), read(right), closed, _plain(sides[1]))
-            if {one, other} <= {">", r"\geq"}:
-                return RealInterval(read(right), read(left), closed[::-1], _plain(sides[1]))
-            return _NO_RELATION
-        case _:
-            return _NO_RELATION
-
-
-def collection_in(text: str, read: ReadForm) -> Form | None:
-    """Read a set, tuple, interval or list."""
-    if found := _REVERSED.fullmatch(text):
-        opening, low, high, closing = found.groups()
-        if (opening, closing) != ("[", "]"):
-            return RealInterval(read(low), read(high), (opening == "[", closing == "]"))
-    if (found := bracketed(text)) is not None:
-        return _in_brackets(*found, read)
-    parts = split_outside(words_as_commas(text)[0], ",", ";")
-    if len(parts) < 2:
-        return None
-    if not all(parts):
-        return _GAP
-    groups = split_outside(text, ";")
-    if 1 < len(groups) < len(parts):
-        return Listing(tuple(read(group) for group in groups))
-    items = tuple(read(part) for part in parts)
-    # `x = 1, 2` and `x = 1, x = 2` give the values of `x`; different letters stay equations
-    equations = [item for item in items if isinstance(item, Equation)]
-    first, labels = items[0], {one.label for one in equations}
-    if isinstance(first, Equation) and first.label and labels == {first.label} and len(equations) in {1, len(items)}:
-        values = tuple(item.right if isinstance(item, Equation) else item for item in items)
-        return Equation(first.label, first.left, Listing(values))
-    return Listing(items)
-
-
-def _in_brackets(opening: str, content: str, closing: str, read: ReadForm) -> Form | None:
-    pair = opening + closing
-    if opening == r"\{":
-        return _set(content, read) if closing == r"\}" else None
-    parts = split_outside(content, ",", ";")
-    if not all(parts):
-        return _GAP
-    if pair == r"\langle\rangle":
-        return Tuple(tuple(read(part) for part in parts))
-    if pair not in {"()", "[]", "(]", "[)"}:
-        return None
-    if len(parts) == 1:
-        inner = read(content) if pair in {"()", "[]"} else None
-        if inner is None or pair == "[]":
-            return None if inner is None else Listing((inner,))
-        return None if isinstance(inner, Formula | Unreadable | Words) else inner
-    items = tuple(read(part) for part in parts)
-    if pair == "()":
-        return Tuple(items)
-    if len(items) == 2:
-        return RealInterval(items[0], items[1], (opening == "[", closing == "]"))
-    return Tuple(items) if pair == "[]" else None
-
-
-def _set(content: str, read: ReadForm) -> Form:
-    for separator in ("|", ":", r"\colon"):
-        parts = split_outside(content, separator)
-        if len(parts) == 2 and _VARIABLE.fullmatch(re.split(r" ?\\in", parts[0])[0].strip()):
-            form = read(parts[1])
-            return form if isinstance(form, RealInterval | Union) else Unreadable("holds a set by a condition")
-    parts = split_outside(content, ",", ";")
-    if not content:
-        return Set(())
-    if not all(parts):
-        return _GAP
-    if len(parts) == 1 and r"\pm" in content:
-        form = read(content)
-        return Set(form.items) if isinstance(form, Listing) else form
-    return Set(tuple(read(part) for part in parts))
-
-
-def _equation(left: str, right: str, read: ReadForm) -> Form:
-    label, value = name_in(left) or "", read(right)
-    side = None if label and "(" in label else read(left)
-    if not isinstance(side, Formula | Number):
-        return Equation(label, None, value) if label else Unreadable("holds an equation whose left side cannot be read")
-    return Equation(label, side, value) if label or has_letters(side, value) else SameValues((side, value))
-
-
-def _equal_values(sides: list[str], read: ReadForm) -> Form:
-    """Read `x = 1/2 = 0.5`: all but a name on the left must be the same value, without letters."""
-    values, name = tuple(read(side) for side in sides[1:]), name_in(sides[0])
-    first = values[0] if name else read(sides[0])
-    if any(not isinstance(value, Formula | Number | Quantity) for value in values) or has_letters(first, *values):
-        return Unreadable("holds several equations in a row")
-    return Equation(name, None, SameValues(values)) if name else SameValues((first, *values))
-
-
-def _approximated(sides: list[str], signs: list[str], read: ReadForm) -> Form:
-    r"""Read `12\pi \approx 37.7`. The value before the sign is the exact one, unless it is a name."""
-    exact, rounded = sides[:-1], read(sides[-1])
-    if len(exact) > 1 and set(signs[:-1]) != {"="}:
-        return _NO_RELATION
-    if len(exact) == 1 and (name := name_in(exact[0])):
-        return Equation(name, None, rounded)
-    form = read(exact[0]) if len(exact) == 1 else relation_in("=".join(exact), read)
-    match form:
-        case SameValues(values=values):
-            return SameValues(values, (rounded,))
-        case Equation(label=label, left=left, right=value) if label and not has_letters(value):
-            values = value.values if isinstance(value, SameValues) else (value,)
-            return Equation(label, left, SameValues(values, (rounded,)))
-        case Formula() | Number() | Quantity() if not has_letters(form):
-            return SameValues((form,), (rounded,))
-        case _:
-            return Unreadable("holds an approximation of something with letters")
 
 
 def _without(form: Form) -> Form:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Literal
 
 from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.units import PERCENT, MeasureUnit, known_unit
@@ -52,7 +52,7 @@ _PATTERNS: dict[Asked, str] = {
     r"|\b(?:which|what) (?!is\b|was\b|does\b|has\b|this\b)\w+s\b",
     "choice": r"\b(?:or|not|except|other than|besides|instead|without|neither|nor|excluding)\b|n't\b",
 }
-_KINDS: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
+_KINDS: dict[Asked, re.Pattern[str]] = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 _ORDERED = re.compile(
     r"\bin order\b(?! to\b)|\bin (?:which|what|\w+) order\b|\bin (?:the )?order of\b|\bordered\b|\brank(?:ed|ing)\b"
     r"|^rank\b"
@@ -95,15 +95,18 @@ class QuestionHints:
 def read_question(question: str) -> QuestionHints:
     """Return what a question asks for."""
     text = normal_text(question)
-    kinds = {kind for kind, pattern in _KINDS.items() if pattern.search(text)}
+    kinds: set[Asked] = {kind for kind, pattern in _KINDS.items() if pattern.search(text)}
     if {"version", "amount"} <= kinds:
-        kinds -= {"amount"} | ({"version"} if re.match(r"how (?:much|many|long)", text) else set())
+        kinds.remove("amount")
+        if re.match(r"how (?:much|many|long)", text):
+            kinds.remove("version")
     units: set[MeasureUnit] = set()
     cased = normal_text(question, fold=False)
     for match in _UNIT_AFTER.finditer(cased):
         for name in dict.fromkeys((match["one"], re.split(r"[ -]", match["one"])[0])):
             alone = _UNIT_ENDS.match(cased, match.start("one") + len(name))
-            if (unit := known_unit(name)) not in {None, PERCENT} and (alone or len(name) > 2):
+            unit = known_unit(name)
+            if unit is not None and unit != PERCENT and (alone or len(name) > 2):
                 units.add(unit)
                 break
     words = re.findall(r"[€$£¥₹]|[\w$^°]+", text)

@@ -1,7 +1,7 @@
 """The syntax tree of a formula, and its exact value where that is rational and small enough to compute directly."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -120,9 +120,44 @@ def _value(node: Node, values: dict[str, Fraction]) -> Fraction:
             term = _value(body, values | {variable.name: Fraction(at)})
             total = _fitting(total + term if node.op == "sum" else total * term)
         return total
-    if (operate := _OPERATIONS.get(node.op)) is None:
-        raise NotExact
-    return _fitting(operate(*[_value(arg, values) for arg in node.args]))
+    return _operate(node.op, [_value(arg, values) for arg in node.args])
+
+
+def _operate(op: str, args: list[Fraction]) -> Fraction:
+    match op, args:
+        case "add", _:
+            return _fitting(sum(args, Fraction(0)))
+        case "mul", _:
+            product = Fraction(1)
+            for factor in args:
+                product = _fitting(product * factor)
+            return product
+        case "neg", [value]:
+            return -value
+        case "div", [top, bottom] if bottom:
+            return _fitting(top / bottom)
+        case "pow", [base, exponent]:
+            return _fitting(_power(base, exponent))
+        case "root", [radicand, degree]:
+            return _root(radicand, _integer(degree))
+        case "abs", [value]:
+            return abs(value)
+        case (("floor" | "ceil"), [value]):
+            return Fraction(math.floor(value) if op == "floor" else math.ceil(value))
+        case (("factorial" | "factorial2"), [value]) if 0 <= value <= MAX_FACTORIAL:
+            whole = _integer(value)
+            return _fitting(Fraction(math.factorial(whole) if op == "factorial" else math.prod(range(whole, 0, -2))))
+        case "binomial", [of, chosen] if of >= 0 and chosen >= 0:
+            top, bottom = _integer(of), _integer(chosen)
+            if min(bottom, abs(top - bottom)) * max(top.bit_length(), 1) > MAX_BITS:
+                raise NotExact
+            return _fitting(Fraction(math.comb(top, bottom)))
+        case (("gcd" | "lcm"), _):
+            return _fitting(Fraction((math.gcd if op == "gcd" else math.lcm)(*map(_integer, args))))
+        case (("max" | "min"), _):
+            return max(args) if op == "max" else min(args)
+        case _:
+            raise NotExact
 
 
 def _fitting(value: Fraction) -> Fraction:
@@ -137,30 +172,11 @@ def _integer(value: Fraction) -> int:
     return value.numerator
 
 
-def _natural(value: Fraction) -> int:
-    if not 0 <= value <= MAX_FACTORIAL:
-        raise NotExact
-    return _integer(value)
-
-
-def _product(*factors: Fraction) -> Fraction:
-    product = Fraction(1)
-    for factor in factors:
-        product = _fitting(product * factor)
-    return product
-
-
-def _quotient(top: Fraction, bottom: Fraction) -> Fraction:
-    if not bottom:
-        raise NotExact
-    return top / bottom
-
-
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         if base < 0 or exponent.denominator > MAX_TERMS:
             raise NotExact  # it is not clear which root is meant
-        return _power(_root(base, Fraction(exponent.denominator)), Fraction(exponent.numerator))
+        return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
     if not base and exponent <= 0:
         raise NotExact
     size = max(abs(base.numerator), base.denominator)
@@ -171,8 +187,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(exponent)
 
 
-def _root(radicand: Fraction, of_degree: Fraction) -> Fraction:
-    degree = _integer(of_degree)
+def _root(radicand: Fraction, degree: int) -> Fraction:
     if not 1 <= degree <= MAX_TERMS or (radicand < 0 and degree % 2 == 0):
         raise NotExact
 
@@ -190,30 +205,3 @@ def _root(radicand: Fraction, of_degree: Fraction) -> Fraction:
 
     sign = -1 if radicand < 0 else 1
     return sign * Fraction(root_of(abs(radicand.numerator)), root_of(radicand.denominator))
-
-
-def _binomial(of: Fraction, chosen: Fraction) -> Fraction:
-    top, bottom = _integer(of), _integer(chosen)
-    if bottom < 0 or top < 0 or min(bottom, abs(top - bottom)) * max(top.bit_length(), 1) > MAX_BITS:
-        raise NotExact
-    return Fraction(math.comb(top, bottom))
-
-
-_OPERATIONS: dict[str, Callable[..., Fraction]] = {
-    "add": lambda *terms: sum(terms, Fraction(0)),
-    "mul": _product,
-    "neg": lambda value: -value,
-    "div": _quotient,
-    "pow": _power,
-    "root": _root,
-    "abs": abs,
-    "floor": lambda value: Fraction(math.floor(value)),
-    "ceil": lambda value: Fraction(math.ceil(value)),
-    "factorial": lambda value: Fraction(math.factorial(_natural(value))),
-    "factorial2": lambda value: Fraction(math.prod(range(_natural(value), 0, -2))),
-    "binomial": _binomial,
-    "gcd": lambda *values: Fraction(math.gcd(*map(_integer, values))),
-    "lcm": lambda *values: Fraction(math.lcm(*map(_integer, values))),
-    "max": lambda *values: max(values),
-    "min": lambda *values: min(values),
-}

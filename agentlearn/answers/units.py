@@ -63,7 +63,7 @@ class MeasureUnit:
 
 def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit]]:
     """Return the units by lower-case name, and by symbol in its case."""
-    table = tomllib.loads(files(__package__).joinpath("units.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(files("agentlearn.answers").joinpath("units.toml").read_text(encoding="utf-8"))
     symbols = table.pop("symbols")
     named: dict[str, MeasureUnit] = {}
     for dimension, rows in table.items():
@@ -105,7 +105,9 @@ def parse_unit(text: str) -> MeasureUnit | None:
 def inexact(one: MeasureUnit, other: MeasureUnit) -> bool:
     """Whether amounts in two units may be one amount, although no factor says so: months and days, °C and °F."""
     money = one.money and other.money and one != other and {one.name, other.name} != {"cent", "usd"}
-    return money or {one.name, other.name} == {"gbp", "pound"} or {one.dimension, other.dimension} in _INEXACT
+    return (
+        money or {one.name, other.name} == {"gbp", "pound"} or frozenset({one.dimension, other.dimension}) in _INEXACT
+    )
 
 
 def convertible(one: MeasureUnit, other: MeasureUnit) -> bool:

@@ -127,13 +127,14 @@ class _Worker:
             if self._open is None:
                 self._open = (fork_server, *await fork_server.worker())
             _, reader, writer = self._open
-            reply = None
+            found = None
             try:
                 async with asyncio.timeout(STUCK_S + cpu_s / SHARE):
                     writer.write(frame({**texts, "cpu_s": cpu_s}))
                     await writer.drain()
                     (size,) = struct.unpack("!I", await reader.readexactly(4))
                     reply = _Reply.model_validate_json(await reader.readexactly(min(size, MAX_FRAME_BYTES)))
+                    found = None if reply.status == "late" else Match(reply.status, reply.reason)
             except TimeoutError:
                 raise WorkerEnded("did not answer") from None
             except (asyncio.IncompleteReadError, ConnectionError):
@@ -141,9 +142,9 @@ class _Worker:
             except ValidationError:
                 raise WorkerEnded("gave a reply that cannot be read") from None
             finally:
-                if reply is None or reply.status == "late":
-                    await self.close()  # a late reply must not be taken for the reply to the next request
-            return None if reply.status == "late" else Match(reply.status, reply.reason)
+                if found is None:
+                    await self.close()  # a reply that comes now must not be taken for the reply to the next request
+            return found
 
     async def close(self) -> None:
         """Close the stream, which ends the process; the next request gets a new one."""

@@ -17,6 +17,7 @@ from agentlearn.answers import verifier as worker
 from agentlearn.answers import workers
 from agentlearn.answers.form_comparison import Algebra
 from agentlearn.answers.match import Match
+from agentlearn.answers.syntax import Node
 from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
@@ -227,7 +228,7 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
 
 def test_memory_is_limited_in_the_lane() -> None:
     class Greedy(Algebra):
-        def same_value(self, *_: object) -> Match:
+        def same_value(self, answer: Node, gold: Node) -> Match:
             raise MemoryError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Greedy())
@@ -245,7 +246,7 @@ def test_memory_is_limited_in_the_lane() -> None:
 
 def test_whatever_breaks_in_the_lane_is_undecided() -> None:
     class Broken(Algebra):
-        def same_value(self, *_: object) -> Match:
+        def same_value(self, answer: Node, gold: Node) -> Match:
             raise ArithmeticError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Broken())
