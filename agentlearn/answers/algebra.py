@@ -4,10 +4,11 @@ Closed formulas are compared exactly when they are rational, else by their relat
 Formulas with letters are compared at whole, positive and negative points. Values too close to tell stay undecided.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import repeat
+from itertools import chain, islice, repeat
 from random import Random
 from typing import Any
 from typing import Literal as OneOf
@@ -36,27 +37,27 @@ class NumericAlgebra(Algebra):
 
     def same_value(self, answer: Node, gold: Node) -> Match:
         """Whether two formulas are equal for all values of their letters."""
-        found = [_same_value(answer, gold, base) for base in _log_bases(answer, gold)]
+        found = [_Pair(answer, gold, base).same_value() for base in _log_bases(answer, gold)]
         if len({match.status for match in found}) > 1:
             return unclear("a logarithm without base leaves it open")
         other = _with_letters_of(gold, answer) if found[0].status == "different" else None
-        return _OTHER_LETTER if other and _same_value(other, gold, "10").status == "equal" else found[0]
+        return _OTHER_LETTER if other and _Pair(other, gold).same_value().status == "equal" else found[0]
 
     def same_equation(self, answer: tuple[Node, Node], gold: tuple[Node, Node]) -> Match:
         """Equal up to a factor; different when one has a solution that the other does not have."""
         left, right = (Apply("add", (one, Apply("neg", (other,)))) for one, other in (answer, gold))
         if len(_log_bases(left, right)) > 1:
             return unclear("an equation holds a logarithm without base")
-        found = _same_equation(left, right)
+        found = _Pair(left, right).same_roots()
         other = _with_letters_of(right, left) if found.status == "different" else None
-        return _OTHER_LETTER if other and _same_equation(other, right).status == "equal" else found
+        return _OTHER_LETTER if other and _Pair(other, right).same_roots().status == "equal" else found
 
     def is_finite(self, node: Node) -> Match:
         """Equal when the formula has a finite value."""
         if free_symbols(node):
             return equal("a formula with letters")
         try:
-            _value(node, {}, DIGITS, "10")
+            _value(node, {}, DIGITS)
         except NoValue as failed:
             return unclear(f"one side {failed}")
         return equal("finite")
@@ -66,7 +67,7 @@ class NumericAlgebra(Algebra):
         if any(free_symbols(node) for node in values):
             return unclear("an interval's end holds a letter")
         try:
-            numbers = [_value(node, {}, 2 * DIGITS, "10")[0] for node in values]
+            numbers = [_value(node, {}, 2 * DIGITS)[0] for node in values]
         except NoValue as failed:
             return unclear(f"an interval's end {failed}")
         if any(isinstance(number, mpmath.mpc) for number in numbers):
@@ -96,7 +97,7 @@ def _with_letters_of(gold: Node, answer: Node) -> Node | None:
 
 
 def _value(
-    node: Node, point: dict[str, Fraction], digits: int, base: LogBase, *, is_real: bool = False
+    node: Node, point: dict[str, Fraction], digits: int, base: LogBase = "10", *, is_real: bool = False
 ) -> tuple[Any, bool]:
     """Return the value, and whether extreme numbers occurred on the way. Raises NoValue."""
     with mpmath.workdps(digits):
@@ -104,125 +105,132 @@ def _value(
         return evaluation.value(node), evaluation.extreme
 
 
-def _same_value(answer: Node, gold: Node, base: LogBase) -> Match:
-    if letters := sorted(free_symbols(answer) | free_symbols(gold)):
-        return _same_function(answer, gold, letters, base)
-    one, other = exact_value(answer), exact_value(gold)
-    if one is not None and other is not None:
-        return decided(one == other, EXACTLY)
-    try:
-        for digits, apart in ((DIGITS, DIGITS // 2), (MANY_DIGITS, APART)):
-            if _differ_at(answer, gold, {}, digits, base, apart):
-                return different(f"compared at {digits:,} digits")
-        (a, extreme_a), (b, extreme_b) = (_value(node, {}, MANY_DIGITS, base) for node in (answer, gold))
-    except NoValue as failed:
-        return unclear(f"one side {failed}")
-    if extreme_a or extreme_b:
-        return unclear("numbers of hundreds of digits leave it open")
-    with mpmath.workdps(MANY_DIGITS):
-        if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -SAME:
-            return equal(f"compared at {MANY_DIGITS:,} digits")
-    return unclear("the values are too close to tell apart")
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two formulas, compared by their values."""
 
+    answer: Node
+    gold: Node
+    base: LogBase = "10"
 
-def _is_real(point: dict[str, Fraction], *formulas: Node) -> bool:
-    """Whether the formulas are about real numbers: those with letters are, unless one contains `i`."""
-    return bool(point) and not any(node == Symbol("i") for one in formulas for node in nodes(one))
+    def letters(self) -> list[str]:
+        """Return the letters of both in order."""
+        return sorted(free_symbols(self.answer) | free_symbols(self.gold))
 
+    def points(self) -> Iterator[dict[str, Fraction]]:
+        """Yield values for the letters, of the kinds in POINTS, then of both signs without end. The same each time."""
+        letters = self.letters()
+        rng = Random(" ".join(letters))
+        for kind in chain(POINTS, repeat("signed")):
+            match kind:
+                case "whole":
+                    yield {letter: Fraction(rng.randint(2, 40)) for letter in letters}
+                case "positive":
+                    yield {letter: Fraction(rng.randint(1, 400), 97) for letter in letters}
+                case _:
+                    yield {letter: Fraction(rng.choice((-1, -1, 1)) * rng.randint(1, 300), 89) for letter in letters}
 
-def _differ_at(answer: Node, gold: Node, point: dict[str, Fraction], digits: int, base: LogBase, apart: int) -> bool:
-    """Whether the values differ by more than 10^-apart of their size, and clearly more than two precisions of one value
-    do.
-    """
-    is_real = _is_real(point, answer, gold)
-    coarse = [_value(node, point, digits, base, is_real=is_real)[0] for node in (answer, gold)]
-    with mpmath.workdps(digits):
-        if abs(coarse[0] - coarse[1]) <= max(map(abs, coarse)) * mpmath.mpf(10) ** -apart:
-            return False
-    more = digits + DIGITS
-    fine = [_value(node, point, more, base, is_real=is_real)[0] for node in (answer, gold)]
-    with mpmath.workdps(more):
-        apart_by = abs(fine[0] - fine[1])
-        error = sum((abs(one - other) for one, other in zip(coarse, fine, strict=True)), mpmath.mpf(0))
-        return bool(apart_by > error * 10**10 and apart_by > max(map(abs, fine)) * mpmath.mpf(10) ** -apart)
+    def is_real(self) -> bool:
+        """Return whether both are about real numbers: those with letters are, unless one contains `i`."""
+        return bool(self.letters()) and Symbol("i") not in {*nodes(self.answer), *nodes(self.gold)}
 
+    def values(self, point: dict[str, Fraction], digits: int) -> list[tuple[Any, bool]]:
+        """Return both values, each with whether extreme numbers occurred. Raises NoValue."""
+        is_real = self.is_real()
+        return [_value(node, point, digits, self.base, is_real=is_real) for node in (self.answer, self.gold)]
 
-def _point(kind: PointKind, letters: Sequence[str], rng: Random) -> dict[str, Fraction]:
-    match kind:
-        case "whole":
-            return {letter: Fraction(rng.randint(2, 40)) for letter in letters}
-        case "positive":
-            return {letter: Fraction(rng.randint(1, 400), 97) for letter in letters}
-        case "signed":
-            return {letter: Fraction(rng.choice((-1, -1, 1)) * rng.randint(1, 300), 89) for letter in letters}
-
-
-def _same_function(answer: Node, gold: Node, letters: Sequence[str], base: LogBase) -> Match:
-    rng = Random(" ".join(letters))
-    found = [(kind, _at_point(answer, gold, _point(kind, letters, rng), base)) for kind in POINTS]
-    statuses = [status for _, status in found]
-    if "different" in statuses:
-        first = found[statuses.index("different")][0]
-        if "equal" not in statuses[: POINTS.index(first)]:
-            return different("compared at points")
-        return unclear(f"they are equal for {'whole' if first == 'positive' else 'positive'} numbers only")
-    if {"one-sided", "unclear"} & set(statuses):
-        return unclear("they are not defined for the same values")
-    if statuses.count("equal") < MIN_POINTS:
-        return unclear("they have a value at too few points")
-    return equal("compared at points")
-
-
-def _at_point(
-    answer: Node, gold: Node, point: dict[str, Fraction], base: LogBase
-) -> OneOf["equal", "different", "unclear", "undefined", "one-sided"]:
-    """Compare two formulas at one point; `one-sided`: only one of them has a value."""
-    one, other = exact_value(answer, point), exact_value(gold, point)
-    if one is not None and other is not None:
-        return "equal" if one == other else "different"
-    is_real = _is_real(point, answer, gold)
-    missing: list[NoValue] = []
-    for node in (answer, gold):
+    def same_value(self) -> Match:
+        """Whether both are equal, at all values of their letters."""
+        if self.letters():
+            return self._same_function()
+        one, other = exact_value(self.answer), exact_value(self.gold)
+        if one is not None and other is not None:
+            return decided(one == other, EXACTLY)
         try:
-            _value(node, point, DIGITS, base, is_real=is_real)
+            for digits, apart in ((DIGITS, DIGITS // 2), (MANY_DIGITS, APART)):
+                if self._differ_at({}, digits, apart):
+                    return different(f"compared at {digits:,} digits")
+            (a, extreme_a), (b, extreme_b) = self.values({}, MANY_DIGITS)
         except NoValue as failed:
-            missing.append(failed)
-    if missing:
-        return "one-sided" if len(missing) == 1 and missing[0].outside else "undefined"
-    try:
-        if _differ_at(answer, gold, point, DIGITS, base, DIGITS // 2):
-            return "different"
-        (a, _), (b, _) = (_value(node, point, 2 * DIGITS, base, is_real=is_real) for node in (answer, gold))
-    except NoValue:
-        return "unclear"
-    with mpmath.workdps(2 * DIGITS):
-        return "equal" if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -DIGITS else "unclear"
+            return unclear(f"one side {failed}")
+        if extreme_a or extreme_b:
+            return unclear("numbers of hundreds of digits leave it open")
+        with mpmath.workdps(MANY_DIGITS):
+            if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -SAME:
+                return equal(f"compared at {MANY_DIGITS:,} digits")
+        return unclear("the values are too close to tell apart")
 
+    def _differ_at(self, point: dict[str, Fraction], digits: int, apart: int) -> bool:
+        """Whether the values differ by more than 10^-apart of their size, and clearly more than two precisions of one
+        value do.
+        """
+        coarse = [value for value, _ in self.values(point, digits)]
+        with mpmath.workdps(digits):
+            if abs(coarse[0] - coarse[1]) <= max(map(abs, coarse)) * mpmath.mpf(10) ** -apart:
+                return False
+        fine = [value for value, _ in self.values(point, digits + DIGITS)]
+        with mpmath.workdps(digits + DIGITS):
+            apart_by = abs(fine[0] - fine[1])
+            error = sum((abs(one - other) for one, other in zip(coarse, fine, strict=True)), mpmath.mpf(0))
+            return bool(apart_by > error * 10**10 and apart_by > max(map(abs, fine)) * mpmath.mpf(10) ** -apart)
 
-def _same_equation(left: Node, right: Node) -> Match:
-    """Compare two formulas of which both are 0 where the equations hold."""
-    letters = sorted(free_symbols(left) | free_symbols(right))
-    rng = Random(" ".join(letters))
-    if not letters:
-        return unclear("an equation holds no letter")
-    ratios: list[Any] = []
-    for kind in POINTS:
-        point = _point(kind, letters, rng)
+    def _same_function(self) -> Match:
+        statuses = [self._at(point) for _, point in zip(POINTS, self.points(), strict=False)]
+        if "different" in statuses:
+            first = POINTS[statuses.index("different")]
+            if "equal" not in statuses[: POINTS.index(first)]:
+                return different("compared at points")
+            return unclear(f"they are equal for {'whole' if first == 'positive' else 'positive'} numbers only")
+        if {"one-sided", "unclear"} & set(statuses):
+            return unclear("they are not defined for the same values")
+        if statuses.count("equal") < MIN_POINTS:
+            return unclear("they have a value at too few points")
+        return equal("compared at points")
+
+    def _at(self, point: dict[str, Fraction]) -> OneOf["equal", "different", "unclear", "undefined", "one-sided"]:
+        """Compare both at one point; `one-sided`: only one of them has a value there."""
+        one, other = exact_value(self.answer, point), exact_value(self.gold, point)
+        if one is not None and other is not None:
+            return "equal" if one == other else "different"
+        missing: list[NoValue] = []
+        for node in (self.answer, self.gold):
+            try:
+                _value(node, point, DIGITS, self.base, is_real=self.is_real())
+            except NoValue as failed:
+                missing.append(failed)
+        if missing:
+            return "one-sided" if len(missing) == 1 and missing[0].outside else "undefined"
         try:
-            one, other = (_value(node, point, DIGITS, "10", is_real=True)[0] for node in (left, right))
+            if self._differ_at(point, DIGITS, DIGITS // 2):
+                return "different"
+            (a, _), (b, _) = self.values(point, 2 * DIGITS)
         except NoValue:
-            continue
-        if one and other:
-            ratios.append(one / other)
-    with mpmath.workdps(DIGITS):
-        agree = [abs(ratio - ratios[0]) <= abs(ratio) * mpmath.mpf(10) ** -(DIGITS // 2) for ratio in ratios]
-    if len(ratios) >= MIN_POINTS and all(agree):
-        return equal("compared up to a factor")
-    for mine, other in ((left, right), (right, left)):
-        for letter in letters:
-            if any(_solution_tells(mine, other, letter, _point("signed", letters, rng)) for _ in range(3)):
+            return "unclear"
+        with mpmath.workdps(2 * DIGITS):
+            return "equal" if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -DIGITS else "unclear"
+
+    def same_roots(self) -> Match:
+        """Whether both are 0 for the same values of their letters."""
+        letters = self.letters()
+        if not letters:
+            return unclear("an equation holds no letter")
+        ratios: list[Any] = []
+        points = self.points()
+        for point in islice(points, len(POINTS)):
+            try:
+                one, other = (_value(node, point, DIGITS, is_real=True)[0] for node in (self.answer, self.gold))
+            except NoValue:
+                continue
+            if one and other:
+                ratios.append(one / other)
+        with mpmath.workdps(DIGITS):
+            agree = [abs(ratio - ratios[0]) <= abs(ratio) * mpmath.mpf(10) ** -(DIGITS // 2) for ratio in ratios]
+        if len(ratios) >= MIN_POINTS and all(agree):
+            return equal("compared up to a factor")
+        for mine, other in ((self.answer, self.gold), (self.gold, self.answer)):
+            if any(_solution_tells(mine, other, letter, next(points)) for letter in letters for _ in range(3)):
                 return different("a solution of one is none of the other")
-    return unclear("the equations may have the same solutions")
+        return unclear("the equations may have the same solutions")
 
 
 def _solution_tells(mine: Node, other: Node, letter: str, point: dict[str, Fraction]) -> bool:
@@ -230,7 +238,7 @@ def _solution_tells(mine: Node, other: Node, letter: str, point: dict[str, Fract
 
     def at(node: Node, value: Any) -> Any:
         exact = Fraction(int(mpmath.nint(value * 2**400)), 2**400)
-        return _value(node, point | {letter: exact}, DIGITS, "10", is_real=True)[0]
+        return _value(node, point | {letter: exact}, DIGITS, is_real=True)[0]
 
     try:
         with mpmath.workdps(DIGITS):
