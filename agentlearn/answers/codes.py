@@ -165,12 +165,16 @@ def compare_codes(answer: str, gold: str, hints: QuestionHints) -> Match | None:
             return SAME_VALUE if plain == wanted else OTHER_VALUE
     if hints.text and one != other and any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _LITERALS):
         return OTHER_VALUE
-    return (
-        _compare_chords(answer, gold)
-        or _compare_flag_forms(answer, gold, hints)
-        or _compare_bare_names(answer, gold, hints)
-        or _compare_postal(one, other, hints)
-    )
+    if match := _compare_chords(answer, gold) or _compare_flag_forms(answer, gold, hints):
+        return match
+    if hints.asks("code") and not hints.asks("choice"):
+        for name, bare in (texts, texts[::-1]):
+            if (dressed := _DRESSED_NAME.fullmatch(name)) and _BARE_NAME.fullmatch(bare):
+                return SAME_VALUE if bare in dressed.groups() else None
+    if not (hints.asks("address") and _POSTAL.fullmatch(one) and _POSTAL.fullmatch(other)):
+        return None
+    parts, wanted = ([_SHORT_FORMS.get(part, part) for part in re.findall(r"[\w'-]+", text)] for text in (one, other))
+    return SAME_VALUE if parts == wanted else None
 
 
 def _compare_chords(answer: str, gold: str) -> Match | None:
@@ -205,21 +209,6 @@ def _compare_flag_forms(answer: str, gold: str, hints: QuestionHints) -> Match |
     if given < wanted:
         return None if _ASKS_SEVERAL.search(hints.text) else equal("one form of the same flag")
     return None if given & wanted else OTHER_VALUE
-
-
-def _compare_bare_names(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    if hints.asks("code") and not hints.asks("choice"):
-        for one, other in ((answer, gold), (gold, answer)):
-            if (dressed := _DRESSED_NAME.fullmatch(one)) and _BARE_NAME.fullmatch(other):
-                return SAME_VALUE if other in dressed.groups() else None
-    return None
-
-
-def _compare_postal(one: str, other: str, hints: QuestionHints) -> Match | None:
-    if not (hints.asks("address") and _POSTAL.fullmatch(one) and _POSTAL.fullmatch(other)):
-        return None
-    parts = [[_SHORT_FORMS.get(part, part) for part in re.findall(r"[\w'-]+", text)] for text in (one, other)]
-    return SAME_VALUE if parts[0] == parts[1] else None
 
 
 def compare_case(answer: str, gold: str, hints: QuestionHints) -> Match:

@@ -10,6 +10,7 @@ Conventions for notations with more than one meaning:
 """
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -35,7 +36,7 @@ from agentlearn.answers.latex import MAX_CHARACTERS, normalise, split_outside, u
 from agentlearn.answers.numbers import LARGE_NUMBERS, SMALL_NUMBERS, number_value
 from agentlearn.answers.parts import EVERYTHING, PartReader
 from agentlearn.answers.syntax import Literal, Symbol, exact_value, nodes
-from agentlearn.answers.times import ClockTime, parse_time
+from agentlearn.answers.times import parse_time
 from agentlearn.answers.units import known_unit
 
 EMPTY = Unreadable("is empty")
@@ -99,64 +100,93 @@ def form_of(text: str) -> Form:
     """Return the form of an answer."""
     if len(text) > MAX_CHARACTERS:
         return Unreadable(f"is longer than {MAX_CHARACTERS:,} characters")
-    return _read(normalise(text), MAX_DEPTH)
+    return _Reader(MAX_DEPTH).read(normalise(text))
 
 
-def _read(text: str, depth: int) -> Form:
-    """Return the form of a normalised text with at most `depth` levels of collections."""
-    text = without_brackets(text)
-    if not text:
-        return EMPTY
-    if depth <= 0:
-        return Unreadable("nests too many brackets")
-    if _POINTS_AND_COMMA.fullmatch(text):
-        return Unreadable("uses points and a comma as other countries do")
-    if (value := number_value(text)) is not None:
-        if "," not in text:
-            return Number(value)
-        return Readings((Number(value), Listing(tuple(_read(part, depth - 1) for part in text.split(",")))))
-    if (inner := unwrapped(text)) and (_words_in(text) is None or _labelled_choice(inner) or len(inner) == 1):
-        return _read(inner, depth)
-    if depth == MAX_DEPTH and (choice := _labelled_choice(text)) is not None:
-        letter, content = choice
-        form = ChoiceLetter(letter, _read(content, depth - 1) if content else None)
-        return Readings((form, Formula(Symbol(text)))) if text.islower() and len(text) == 1 else form
-    if found := _INFINITE.fullmatch(text):
-        return Infinity(-1 if found[1] == "-" else 1)
-    if (based := _based(text)) is not None:
-        return based
-    if found := _E_NOTATION.fullmatch(text):
-        return Readings((_formula(text), number(Fraction(found[1]) * Fraction(10) ** int(found[2]))))
-    if (time := _time_in(text)) is not None:
-        return Readings((time, _formula(text))) if text.isalnum() and not text.isalpha() else time
-    if (words := _words_in(text)) is not None:
-        if _EVERY_NUMBER.fullmatch(words):
-            return EVERYTHING
-        # short words without a wrapper are also read as a product of letters
-        return Words(words) if len(words) > 3 or "\\" in text else Readings((Words(words), _formula(text)))
-    form = _structure(text, depth)
-    if form is not None and _GROUPED.search(text):  # `1,000` in it is two values, or else a number
-        joined = _GROUPED.sub(lambda found: found[0].replace(",", ""), text)
-        return Readings((form, _read(joined, depth)))
-    return form or _quantity(text, depth) or _formula(text)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads normalised texts."""
 
+    depth: int
+    """Most levels of collections inside collections."""
 
-def _structure(text: str, depth: int) -> Form | None:
-    """Read a form made of parts."""
+    def part(self, text: str) -> Form:
+        """Return the form of a text inside another."""
+        return _Reader(self.depth - 1).read(text)
 
-    def part(inner: str) -> Form:
-        return _read(inner, depth - 1)
+    def read(self, text: str) -> Form:
+        """Return the form of a normalised text."""
+        text = without_brackets(text)
+        if not text:
+            return EMPTY
+        if self.depth <= 0:
+            return Unreadable("nests too many brackets")
+        if _POINTS_AND_COMMA.fullmatch(text):
+            return Unreadable("uses points and a comma as other countries do")
+        if (value := number_value(text)) is not None:
+            if "," not in text:
+                return Number(value)
+            return Readings((Number(value), Listing(tuple(self.part(part) for part in text.split(",")))))
+        if (inner := unwrapped(text)) and (_words_in(text) is None or _labelled_choice(inner) or len(inner) == 1):
+            return self.read(inner)
+        if self.depth == MAX_DEPTH and (choice := _labelled_choice(text)) is not None:
+            letter, content = choice
+            form = ChoiceLetter(letter, self.part(content) if content else None)
+            return Readings((form, Formula(Symbol(text)))) if text.islower() and len(text) == 1 else form
+        if found := _INFINITE.fullmatch(text):
+            return Infinity(-1 if found[1] == "-" else 1)
+        if (based := _based(text)) is not None:
+            return based
+        if found := _E_NOTATION.fullmatch(text):
+            return Readings((_formula(text), number(Fraction(found[1]) * Fraction(10) ** int(found[2]))))
+        said = " ".join(_WRAPPERS.sub(r" \1 ", text).split()).casefold().strip(" .")
+        time = parse_time(said) if _MAYBE_TIME.match(text) else None
+        if time is not None and time.marked and not time.zone:  # a text that does not say so is no time of day
+            return Readings((time, _formula(text))) if text.isalnum() and not text.isalpha() else time
+        if (words := _words_in(text)) is not None:
+            if _EVERY_NUMBER.fullmatch(words):
+                return EVERYTHING
+            # short words without a wrapper are also read as a product of letters
+            return Words(words) if len(words) > 3 or "\\" in text else Readings((Words(words), _formula(text)))
+        form = self._structure(text)
+        if form is not None and _GROUPED.search(text):  # `1,000` in it is two values, or else a number
+            joined = _GROUPED.sub(lambda found: found[0].replace(",", ""), text)
+            return Readings((form, self.read(joined)))
+        return form or self._quantity(text) or _formula(text)
 
-    if (form := PartReader(part).form(text)) is not None:
-        return next((inner for inner in parts_of(form) if isinstance(inner, Unreadable)), form)
-    if r"\pm" in text or r"\mp" in text:
-        if text.count(r"\pm") != 1 or r"\mp" in text:
-            return Unreadable("holds several signs of plus and minus")
-        return Listing(tuple(part(text.replace(r"\pm", sign)) for sign in "+-"))
-    sides = split_outside(text, ":")
-    if len(sides) < 2 or not all(sides):
-        return None
-    return Ratio(tuple(map(part, sides)), _CLOCK.fullmatch(text) is not None)
+    def _structure(self, text: str) -> Form | None:
+        """Read a form made of parts."""
+
+        if (form := PartReader(self.part).form(text)) is not None:
+            return next((inner for inner in parts_of(form) if isinstance(inner, Unreadable)), form)
+        if r"\pm" in text or r"\mp" in text:
+            if text.count(r"\pm") != 1 or r"\mp" in text:
+                return Unreadable("holds several signs of plus and minus")
+            return Listing(tuple(self.part(text.replace(r"\pm", sign)) for sign in "+-"))
+        sides = split_outside(text, ":")
+        if len(sides) < 2 or not all(sides):
+            return None
+        return Ratio(tuple(map(self.part, sides)), _CLOCK.fullmatch(text) is not None)
+
+    def _quantity(self, text: str) -> Form | None:
+        if (found := amount_and_unit(text)) is None:
+            return None
+        written, factor, unit = found
+        amount = self.part(written)
+        if not isinstance(amount, Number | Formula | Readings | Infinity | Equation):
+            return None
+        if unit.startswith(DEGREES) and isinstance(amount, Formula):
+            inside = nodes(amount.node)  # a degree sign applies to all of a letter, a product or a quotient
+            if not all(isinstance(one, Literal | Symbol) or one.op in {"mul", "div", "root"} for one in inside):
+                return None
+        if isinstance(amount, Equation):
+            return Equation(amount.label, amount.left, Quantity(amount.right, unit))
+        if factor != 1:
+            plain = amount.forms[0] if isinstance(amount, Readings) else amount
+            if not isinstance(plain, Number):
+                return None
+            amount = number(Fraction(plain.value) * factor)
+        return Quantity(amount, unit) if unit else amount
 
 
 def _labelled_choice(text: str) -> tuple[str, str] | None:
@@ -180,14 +210,6 @@ def _words_in(text: str) -> str | None:
     return plain.casefold() if letters.isalpha() and is_word else None
 
 
-def _time_in(text: str) -> ClockTime | None:
-    """Return the time of day in a normalised text; None for a text that does not say that it is a time."""
-    if not _MAYBE_TIME.match(text):
-        return None
-    time = parse_time(" ".join(_WRAPPERS.sub(r" \1 ", text).split()).casefold().strip(" ."))
-    return time if time is not None and time.marked and not time.zone else None
-
-
 def _based(text: str) -> Form | None:
     if (found := _BASED.fullmatch(text)) is None:
         return None
@@ -201,27 +223,6 @@ def _based(text: str) -> Form | None:
     except ValueError:
         return Unreadable(f"holds the digits {digits!r}, which base {base} does not have")
     return Based(digits, base)
-
-
-def _quantity(text: str, depth: int) -> Form | None:
-    if (found := amount_and_unit(text)) is None:
-        return None
-    written, factor, unit = found
-    amount = _read(written, depth - 1)
-    if not isinstance(amount, Number | Formula | Readings | Infinity | Equation):
-        return None
-    if unit.startswith(DEGREES) and isinstance(amount, Formula):
-        inside = nodes(amount.node)  # a degree sign applies to all of a letter, a product or a quotient
-        if not all(isinstance(one, Literal | Symbol) or one.op in {"mul", "div", "root"} for one in inside):
-            return None
-    if isinstance(amount, Equation):
-        return Equation(amount.label, amount.left, Quantity(amount.right, unit))
-    if factor != 1:
-        plain = amount.forms[0] if isinstance(amount, Readings) else amount
-        if not isinstance(plain, Number):
-            return None
-        amount = number(Fraction(plain.value) * factor)
-    return Quantity(amount, unit) if unit else amount
 
 
 def amount_and_unit(text: str) -> tuple[str, int, str] | None:

@@ -50,7 +50,7 @@ PARTS = {"half": 2, "halves": 2, "quarter": 4, "hundredth": 100} | {
         *("fifteenth", "sixteenth", "twentieth", "thirtieth", "fortieth", "fiftieth"),
     )
 }
-"""Words for one part of so many."""
+"""How many of each part make a whole."""
 NUMBER_WORD = rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(_ONES[1:10])}))?\b|(?:{'|'.join(reversed(_ONES))}))"
 """Regular expression for a number below 100 in words."""
 
@@ -144,14 +144,6 @@ def leading_number(text: str) -> WordNumber | None:
     return WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
 
 
-def leading_ordinal(text: str) -> tuple[int, str] | None:
-    """Return the ordinal number with which a text begins, and the rest: `third edition` gives 3 and `edition`."""
-    if found := _ORDINAL_DIGITS.match(text):
-        return int(found["digits"]), text[found.end() :]
-    number = leading_number(text)
-    return (int(number.value), number.rest) if number is not None and number.ordinal else None
-
-
 _MAX_CHARACTERS = 80
 _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<before>(?:[^\W\d_]{0,3}[$€£¥₹]|[a-z]{3}) ?|)(?P<inner>[+-]?)"
@@ -236,9 +228,9 @@ def _in_digits(text: str) -> NumberWithUnit | None:
     found = _NUMBER.fullmatch(text)
     if found is None or (found["sign"] and found["inner"]):
         return None
-    if text[0].isdigit() and (ordinal := leading_ordinal(text.casefold())):
-        unit = parse_unit(ordinal[1])
-        return None if unit is None else NumberWithUnit((Fraction(ordinal[0]),), unit, Fraction(1), ordinal=True)
+    if ordinal := _ORDINAL_DIGITS.match(text.casefold()):
+        unit = parse_unit(text.casefold()[ordinal.end() :])
+        return None if unit is None else NumberWithUnit((Fraction(ordinal[1]),), unit, Fraction(1), ordinal=True)
     before, after, digits = found["before"].strip(), found["after"].strip(), found["digits"]
     word, _, behind = after.partition(" ")
     is_money = bool(before) or ((named := known_unit(behind)) is not None and named.money)

@@ -182,14 +182,17 @@ class PartReader:
             return self._approximated(sides, signs)
         left, right = sides[0], sides[-1]
         match signs:
-            case [r"\in"]:
-                return _named(as_interval(self.read(right)), left)
+            case [(r"\in" | r"\neq") as sign] if sign == r"\in" or _VARIABLE.fullmatch(left):
+                if not _VARIABLE.fullmatch(left):
+                    return Unreadable("says what something other than a letter is in")
+                form = as_interval(self.read(right)) if sign == r"\in" else _without(self.read(right))
+                if not isinstance(form, RealInterval):
+                    return form
+                return RealInterval(form.low, form.high, form.closed, _plain(left))
             case ["="]:
                 return self._equation(left, right)
             case ["=", *others] if set(others) == {"="}:
                 return self._equal_values(sides)
-            case [r"\neq"] if _VARIABLE.fullmatch(left):
-                return _named(_without(self.read(right)), left)
             case [("<" | ">" | r"\leq" | r"\geq") as sign]:
                 if not _VARIABLE.fullmatch(left):
                     left, right, sign = right, left, _FLIPPED[sign]
@@ -337,12 +340,6 @@ def _without(form: Form) -> Form:
         ends = [Infinity(-1), *ordered, Infinity(1)]
         return Union(tuple(RealInterval(low, high, (False, False)) for low, high in pairwise(ends)))
     return Unreadable("leaves out numbers that are not plain")
-
-
-def _named(form: Form, variable: str) -> Form:
-    if not _VARIABLE.fullmatch(variable):
-        return Unreadable("says what something other than a letter is in")
-    return RealInterval(form.low, form.high, form.closed, _plain(variable)) if isinstance(form, RealInterval) else form
 
 
 def _plain(text: str) -> str:

@@ -68,11 +68,21 @@ def final_answer_in(text: str) -> str | None:
         return None
     text = spoken.said
     lines = text.rstrip().split("\n")
-    whole = text if len(text.strip()) <= MAX_BARE_CHARACTERS else ""
-    ways = (lambda: _tagged(text), lambda: _box_at_end(lines[-1]), lambda: _labelled(lines))
-    found = next((one for way in ways if (one := way()) is not None), None)
+    last = lines[-1]
+    found, boxes, bold = _tagged(text), list(_BOX.finditer(last)), list(_BOLD.finditer(last))
+    if found is None and len(boxes) == 1:
+        start = boxes[0].end()
+        end = end_of_braces(last, start)
+        found = last[start:end] if end is not None and _BEHIND_BOX.fullmatch(last, end + 1) else None
     if found is None:
-        found = whole if (marked := _emphasised(lines[-1])) is None else marked
+        found = _labelled(lines)
+    if found is None and (marked := _MARKED_LINE.fullmatch(last.strip())):
+        found = marked[1]
+    elif found is None and len(bold) == 1 and _END_OF_SENTENCE.match(last, bold[0].end()):
+        value = bold[0][1] or bold[0][2]
+        found = value if len(value) <= MAX_EMPHASISED_CHARACTERS and not value.endswith((":", "：")) else None
+    if found is None:
+        found = text if len(text.strip()) <= MAX_BARE_CHARACTERS else ""
     return without_marks(found) or None
 
 
@@ -169,21 +179,3 @@ def _below(lines: list[str]) -> str:
     if _ITEM.match(lines[0]):
         return "\n".join(line.strip() for line in takewhile(_ITEM.match, lines))
     return first
-
-
-def _box_at_end(line: str) -> str | None:
-    """Return the content of the only box in the line, if nothing but the end of the sentence follows."""
-    boxes = list(_BOX.finditer(line))
-    end = end_of_braces(line, boxes[0].end()) if len(boxes) == 1 else None
-    return line[boxes[0].end() : end] if end is not None and _BEHIND_BOX.fullmatch(line, end + 1) else None
-
-
-def _emphasised(line: str) -> str | None:
-    """Return what follows `####`, or the only text in bold if it ends the line; None otherwise."""
-    if marked := _MARKED_LINE.fullmatch(line.strip()):
-        return marked[1]
-    bold = list(_BOLD.finditer(line))
-    if len(bold) != 1 or not _END_OF_SENTENCE.match(line, bold[0].end()):
-        return None
-    value = bold[0][1] or bold[0][2]
-    return value if len(value) <= MAX_EMPHASISED_CHARACTERS and not value.endswith((":", "：")) else None

@@ -7,6 +7,7 @@ than `cpu_s` for one request, so other processes change no result; the fork serv
 is killed when the other end of its stream closes. No compared text is run as code.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -77,7 +78,11 @@ def main(control_fd: int) -> None:
             if fd != control_fd:
                 if fd in workers:
                     pid, alive, stream = workers[fd]
-                    _end(pid, stream)
+                    os.kill(pid, signal.SIGKILL)  # it is our child and not yet reaped, so the id is still valid
+                    _, status = os.waitpid(pid, 0)
+                    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == OUT_OF_TIME:
+                        with contextlib.suppress(OSError):  # nobody may wait for it
+                            stream.sendall(frame({"status": "late", "reason": ""}))
                     for one in (alive, stream.fileno()):
                         poll.unregister(one)
                         del workers[one]
@@ -99,17 +104,6 @@ def main(control_fd: int) -> None:
             workers |= dict.fromkeys((alive, stream.fileno()), (pid, alive, stream))
             poll.register(alive, 0)
             poll.register(stream.fileno(), 0)  # only that the other end has closed
-
-
-def _end(pid: int, stream: socket.socket) -> None:
-    """Kill a worker unless it has ended. Reply for one that has used up its CPU time."""
-    os.kill(pid, signal.SIGKILL)  # it is our child and not yet reaped, so the id is still valid
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == OUT_OF_TIME:
-        try:
-            stream.sendall(frame({"status": "late", "reason": ""}))
-        except OSError:
-            return  # nobody waits for it
 
 
 def _work(stream: socket.socket) -> None:
