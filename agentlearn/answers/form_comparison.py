@@ -32,7 +32,7 @@ from agentlearn.answers.numbers import LARGE_NUMBERS, PARTS, SMALL_NUMBERS
 from agentlearn.answers.sets import CollectionComparator
 from agentlearn.answers.syntax import Apply, Literal, Node, Symbol, with_constants_of
 from agentlearn.answers.times import HOUR_S, ClockTime, clock_time, compare_times
-from agentlearn.answers.units import convertible, inexact, known_unit
+from agentlearn.answers.units import convertible, in_celsius, inexact, known_unit
 
 EXACTLY = "compared as exact numbers"
 _Scalar = Number | Formula | Infinity
@@ -245,6 +245,13 @@ class FormComparator:
         as_written = self.compare(answer.amount, gold.amount)
         if {mine.name, theirs.name} == {"gbp", "pound"}:
             return as_written
+        degrees = [
+            in_celsius(Fraction(form.amount.value), unit)
+            for form, unit in ((answer, mine), (gold, theirs))
+            if isinstance(form.amount, Number) and unit.dimension in {"celsius", "fahrenheit"}
+        ]
+        if len(degrees) == 2:
+            return otherwise if 0 < abs(degrees[0] - degrees[1]) <= 1 else decided(degrees[0] == degrees[1], EXACTLY)
         if as_written.status == "equal" or inexact(mine, theirs):
             return otherwise
         if not convertible(mine, theirs):
@@ -269,8 +276,10 @@ class FormComparator:
             return unclear("only one of them has a unit")
         if form.unit == PERCENT:
             return self._percentage(form.amount, other)
-        if isinstance(other, Formula) and (amount := _amount_before(form.unit, other.node)) is not None:
-            other = amount
+        if isinstance(other, Formula) and (quantity := _quantity_in(other.node, form.unit)) is not None:
+            found = self._part(form, quantity, is_answer)
+            apart = found.status == "unclear" and isinstance(form.amount, Number) and form.amount == quantity.amount
+            return different("the same amount of another unit") if apart else found
         bare = self._part(form.amount, other, is_answer)
         if form.unit != DEGREES or bare.status == "equal" or isinstance(other, Number):
             return bare
@@ -358,17 +367,27 @@ def _agreeing(matches: Sequence[Match]) -> Match:
     return unclear("one side gives several values that do not all agree with the other side")
 
 
-def _amount_before(unit: str, node: Node) -> Form | None:
-    """Return the amount in `3 h` or `3 m^2`, which is a product of a number and a letter until a unit is expected."""
-    name, _, power = unit.partition("^")
-    last = Apply("pow", (Symbol(name), Literal(Fraction(int(power))))) if power else Symbol(name)
-    match node:
-        case Apply(op="mul", args=(*factors, one)) if one == last and name in ONE_LETTER_UNITS:
-            if len(factors) > 1:
-                return Formula(Apply("mul", tuple(factors)))
-            return number(factors[0].value) if isinstance(factors[0], Literal) else Formula(factors[0])
-        case _:
-            return None
+def _quantity_in(node: Node, unit: str) -> Quantity | None:
+    """Return the amount in `3 h`, `3 m^2` or `3 MB`, which is a product with letters until a unit is expected."""
+    expected = known_unit(unit)
+    factors = node.args if isinstance(node, Apply) and node.op == "mul" else ()
+    for start in range(1, len(factors)):
+        letters, power = list(factors[start:]), ""
+        match letters[-1]:
+            case Apply(op="pow", args=(Symbol() as letter, Literal(value=exponent))):
+                letters[-1], power = letter, f"^{exponent}"
+            case _:
+                pass
+        names = [one.name for one in letters if isinstance(one, Symbol)]
+        name = "".join(names)
+        found = known_unit(name + power) if len(names) == len(letters) else None
+        fits = found and expected and (convertible(found, expected) or inexact(found, expected))
+        if len(names) == len(letters) and (fits or (name + power == unit and name in ONE_LETTER_UNITS)):
+            before = factors[:start]
+            amount = Formula(Apply("mul", before)) if start > 1 else Formula(before[0])
+            plain = number(before[0].value) if start == 1 and isinstance(before[0], Literal) else amount
+            return Quantity(plain, found.name if found else unit)
+    return None
 
 
 def _product_of(one: Form, other: Form) -> Form:

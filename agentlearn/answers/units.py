@@ -116,6 +116,11 @@ def convertible(one: MeasureUnit, other: MeasureUnit) -> bool:
     return len(kinds) == 1 or kinds == {"bits", "bytes"}
 
 
+def in_celsius(degrees: Fraction, unit: MeasureUnit) -> Fraction:
+    """Return a temperature in degrees Celsius, given one in these or in degrees Fahrenheit."""
+    return (degrees - 32) * 5 / 9 if unit.dimension == "fahrenheit" else degrees
+
+
 def sizes(dimension: str) -> frozenset[Fraction]:
     """Return the sizes of all units of a dimension."""
     return frozenset(unit.size for unit in _NAMES.values() if unit.dimension == dimension)

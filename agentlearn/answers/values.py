@@ -10,7 +10,7 @@ from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, 
 from agentlearn.answers.numbers import NumberWithUnit, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import compare_dates, compare_times, parse_calendar_name, parse_dates, parse_time
-from agentlearn.answers.units import NO_UNIT, PERCENT, convertible, inexact, sizes
+from agentlearn.answers.units import NO_UNIT, PERCENT, convertible, in_celsius, inexact, sizes
 
 _BOUND_BEFORE = {
     ">=": r"at (?:the )?(?:very )?least|not? (?:less|fewer|lower|under) than|(?:an? )?minimum(?: of)?|min\.?|≥|>=",
@@ -302,10 +302,7 @@ class _ValueComparator:
             return _NOT_EXACT if any(low <= day <= high for day in days for low, high in spans) else OTHER_VALUE
         if kinds & {"angle", "kelvin"}:
             return _NOT_EXACT
-        celsius = [
-            [(value - 32) * 5 / 9 if number.unit.dimension == "fahrenheit" else value for value in number.readings]
-            for number in (answer, gold)
-        ]
+        celsius = [[in_celsius(value, number.unit) for value in number.readings] for number in (answer, gold)]
         if celsius[0] == celsius[1]:
             return SAME_VALUE
         return _NOT_EXACT if any(abs(a - b) <= 1 for a in celsius[0] for b in celsius[1]) else OTHER_VALUE
