@@ -370,7 +370,9 @@ def _agreeing(matches: Sequence[Match]) -> Match:
 def _quantity_in(node: Node, unit: str) -> Quantity | None:
     """Return the amount in `3 h`, `3 m^2` or `3 MB`, which is a product with letters until a unit is expected."""
     expected = known_unit(unit)
-    factors = node.args if isinstance(node, Apply) and node.op == "mul" else ()
+    if not isinstance(node, Apply) or node.op != "mul":
+        return None
+    factors, first = node.args, node.args[0]
     for start in range(1, len(factors)):
         letters, power = list(factors[start:]), ""
         match letters[-1]:
@@ -383,9 +385,8 @@ def _quantity_in(node: Node, unit: str) -> Quantity | None:
         found = known_unit(name + power) if len(names) == len(letters) else None
         fits = found and expected and (convertible(found, expected) or inexact(found, expected))
         if len(names) == len(letters) and (fits or (name + power == unit and name in ONE_LETTER_UNITS)):
-            before = factors[:start]
-            amount = Formula(Apply("mul", before)) if start > 1 else Formula(before[0])
-            plain = number(before[0].value) if start == 1 and isinstance(before[0], Literal) else amount
+            amount = Formula(Apply("mul", factors[:start]) if start > 1 else first)
+            plain = number(first.value) if isinstance(first, Literal) and start == 1 else amount
             return Quantity(plain, found.name if found else unit)
     return None
 
