@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.data.file_text import read_bytes, text_lines
 from agentlearn.data.json_rows import line_rows
 from agentlearn.data.row import SourceRow
@@ -26,7 +27,6 @@ from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.store import Store, open_store
 from agentlearn.text import storable
-from agentlearn.thoughts import split_thoughts
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent

@@ -12,9 +12,9 @@ from typing import Any, TypeGuard, cast
 
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.models.refusal import service_words
 from agentlearn.models.tokens import IDS, LOGPROBS, PROMPT_IDS
-from agentlearn.thoughts import split_thoughts
 
 CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
 """A tool call in the channels of the harmony format, which also hold thoughts."""

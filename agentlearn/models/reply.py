@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import AgentlearnError
 from agentlearn.models.chat_reply import CHANNEL_CALL, is_count
@@ -27,7 +28,6 @@ from agentlearn.models.endings import tidied
 from agentlearn.models.tokens import tokens_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
-from agentlearn.thoughts import split_thoughts
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters

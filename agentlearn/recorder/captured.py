@@ -15,13 +15,13 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
 from agentlearn.library.shown import first_of_run
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
-from agentlearn.thoughts import split_thoughts
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Step, Usage, UserTurn
 

@@ -16,10 +16,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.models.journal import CallRecord
 from agentlearn.models.tokens import tokens_of
 from agentlearn.text import storable
-from agentlearn.thoughts import split_thoughts
 from agentlearn.types.author import Author
 from agentlearn.types.trajectory import PLACE, STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn
 

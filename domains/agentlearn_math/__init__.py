@@ -19,10 +19,10 @@ from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
+    from agentlearn.answers.workers import AlgebraWorkers
     from agentlearn.data import ColumnChoice, Columns
     from agentlearn.sandbox.protocol import CodeSandbox
     from agentlearn_math.agent import MathDeps
-    from agentlearn_math.judging.workers import AlgebraWorkers
 
 __all__ = ["MathDomain", "domain"]
 
@@ -60,7 +60,7 @@ class MathDomain(Domain):
         """Open workers for algebra, which start at the first comparison that needs them; yields the domain that uses
         them.
         """
-        from agentlearn_math.judging.workers import open_workers
+        from agentlearn.answers.workers import open_workers
 
         async with open_workers() as workers:
             bound = copy(self)

@@ -4,10 +4,10 @@ from functools import cache
 
 from pydantic_ai import Agent, TextOutput
 
+from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import Answer
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.sandbox.python_tool import CodeDeps, code_tool
-from agentlearn_math.answers import boxed
 
 MathDeps = CodeDeps
 """Deps of the agent's tool."""

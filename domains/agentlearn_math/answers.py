@@ -1,40 +1,11 @@
-"""Reading final answers: the box, and the key that equal answers share. Without symbolic algebra."""
+"""The key that equal answers share, and the value of a plain number. Without symbolic algebra."""
 
-import re
 from fractions import Fraction
 
-from agentlearn.thoughts import split_thoughts
-from agentlearn_math.judging.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
-from agentlearn_math.judging.normalise import MAX_CHARACTERS, normalise, spaced_parts
-from agentlearn_math.judging.numerals import number_value
-from agentlearn_math.judging.parse_answer import form_of
-from agentlearn_math.judging.quantities import PERCENT
-
-_TOKEN = re.compile(r"\\(?:boxed|framebox)\s*\{|\\.|[{}]", re.DOTALL)
-
-
-def boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` or `\framebox{…}` with balanced braces; None when there is none.
-
-    Boxes in thoughts do not count. A reply whose last thought never ends has no box.
-    """
-    spoken = split_thoughts(text)
-    if spoken.unfinished:
-        return None
-    text = spoken.said
-    last: tuple[int, int] | None = None
-    opened: list[int | None] = []
-    for token in _TOKEN.finditer(text):
-        word = token.group()
-        if word == "{":
-            opened.append(None)
-        elif word.endswith("{") and len(word) > 2:
-            opened.append(token.end())
-        elif word == "}" and opened:
-            start = opened.pop()
-            if start is not None and (last is None or start > last[0]):
-                last = (start, token.start())
-    return None if last is None else text[last[0] : last[1]].strip()
+from agentlearn.answers.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
+from agentlearn.answers.latex import MAX_CHARACTERS, normalise, spaced_parts
+from agentlearn.answers.mathematics import PERCENT, form_of
+from agentlearn.answers.numbers import number_value
 
 
 def rational(text: str) -> Fraction | None:

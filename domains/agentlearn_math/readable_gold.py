@@ -1,7 +1,7 @@
 """Whether an expected answer is a value that the verifier can compare: `unreadable_gold`."""
 
-from agentlearn_math.judging.forms import Form, Readings, Unreadable, Words, parts_of
-from agentlearn_math.judging.parse_answer import parse_answer
+from agentlearn.answers.forms import Form, Readings, Unreadable, Words, parts_of
+from agentlearn.answers.mathematics import parse_answer
 from agentlearn_math.verify import judge_exactly
 
 _PROBES = ("17", r"-\frac{7}{13}", "Tuesday", r"\text{green}")

@@ -6,15 +6,14 @@ A comparison that cannot be decided is *undecided* with its reason, never a rewa
 import re
 from functools import lru_cache
 
+from agentlearn.answers.form_comparison import EXACTLY, Algebra, FormComparator
+from agentlearn.answers.latex import spaced_parts
+from agentlearn.answers.match import Match
+from agentlearn.answers.mathematics import EMPTY, form_of, parse_answer
+from agentlearn.answers.numbers import MAX_DIGITS
+from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn_math.judging.algebra_base import EXACTLY, Algebra
-from agentlearn_math.judging.comparator import FormComparator
-from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.normalise import spaced_parts
-from agentlearn_math.judging.numerals import MAX_DIGITS
-from agentlearn_math.judging.parse_answer import EMPTY, form_of, parse_answer
-from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 
 _CORRECT = Verdict(status="correct", reward=1.0, reason=EXACTLY)
 _INCORRECT = Verdict(status="incorrect", reward=0.0, reason=EXACTLY)
@@ -66,7 +65,7 @@ def judge_exactly(answer: str | None, gold: str) -> Verdict | None:
     if form == EMPTY:
         return _NO_ANSWER
     match = _EXACT.compare(form, parse_answer(gold))
-    if match.status in {"unsure", "open"} and spaced_parts(answer) == _expected_parts(gold):
+    if match.status in {"unclear", "open"} and spaced_parts(answer) == _expected_parts(gold):
         match = Match("equal", "the same text")
     return None if match.status == "open" else _verdict(match)
 

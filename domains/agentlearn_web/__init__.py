@@ -254,7 +254,7 @@ class WebDomain(Domain):
 
     def answer_key(self, answer: str) -> str | None:
         """Return one text for all equal answers; None for an empty answer."""
-        from agentlearn_web.matching import answer_match_key
+        from agentlearn.answers.matching import answer_match_key
 
         return answer_match_key(answer)
 

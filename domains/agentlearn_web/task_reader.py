@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agentlearn import data
+from agentlearn.answers.matching import answer_match_key
 from agentlearn.config.endpoint_address import has_login
 from agentlearn.data.reading import PUBLISHED
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
-from agentlearn_web.matching import answer_match_key
 from agentlearn_web.task_files import name_files
 
 DOMAIN = "web"

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable
 
+from agentlearn.answers.answer_text import normal_text
+from agentlearn.answers.matching import match_answers
 from agentlearn.domain.base import JudgeModel
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn_web.matching import match_answers
-from agentlearn_web.matching.answer_text import normal_text
 from agentlearn_web.observation import parse_observation
 from agentlearn_web.page_key import page_key
 

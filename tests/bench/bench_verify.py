@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
+from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge, judge_exactly
 from tests.bench.found import Found, Number, Row
 

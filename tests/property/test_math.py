@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn_math.answers import answer_key, boxed, rational
+from agentlearn.answers.reply import boxed
+from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family
 from agentlearn_math.tasks import home

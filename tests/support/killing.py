@@ -40,7 +40,7 @@ def descendants(pid: int) -> Iterator[tuple[int, int, str]]:
 def kinds(pid: int) -> dict[str, list[int]]:
     """The helper processes of a run: `zygote` and its `session`s, `verifier` and its `worker`s, and `service`."""
     found: dict[str, list[int]] = {}
-    names = {"inside/boot.py": ("zygote", "session"), "judging.worker": ("verifier", "worker")}
+    names = {"inside/boot.py": ("zygote", "session"), "answers.verifier": ("verifier", "worker")}
     for child, parent, line in descendants(pid):
         for text, (top, below) in names.items():
             if text in line:

@@ -13,7 +13,7 @@ from agentlearn.types.task import Task
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.matching import match_answers
+from agentlearn.answers.matching import match_answers
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
 from agentlearn_web.observation import PageObservation, render_observation

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic_ai import Agent, TextOutput, Tool
 
+from agentlearn.answers.reply import final_answer_in
 from agentlearn.domain.base import Answer
-from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 from agentlearn.types.trajectory import PromptRef

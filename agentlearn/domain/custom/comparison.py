@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentlearn.domain.custom.choice_answer import single_choice
-from agentlearn.domain.custom.final_answer import normalised
-from agentlearn.domain.custom.number_answer import number_key, same_number, single_number
+from agentlearn.answers.answer_text import contains, normalised
+from agentlearn.answers.numbers import number_key, same_number, single_number
+from agentlearn.answers.reply import single_choice
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
+
+_DECIMAL_COMMA = re.compile(r"\D*\d[\d. ]*,\d+\D*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +72,6 @@ def _same_number(answer: str, gold: str) -> bool:
     return value is not None and expected is not None and same_number(value, expected)
 
 
-_DECIMAL_COMMA = re.compile(r"\D*\d[\d. ]*,\d+\D*")
-_BEFORE_NUMBER = r"(?<!\d[.,:/])(?<![.])(?<!\A-)(?<![\s(=$:]-)(?<!\N{MINUS SIGN})"
-_BEHIND_NUMBER = r"(?![.,:/]\d)(?! \d+ ?/)(?! \d{3}(?!\d))"
-_NO_DIGIT_BEFORE = r"(?<!\d )"
-_END_OF_NUMBER = re.compile(r"\d+ ?/|\d{3}(?!\d)")
-"""What a digit and a space may stand before, as in `1 1/2` and `1 500`."""
-_BEHIND_WORD = r"(?![+#])(?![.]\w)"
-
-
-def _contains(answer: str, gold: str) -> bool:
-    """Whether the expected answer stands in the answer as it is: not inside a word, nor as a part of a number."""
-    wanted = normalised(gold)
-    before = _BEFORE_NUMBER if wanted[:1].isdecimal() else ""
-    before += _NO_DIGIT_BEFORE if _END_OF_NUMBER.match(wanted) else ""
-    behind = _BEHIND_NUMBER if wanted[-1:].isdecimal() else _BEHIND_WORD
-    return re.search(rf"(?<!\w){before}{re.escape(wanted)}(?!\w){behind}", normalised(answer)) is not None
-
-
 EXACT = ComparisonReward(
     name="exact",
     form="The answer is given in as few words as possible.",
@@ -114,6 +98,6 @@ CONTAINS = ComparisonReward(
     form="The answer is given in a few words.",
     wants="text",
     key=_text_key,
-    equal=_contains,
+    equal=contains,
     votes=False,
 )

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import JudgeModel
 from agentlearn.errors import EndpointError, VerifierError
 from agentlearn.prompts import Prompt, load_prompt
-from agentlearn.thoughts import split_thoughts
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_origin
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.custom.function_reward import FunctionReward
 from agentlearn.sandbox.protocol import CodeSandbox
-from agentlearn.thoughts import split_thoughts
 from agentlearn.types.task import Split, Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 

@@ -11,11 +11,11 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.output import OutputContext
 
+from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.learning.lessons.reply_schema import ListKey, ProposalsReply, Salvaged, StepsReply, salvage
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import storable
-from agentlearn.thoughts import split_thoughts
 
 MAX_RAW_CHARACTERS = 4_000
 """Largest number of characters of a reply that is stored."""

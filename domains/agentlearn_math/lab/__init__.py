@@ -74,7 +74,8 @@ class MathLab:
 
     def is_right(self, task: "EvaluationTask", text: str) -> bool:
         """Whether the answer in the final message's box is correct."""
-        from agentlearn_math.answers import answer_key, boxed
+        from agentlearn.answers.reply import boxed
+        from agentlearn_math.answers import answer_key
 
         return answer_key(boxed(text) or "") == answer_key(task.answer)
 

@@ -16,10 +16,10 @@ from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 
+from agentlearn.answers.reply import final_answer_in
 from agentlearn.config.model_folders import model_path
 from agentlearn.data import scorer as gym_scorer
 from agentlearn.domain.custom import custom_tasks, load_object
-from agentlearn.domain.custom.final_answer import final_answer_in
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
 from tests.bench.real.measuring import GROUP, MODEL, RANK, task_named

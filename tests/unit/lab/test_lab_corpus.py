@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from agentlearn.answers.reply import boxed
 from agentlearn.lab.contract import Lab, TrainingExample, announced_lab
 from agentlearn.lab.evaluation import ConditionScore
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
 from agentlearn.sim.lesson_writer import within_lesson_limits
 from agentlearn.sim.lessons import experiences_in
-from agentlearn_math.answers import boxed
 from agentlearn_math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_math.family import printed
 from agentlearn_math.lab import lab

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.tool_text import render_result
 from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
-from agentlearn_math.answers import answer_key, boxed
+from agentlearn_math.answers import answer_key
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, combinations_of, printed
 from agentlearn_math.novice import skills

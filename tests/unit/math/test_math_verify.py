@@ -1,4 +1,4 @@
-"""Finding the answer and judging it exactly."""
+"""Judging an answer exactly, and the key that equal answers share."""
 
 import subprocess
 import sys
@@ -11,94 +11,8 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key, boxed, rational
+from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
-
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        (r"so it is \boxed{42}.", "42"),
-        (r"\boxed{1} was wrong, it is \boxed{ 2 }", "2"),
-        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\framebox{204}", "204"),
-        (r"\boxed {7}", "7"),
-        (r"\boxed{12} and then \boxed{13", "12"),
-        (r"\boxed{\boxed{5}}", "5"),
-        (r"f(x) = { 1 + \boxed{3}", "3"),
-        (r"} \boxed{3}", "3"),
-        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
-        (r"\boxed{}", ""),
-        ("the answer is 12", None),
-        (r"\boxed 5", None),
-        ("", None),
-    ],
-)
-def test_the_last_balanced_box_holds_the_answer(text: str, content: str | None) -> None:
-    assert boxed(text) == content
-
-
-def test_finding_the_box_is_quick_in_hostile_text() -> None:
-    assert boxed(r"\boxed{" * 50_000) is None
-    assert boxed("{" * 100_000 + r"\boxed{1}" + "}" * 100_000) == "1"
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold"),
-    [
-        ("33", "033"),
-        ("1,234", "1234"),
-        ("1{,}234", "1234"),
-        (r"1\!234", "1234"),
-        ("204.0", "204"),
-        ("-5", "\N{MINUS SIGN}5"),
-        ("$12$", "12"),
-        (r"\$18", "18"),
-        (r"\(7\)", "7"),
-        ("18.", "18"),
-        (r"12\text{ cm}", "12"),
-        (r"12\text{ cm}^2", "12"),
-        (r"90^\circ", "90"),
-        (r"90^{\circ}", "90"),
-        (r"50\%", "0.5"),
-        ("{5}", "5"),
-        ("+7", "7"),
-        ("1/2", "0.5"),
-        (r"\frac{1}{2}", ".5"),
-        (r"\dfrac12", "1/2"),
-        (r"-\frac{3}{4}", "-0.75"),
-        (r"\frac{1.5}{2}", "3/4"),
-        ("2/4", "1/2"),
-        ("123456789012345678901234567890", "123456789012345678901234567890.0"),
-        (r"\text{B}", "B"),
-        ("b", "B"),
-        (r"\text{even}", "Even"),
-    ],
-)
-def test_equal_answers_are_correct(answer: str, gold: str) -> None:
-    verdict = judge_exactly(answer, gold)
-    assert verdict is not None
-    assert (verdict.status, verdict.reward) == ("correct", 1.0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold"),
-    [
-        ("12", "13"),
-        ("1,2", "12"),
-        ("0.333", "1/3"),
-        ("0.0000001", "0.0000002"),
-        ("123456789012345678901", "123456789012345678900"),
-        ("-5", "5"),
-        ("B", "C"),
-        ("odd", "even"),
-        ("5/12", "17"),
-    ],
-)
-def test_different_answers_are_incorrect(answer: str, gold: str) -> None:
-    verdict = judge_exactly(answer, gold)
-    assert verdict is not None
-    assert (verdict.status, verdict.reward) == ("incorrect", 0.0)
 
 
 @pytest.mark.parametrize("answer", [None, "", "  ", "$ $"])

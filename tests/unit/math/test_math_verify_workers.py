@@ -13,14 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from agentlearn.answers import verifier as worker
+from agentlearn.answers import workers
+from agentlearn.answers.form_comparison import Algebra
+from agentlearn.answers.match import Match
+from agentlearn.answers.syntax import Node
+from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
 from agentlearn_math import MathDomain, domain
-from agentlearn_math.judging import worker, workers
-from agentlearn_math.judging.match import Match
-from agentlearn_math.judging.workers import AlgebraWorkers, open_workers
 from agentlearn_math.verify import judge
 
 ENDLESS = r"\sum_{k=1}^{20000}\sum_{j=1}^{20000}\sum_{m=1}^{20000}\sin(jkm)"
@@ -205,7 +208,7 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from agentlearn_math.judging.workers import open_workers\n"
+        "from agentlearn.answers.workers import open_workers\n"
         "async def main():\n"
         "    async with open_workers(limit_s=1000.0, quick_s=1000.0) as opened:\n"
         "        await opened.compare('\\\\sqrt{8}', '2')\n"
@@ -224,12 +227,12 @@ def test_all_processes_die_with_their_user_even_by_kill_9() -> None:
 
 
 def test_memory_is_limited_in_the_lane() -> None:
-    class Greedy:
-        def same_value(self, *_: object) -> Match:
+    class Greedy(Algebra):
+        def same_value(self, answer: Node, gold: Node) -> Match:
             raise MemoryError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Greedy())
-    assert match == Match("unsure", "the comparison took too much memory")
+    assert match == Match("unclear", "the comparison took too much memory")
 
     async def limit() -> str:
         async with open_workers(limit_s=PATIENCE_S, quick_s=PATIENCE_S) as opened:
@@ -242,9 +245,9 @@ def test_memory_is_limited_in_the_lane() -> None:
 
 
 def test_whatever_breaks_in_the_lane_is_undecided() -> None:
-    class Broken:
-        def same_value(self, *_: object) -> Match:
+    class Broken(Algebra):
+        def same_value(self, answer: Node, gold: Node) -> Match:
             raise ArithmeticError
 
     match = worker.compare_texts(r"\sqrt{8}", r"\sqrt{2}", Broken())
-    assert match == Match("unsure", "the comparison broke with ArithmeticError")
+    assert match == Match("unclear", "the comparison broke with ArithmeticError")

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from agentlearn_web.matching import match_answers
+from agentlearn.answers.matching import match_answers
 from agentlearn_web.question_templates import TEMPLATES, QuestionTemplate
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.questions.problem import Problem

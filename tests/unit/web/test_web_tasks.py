@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agentlearn.answers.matching import answer_match_key
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Split
 from agentlearn_web import domain
-from agentlearn_web.matching import answer_match_key
 from agentlearn_web.question_templates import TEMPLATES
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.sites import NUMBERS

@@ -5,21 +5,8 @@ import unicodedata
 from collections.abc import Collection
 from fractions import Fraction
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"  # noqa: SIM905
-    " eighteen nineteen".split()
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
-_SMALL = {
-    **{word: number for number, word in enumerate(_UNITS)},
-    **{word: 10 * tens for tens, word in enumerate(_TENS, start=2)},
-}
-_LARGE = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
-_PARTS = {
-    "half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
-    "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "fifteenth": 15, "sixteenth": 16, "twentieth": 20,
-    "thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100,
-}  # fmt: skip
+from agentlearn.answers.numbers import LARGE_NUMBERS, PARTS, SMALL_NUMBERS
+
 _SIGNS = {"plus": "+", "minus": "-", "times": "*", "over": "/", "negative": "-"}
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
 _ROMAN_NUMBER = re.compile(r"(?=[ivxlcdm]{3})m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
@@ -84,7 +71,7 @@ def _numbers(text: str) -> set[str]:
 
 
 def _times(part: str, joint: str, hour: str) -> set[str]:
-    at = _SMALL.get(hour, int(hour) if hour.isdigit() else 0)
+    at = SMALL_NUMBERS.get(hour, int(hour) if hour.isdigit() else 0)
     minutes = {"half": 30, "quarter": 15}.get(part, 0) * (-1 if joint == "to" else 1)
     return {f"{(60 * at + minutes + half_day) // 60 % 24}:{minutes % 60:02}" for half_day in (0, 720)}
 
@@ -95,18 +82,18 @@ def _digits(text: str) -> str:
     now: int | None = None
     base = 0
     for word in [*_TOKEN.findall(text.replace("-", " ")), ""]:
-        if word in _SMALL:
-            now = (now or 0) + _SMALL[word]
-        elif word in _LARGE and now is not None:
-            now *= _LARGE[word]
-            if word != "hundred":
+        if word in SMALL_NUMBERS:
+            now = (now or 0) + SMALL_NUMBERS[word]
+        elif word in LARGE_NUMBERS and now is not None:
+            now *= LARGE_NUMBERS[word]
+            if word not in {"hundred", "dozen"}:
                 base, now = base + now, 0
         elif now is not None and word == "and" and now % 100 == 0 and now:
             continue
         else:
             if now is not None:
                 result.append(str(base + now))
-            below = _PARTS.get(word, _PARTS.get(word.removesuffix("s")))
+            below = PARTS.get(word, PARTS.get(word.removesuffix("s")))
             result.append(f"/{below}" if below and now is not None else _SIGNS.get(word, word))
             now, base = None, 0
     return " ".join(result)

@@ -7,25 +7,11 @@ check again`) are advice.
 import re
 from collections.abc import Container
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"  # noqa: SIM905
-    " eighteen nineteen".split()
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
-_NUMBER_WORDS = {
-    **{word: number for number, word in enumerate(_UNITS)},
-    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
-    **{
-        f"{ten}{joint}{unit}": 10 * tens + number
-        for tens, ten in enumerate(_TENS, start=2)
-        for number, unit in enumerate(_UNITS[1:10], start=1)
-        for joint in ("-", " ")
-    },
-}
-_WORD_NUMBER = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+from agentlearn.answers.numbers import NUMBER_WORD, leading_number
+
 _NUMBER = (
-    rf"(?:[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?|(?:minus |negative )?(?:{_WORD_NUMBER})(?: (?:hundred"
-    rf"|thousand|million)(?: (?:and )?(?:{_WORD_NUMBER}))?)?|an? hundred)"
+    rf"(?:[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?|(?:minus |negative )?(?:{NUMBER_WORD})(?: (?:hundred"
+    rf"|thousand|million)(?: (?:and )?(?:{NUMBER_WORD}))?)?|an? hundred)"
 )
 _VALUE = (
     rf"(?P<value>{_NUMBER}|\(?(?:option |choice |letter )?\(?[a-h]\)|(?:option|choice|letter) [a-h]\b"
@@ -131,7 +117,6 @@ _CONDITION = re.compile(
     r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
     r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
 )
-_SMALL = 100
 
 
 def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
@@ -151,11 +136,10 @@ def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
 
 def _plain_value(value: str) -> str:
     """A value as a task would have it: `18` for `eighteen`, `B` for `option (b)`."""
-    bare = (
-        re.sub(r"\b(?:option|choice|letter)\b|[()$%,\s]", "", value)
-        if not value[:1].isalpha() or len(value) < 3
-        else value
-    )
-    if value in _NUMBER_WORDS:
-        return str(_NUMBER_WORDS[value])
+    number = leading_number(value)
+    if number is not None and not number.rest and number.value.denominator == 1:
+        return str(number.value)
+    bare = value
+    if not value[:1].isalpha() or len(value) < 3 or value.startswith(("option", "choice", "letter")):
+        bare = re.sub(r"\b(?:option|choice|letter)\b|[()$%,\s]", "", value)
     return bare.upper() if bare.isalpha() and len(bare) == 1 else bare

@@ -1,0 +1,209 @@
+r"""Mathematics as text, in one spelling of LaTeX, and split at what stands outside all brackets.
+
+Characters outside ASCII become commands, and commands get one spelling: `\frac`, `\binom`, `\leq`, `\to`, plain `-`,
+single spaces, `\dollar` for `\$`. Math delimiters and sizes are left out.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import partial
+
+from agentlearn.answers.answer_text import LOWERED, RAISED
+
+MAX_CHARACTERS = 2_000
+
+_COMMANDS_OF_SIGNS = r"""
+×✕ \times|·⋅∙ \cdot|÷ \div|π \pi|∞ \infty|≤⩽≦ \leq|≥⩾≧ \geq|≠ \neq|∪ \cup|∩ \cap|∈ \in|∅ \emptyset|± \pm|∓ \mp
+≈ \approx|≡ \equiv|∠ \angle|△ \triangle|∖ \setminus|→ \to|… \ldots|⌊ \lfloor|⌋ \rfloor|⌈ \lceil|⌉ \rceil|⟨ \langle
+⟩ \rangle|∑ \sum|∏ \prod|∫ \int|€ \euro|£ \pound|¥￥ \yen|₹ \rupee|°º ^\circ
+"""
+_PLAIN_SIGNS = r"""
+−–‒﹣－ -|∶ :|∕⁄ /|％ \%|′’ '|、 ,|。 .|ℕ \mathbb{N}|ℤ \mathbb{Z}|ℚ \mathbb{Q}|ℝ \mathbb{R}|ℂ \mathbb{C}
+"""
+_SIGNS = {
+    **{sign: text for row in _PLAIN_SIGNS.strip().split("|") for sign in row.split()[0] for text in row.split()[1:]},
+    **{
+        sign: f"{row.split()[1]} "
+        for row in _COMMANDS_OF_SIGNS.strip().replace("\n", "|").split("|")
+        for sign in row.split()[0]
+    },
+    **dict.fromkeys("\u00a0\u2009\u202f\u2002\u2003\u200a", " "),
+    **dict.fromkeys("\u200b\u2060\ufeff", ""),
+}
+_TABLE = str.maketrans(_SIGNS)
+_GREEK = frozenset(
+    (
+        *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu"),
+        *("xi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
+    )
+)
+_CAPITALS = frozenset({"gamma", "delta", "theta", "lambda", "xi", "sigma", "phi", "psi", "omega"})
+_RADICAL = re.compile(r"([√∛∜])\s*(?:(\d+|[a-zA-Z])|(?=[({]))")
+_DEGREES = {"√": "", "∛": "[3]", "∜": "[4]"}
+_VULGAR = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
+_GROUPS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:(?: ?\{,\} ?| ?, ?\\! ?| ?\\[,!] ?|\\ |~| )\d{3})+(?!\d| ?/)")
+_DELIMITERS = re.compile(r"\$+|(?<!\\)\\[()\[\]]")
+_DROPPED = re.compile(
+    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|boldsymbol|rm|bf|it)(?![a-zA-Z])\.?"
+    r"|(?<!\\)\\!|\\(?:phantom|label)\s*\{[^{}]*\}"
+)
+_SPACES = re.compile(r"(?<!\\)\\[,;:> \n]|\\(?:quad|qquad|enspace|thinspace|hfill)(?![a-zA-Z])|~|\s+")
+_SAME_COMMANDS = r"""
+frac dfrac tfrac cfrac|binom dbinom tbinom|leq le leqslant leqq|geq ge geqslant geqq|to rightarrow longrightarrow|neq ne
+{ lbrace|} rbrace|[ lbrack|] rbrack|* ast|< lt|> gt|emptyset varnothing|setminus smallsetminus backslash|asinh arcsinh
+infty infin|^\circ degree textdegree|cup lor|cap land|operatorname mathop
+"""
+_SPELLINGS = dict.fromkeys(("lvert", "rvert", "vert", "mid"), "|") | {
+    spelling: row.split()[0]
+    for row in _SAME_COMMANDS.strip().replace("\n", "|").split("|")
+    for spelling in row.split()[1:]
+}
+_PLAIN = frozenset({"|", "[", "]", "<", ">", "*", "^\\circ"})
+_RELATIONS = re.compile(r"<=(?!>)|=<|>=|<>|(?<=\s)!=|==|\\not\s*(?:=|\\eq(?![a-zA-Z]))")
+_RELATION_SPELLINGS = {"<=": r"\leq ", "=<": r"\leq ", ">=": r"\geq ", "==": "="}
+_COMMAND = re.compile(r"\\([a-zA-Z]+)\s?")
+_PART = re.compile(r"\\[a-zA-Z]+|\\.|[^\W\d_]+|\d*(?:,\d{3}(?!\d))*\.?\d+|\S")
+_WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph)\s*\{")
+
+_PIECE = re.compile(r"\\[a-zA-Z]+|\\.|.", re.DOTALL)
+_JOINT = re.compile(r"\\(?:text|textbf|mathrm|mbox) ?\{ *(or|and) *\}|(?<![a-zA-Z\\])(or|and)(?![a-zA-Z])")
+_OPENING = frozenset({"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil", r"\begin"})
+_CLOSING = frozenset({")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\end"})
+
+
+def in_latex(text: str) -> str:
+    """Return the text with the usual characters outside ASCII as LaTeX. Other characters stay as they are."""
+    if text.isascii():
+        return text
+
+    def compatible(text: str) -> str:
+        return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+
+    def script(sign: str, found: re.Match[str]) -> str:
+        return f"{sign}{{{compatible(found[0])}}}"
+
+    def fraction(found: re.Match[str]) -> str:
+        top, _, bottom = compatible(found[0]).partition("\N{FRACTION SLASH}")
+        return f"\\frac{{{top}}}{{{bottom}}}"
+
+    def plain(character: str) -> str:
+        """Return a wide, styled or Greek character, a digit of another script, or a space of another width in ASCII."""
+        one = unicodedata.normalize("NFKC", character)
+        if one.isascii() or (one != character and one in _SIGNS):
+            return _SIGNS.get(one, one)
+        if (digit := unicodedata.decimal(character, None)) is not None:
+            return str(digit)
+        kind = unicodedata.category(character)
+        if kind in {"Zs", "Cf"}:
+            return " " if kind == "Zs" else ""
+        script, _, letter = (unicodedata.name(one, "") if len(one) == 1 else "").rpartition(" LETTER ")
+        letter = letter.casefold().replace("lamda", "lambda").replace("final ", "")
+        if script == "GREEK SMALL" and letter in _GREEK:
+            return f"\\{letter} "
+        return f"\\{letter.capitalize()} " if script == "GREEK CAPITAL" and letter in _CAPITALS else character
+
+    text = _RADICAL.sub(lambda one: f"\\sqrt{_DEGREES[one[1]]}" + (f"{{{one[2]}}}" if one[2] else ""), text)
+    for pattern, sign in ((RAISED, "^"), (LOWERED, "_")):
+        text = pattern.sub(partial(script, sign), text)
+    return "".join(map(plain, _VULGAR.sub(fraction, text).translate(_TABLE)))
+
+
+def normalise(text: str) -> str:
+    """Return the text in one spelling, at most a few times MAX_CHARACTERS long."""
+
+    def respelled(found: re.Match[str]) -> str:
+        name = _SPELLINGS.get(found[1], found[1])
+        if name in _PLAIN:
+            return name
+        return f"\\{name} " if found[0].endswith((" ", "\n")) and name not in {"{", "}"} else f"\\{name}"
+
+    text = in_latex(text[: MAX_CHARACTERS + 1]).replace(r"\$", r"\dollar ")
+    text = _DELIMITERS.sub("", text)
+    text = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text).replace("{,}", ",")
+    text = _DROPPED.sub("", text)
+    text = _RELATIONS.sub(lambda found: _RELATION_SPELLINGS.get(found[0], r"\neq "), text)
+    return without_brackets(_SPACES.sub(" ", _COMMAND.sub(respelled, text)))
+
+
+def spaced_parts(text: str) -> str:
+    """Return the normalised text with one space between its numbers, words, commands and signs, and no other space.
+
+    Two texts with the same parts are the same text. White space that separates two numbers separates two parts.
+    """
+    return " ".join(_PART.findall(normalise(text))) if len(text) <= MAX_CHARACTERS else text
+
+
+def without_brackets(text: str) -> str:
+    """Return the text without braces around all of it, a final period, and space at its ends."""
+    while True:
+        text = text.strip()
+        if text.endswith(".") and not text.endswith((r"\.", "..")):
+            text = text[:-1]
+        elif text.startswith("{") and _closing(text, 0) == len(text) - 1:
+            text = text[1:-1]
+        else:
+            return text
+
+
+def unwrapped(text: str) -> str | None:
+    r"""Return the content of a `\text{…}` or `\mathbf{…}` around the whole text; None when there is none."""
+    if (found := _WRAPPER.match(text)) and _closing(text, found.end() - 1) == len(text) - 1:
+        return text[found.end() : -1].strip()
+    return None
+
+
+def _closing(text: str, opening: int) -> int:
+    """Return where the brace that opens at `opening` is closed; -1 when it is not."""
+    depth = 0
+    for found in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening):
+        depth += (found[0] == "{") - (found[0] == "}")
+        if not depth:
+            return found.start()
+    return -1
+
+
+def outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield commands and characters in order, each with its position and the number of open brackets before it.
+
+    A closing bracket counts as outside the pair that it closes.
+    """
+    depth = 0
+    for found in _PIECE.finditer(text):
+        piece = found[0]
+        depth -= piece in _CLOSING
+        yield piece, found.start(), depth
+        depth += piece in _OPENING
+
+
+def split_outside(text: str, *separators: str) -> list[str]:
+    """Return the parts between these separators outside all brackets; the whole text when there is none."""
+    return [part for part, _ in split_with_separators(text, *separators)]
+
+
+def split_with_separators(text: str, *separators: str) -> list[tuple[str, str]]:
+    """Return the parts, each with the separator before it (empty for the first)."""
+    parts: list[tuple[str, str]] = []
+    start, sign = 0, ""
+    for piece, at, depth in outer_pieces(text):
+        if depth == 0 and piece in separators:
+            parts.append((text[start:at].strip(), sign))
+            start, sign = at + len(piece), piece
+    return [*parts, (text[start:].strip(), sign)]
+
+
+def words_as_commas(text: str) -> tuple[str, str]:
+    """Return the text with outer "or" and "and" as commas, and which of the two words it held: `or`, `and` or ""."""
+    held = {found[1] or found[2] for found in _JOINT.finditer(text)}
+    return re.sub(r", ?,", ",", _JOINT.sub(",", text)), "or" if "or" in held else "and" if held else ""
+
+
+def bracketed(text: str) -> tuple[str, str, str] | None:
+    """Return opening bracket, content and closing bracket when one pair encloses the whole text."""
+    found = list(outer_pieces(text))
+    if len(found) < 2 or found[0][0] not in _OPENING - {r"\begin"} or found[-1][0] not in _CLOSING:
+        return None
+    if any(depth < 1 for _, _, depth in found[1:-1]):
+        return None
+    opening, closing = found[0][0], found[-1][0]
+    return opening, text[len(opening) : found[-1][1]].strip(), closing

@@ -1,0 +1,133 @@
+"""Units and currencies with the names that people use for them, and how many base units each one is."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.resources import files
+from typing import Final
+
+_NOT_IN_LOWER_CASE = frozenset("MGHST")
+"""Symbols that are not the unit which they become in lower case."""
+_CASE_CHANGES_THE_UNIT = frozenset({"m", "g", "h", "s", "t", "mw", "mj", "mpa", "mv", "mm"})
+_NOUN = re.compile(r"[^\W\d_]{3,}(?:[ -][^\W\d_]{2,}){0,2}")
+_NO_NOUN = frozenset(
+    (
+        *("and", "or", "to", "of", "not", "no", "minus", "plus", "than", "more", "less", "fewer", "maybe", "perhaps"),
+        *("about", "over", "under", "per", "by", "at", "in", "on", "the", "until", "from", "before", "after", "am"),
+        *("pm", "each", "every", "for", "with", "as", "if", "but", "hundred", "thousand", "half", "approximately"),
+    )
+)
+_INEXACT = frozenset(
+    frozenset(pair)
+    for pair in (
+        *(("time", "months"), ("celsius", "fahrenheit"), ("celsius", "angle"), ("fahrenheit", "angle")),
+        *(("kelvin", "celsius"), ("kelvin", "fahrenheit")),
+    )
+)
+"""Dimensions of which one is converted to the other by more than a factor, or only nearly."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureUnit:
+    """The unit of a number: a unit of measure or money, a percent sign, or a noun for what is counted."""
+
+    name: str
+    dimension: str = ""
+    """What it measures: `length`, `money`, `share`; empty for a noun and for no unit."""
+    size: Fraction = Fraction(1)
+    """How many base units of its dimension it is. Currencies have no common unit: a cent is one of a dollar."""
+
+    @property
+    def noun(self) -> bool:
+        """Whether it is a noun for what is counted, such as `students`."""
+        return bool(self.name) and not self.dimension
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a unit of measure or money, or a percent sign."""
+        return bool(self.dimension)
+
+    @property
+    def money(self) -> bool:
+        """Whether it is a currency."""
+        return self.dimension == "money"
+
+    def power(self, exponent: int) -> "MeasureUnit | None":
+        """Return the unit of an area (exponent 2) or a volume (3); None unless this is a unit of length."""
+        if self.dimension != "length" or exponent not in {2, 3}:
+            return None
+        litres = 1_000 if exponent == 3 else 1
+        return MeasureUnit(f"{self.name}^{exponent}", {2: "area", 3: "volume"}[exponent], self.size**exponent * litres)
+
+
+def _tables() -> tuple[dict[str, MeasureUnit], dict[str, MeasureUnit]]:
+    """Return the units by lower-case name, and by symbol in its case."""
+    table = tomllib.loads(files("agentlearn.answers").joinpath("units.toml").read_text(encoding="utf-8"))
+    symbols = table.pop("symbols")
+    named: dict[str, MeasureUnit] = {}
+    for dimension, rows in table.items():
+        for name, row in rows.items():
+            size, _, names = row.partition(" ")
+            named |= dict.fromkeys([name, *names.split(", ")], MeasureUnit(name, dimension, Fraction(size)))
+    return named, {symbol: named[name] for symbol, name in symbols.items()}
+
+
+_NAMES, _SYMBOLS = _tables()
+NO_UNIT: Final = MeasureUnit("")
+PERCENT: Final = _NAMES["%"]
+
+
+def known_unit(text: str) -> MeasureUnit | None:
+    """Return the unit of measure or money, or percent, that a text names. Case matters for symbols such as `mW`."""
+    if text in _SYMBOLS:
+        return _SYMBOLS[text]
+    if text in _NOT_IN_LOWER_CASE:
+        return None
+    name, mark, exponent = text.casefold().partition("^")
+    if (unit := _NAMES.get(text.casefold())) is not None or not mark:
+        return unit
+    base = _NAMES.get(name)
+    return base.power(int(exponent)) if base is not None and exponent.isdecimal() else None
+
+
+def parse_unit(text: str) -> MeasureUnit | None:
+    """Return the unit that a text names; `NO_UNIT` for an empty text; None if it is not a unit or short noun."""
+    if not text:
+        return NO_UNIT
+    if unit := known_unit(text):
+        return unit
+    folded = text.casefold()
+    is_noun = _NOUN.fullmatch(folded) and not _NO_NOUN & set(re.split(r"[ -]", folded))
+    return MeasureUnit(folded) if is_noun else None
+
+
+def inexact(one: MeasureUnit, other: MeasureUnit) -> bool:
+    """Whether amounts in two units may be one amount, although no factor says so: months and days, °C and °F."""
+    money = one.money and other.money and one != other and {one.name, other.name} != {"cent", "usd"}
+    return (
+        money or {one.name, other.name} == {"gbp", "pound"} or frozenset({one.dimension, other.dimension}) in _INEXACT
+    )
+
+
+def convertible(one: MeasureUnit, other: MeasureUnit) -> bool:
+    """Whether two units measure the same thing, so that their sizes convert one to the other."""
+    kinds = {one.dimension, other.dimension}
+    return len(kinds) == 1 or kinds == {"bits", "bytes"}
+
+
+def in_celsius(degrees: Fraction, unit: MeasureUnit) -> Fraction:
+    """Return a temperature in degrees Celsius, given one in these or in degrees Fahrenheit."""
+    return (degrees - 32) * 5 / 9 if unit.dimension == "fahrenheit" else degrees
+
+
+def sizes(dimension: str) -> frozenset[Fraction]:
+    """Return the sizes of all units of a dimension."""
+    return frozenset(unit.size for unit in _NAMES.values() if unit.dimension == dimension)
+
+
+def case_changes_unit(one: str, other: str) -> bool:
+    """Return whether two spellings that differ only in case may be two units, such as `mW` and `MW`."""
+    if known_unit(one) != known_unit(other):
+        return True
+    return known_unit(one) is None and one.casefold() in _CASE_CHANGES_THE_UNIT
