@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from agentlearn.answers.matching import match_answers
 from agentlearn.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.types.task import Task
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from agentlearn.answers.matching import match_answers
 from agentlearn_web.novice import skills
 from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
 from agentlearn_web.observation import PageObservation, render_observation

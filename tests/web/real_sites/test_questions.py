@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from agentlearn.answers.matching import match_answers
 from agentlearn.answers.answer_text import normal_text
+from agentlearn.answers.matching import match_answers
 from tests.web.real_sites.question_script import Kind, RealQuestion, missing_acts, read_questions, run_script
 from tests.web.real_sites.real_walks import RealWalks, real_walks
 from tests.web.real_sites.site_files import REAL_SITES, SITES
