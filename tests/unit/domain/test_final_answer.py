@@ -9,9 +9,8 @@ from agentlearn.domain.custom.final_answer import MAX_BARE_CHARACTERS, final_ans
 LONG = "I looked at it from all sides. " * 20
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_the_answer_is_found_or_there_is_none(subtests: pytest.Subtests) -> None:
+    for text, answer in [
         ("So it is <answer>blue</answer>.", "blue"),
         ("<answer>1</answer> no, <answer> 2 </answer>", "2"),
         ("<ANSWER>two\nlines</Answer>", "two\nlines"),
@@ -58,10 +57,9 @@ LONG = "I looked at it from all sides. " * 20
         (f"{LONG}\nThe answer is 60", None),
         (f"{LONG}\nThe answer is not here.", None),
         ("", None),
-    ],
-)
-def test_the_answer_is_found_or_there_is_none(text: str, answer: str | None) -> None:
-    assert final_answer_in(text) == answer
+    ]:
+        with subtests.test(repr((text, answer))):
+            assert final_answer_in(text) == answer
 
 
 @pytest.mark.parametrize("bit", ["<answer>", "Answer:\n", "\\boxed{", "**a", "<b>", "(", "Answer:\n- "])

@@ -34,14 +34,15 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("phase", "given", "text"), KINDS)
-def test_each_kind_of_treatment_is_stored_as_earlier_versions_did_and_read_back(
-    phase: str, given: Treatment, text: str
-) -> None:
-    trajectory = nouns.trajectory(phase=phase, treatment=given)
-    assert stored_arm(trajectory) == text
-    assert any(row.values.get("arm") == text for row in trajectory_rows(trajectory, b"[]") if row.table == "trajectory")
-    assert treatment(read_arm(text, phase)) == given
+def test_each_kind_of_treatment_is_stored_as_earlier_versions_did_and_read_back(subtests: pytest.Subtests) -> None:
+    for phase, given, text in KINDS:
+        with subtests.test(repr((phase, given, text))):
+            trajectory = nouns.trajectory(phase=phase, treatment=given)
+            assert stored_arm(trajectory) == text
+            assert any(
+                row.values.get("arm") == text for row in trajectory_rows(trajectory, b"[]") if row.table == "trajectory"
+            )
+            assert treatment(read_arm(text, phase)) == given
 
 
 def test_a_store_keeps_the_step_of_trained_weights(tmp_path: Path) -> None:
