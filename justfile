@@ -112,13 +112,20 @@ newest: setup-dev
 [group("check")]
 [no-exit-message]
 bench *ARGS: setup-dev
-    .venv/bin/python -m tests.bench "$@"
+    .venv/bin/python -m scripts.bench "$@"
 
 # Train a small real model on five kinds of tasks with three seeds, and print what changed (first: agentlearn models fetch smollm2-135m)
 [group("check")]
 [no-exit-message]
 real *ARGS: setup-dev
-    .venv/bin/python -m tests.bench.real "$@"
+    .venv/bin/python -m scripts.bench.real "$@"
+
+# Plant faults in the files that pyproject.toml names, or in one of them, and list those that no test notices (mutmut)
+[group("check")]
+[no-exit-message]
+mutants FILE="": setup-dev
+    .venv/bin/python -m mutmut run {{ if FILE == "" { "" } else { quote(replace(trim_end_match(FILE, ".py"), "/", ".") + "*") } }}
+    .venv/bin/python -m mutmut results | grep -v ": not checked" || true
 
 # Run lint, types, all tests, wheel, lowest and newest, as CI does
 [group("check")]
@@ -128,4 +135,5 @@ check: lint types test-all wheel lowest newest
 [group("set up")]
 clean:
     rm -rf dist build htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-    find agentlearn domains evals tests -type d -name __pycache__ -prune -exec rm -rf {} +
+    rm -rf mutants
+    find agentlearn domains evals scripts tests -type d -name __pycache__ -prune -exec rm -rf {} +

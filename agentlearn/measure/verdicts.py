@@ -3,7 +3,7 @@
 `better` and `worse` need four things: the test by signs, the interval, the test of the mean, and that undecided
 rollouts could not change the result. `no_worse` needs the interval and the test of the mean against the margin, and
 the same about undecided rollouts.
-`python -m tests.bench false_verdicts` measures how often verdicts are wrong.
+`python -m scripts.bench false_verdicts` measures how often verdicts are wrong.
 """
 
 from typing import Literal

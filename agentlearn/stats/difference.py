@@ -1,6 +1,6 @@
 """Estimate a paired difference: choose the method, and say when its interval is not reliable.
 
-`python -m tests.bench coverage` measures how often the intervals cover the truth.
+`python -m scripts.bench coverage` measures how often the intervals cover the truth.
 """
 
 import math

@@ -58,7 +58,7 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
             return Verdict(status="incorrect", reward=0.0, reason=match.reason)
         case "unclear" if task.source == GENERATED:
             return Verdict(status="incorrect", reward=0.0, reason=match.reason)
-        case "unclear":
+        case _:
             return Verdict(status="undecided", reason=f"the comparison does not decide: {match.reason}")
 
 

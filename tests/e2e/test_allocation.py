@@ -136,8 +136,8 @@ def asked_twice(stub: OpenAIStub) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"max_staleness": 1}, {"labels": "none"}, {"labels": "none", "max_staleness": 1}],
-    ids=["plain", "stale", "unlabelled", "unlabelled and stale"],
+    [{}, {"labels": "none", "max_staleness": 1}],
+    ids=["plain", "unlabelled and stale"],
 )
 def test_stopped_at_every_point_a_run_makes_the_same_rollouts_and_repeats_no_call(
     changes: dict[str, Any], tmp_path: Path

@@ -58,10 +58,7 @@ class Talkative:
     "options",
     [
         ("--limit", "5", "--epochs", "1"),
-        ("--limit", "30", "--epochs", "2"),
-        ("--limit", "12", "--model", "sim:novice"),
         ("--limit", "20", "--model", "sim:novice", "--no-eval", "--stop-after", "2", "--revisit-every", "6"),
-        ("--limit", "40", "--epochs", "1", "--group-size", "3", "--model", "sim:novice", "--no-eval"),
     ],
     ids=" ".join,
 )
@@ -110,9 +107,7 @@ def _stored(store: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [8, 2_000])
-@pytest.mark.parametrize("limit", [16, 60])
-@pytest.mark.parametrize("tools", ["none", "python"])
+@pytest.mark.parametrize(("words", "limit", "tools"), [(8, 60, "python"), (2_000, 16, "none")])
 def test_after_a_pilot_the_estimate_for_a_service_holds(
     words: int, limit: int, tools: str, tmp_path: Path, said: Json
 ) -> None:

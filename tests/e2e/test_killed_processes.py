@@ -42,9 +42,8 @@ def both(tmp_path: Path, command: tuple[str, ...], seed: int) -> tuple[KilledRun
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_learn_gives_the_same_library_when_sandbox_processes_are_killed(tmp_path: Path, seed: int) -> None:
-    plain, killed, quiet, disturbed = both(tmp_path, (*LEARN, "--eval-rollouts", "2"), seed)
+def test_learn_gives_the_same_library_when_sandbox_processes_are_killed(tmp_path: Path) -> None:
+    plain, killed, quiet, disturbed = both(tmp_path, (*LEARN, "--eval-rollouts", "2"), seed=1)
     assert killed.killed["zygote"] >= 1, killed.killed
     assert rewards(disturbed) == rewards(quiet)
     assert killed.report["library"]["version"] == plain.report["library"]["version"]

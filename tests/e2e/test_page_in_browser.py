@@ -167,9 +167,9 @@ def unfold(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
-@pytest.mark.parametrize("name", ["rich", "learned"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize(
+    ("width", "scheme", "name"), [(PHONE, "dark", "rich"), (DESK, "light", "learned"), (PHONE, "light", "learned")]
+)
 def test_every_text_is_readable_and_nothing_overflows(
     browser: Browser, files: Path, width: int, scheme: str, name: str
 ) -> None:

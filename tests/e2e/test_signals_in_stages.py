@@ -115,8 +115,8 @@ def scores(comparison: dict[str, list[dict[str, object]]]) -> list[tuple[object,
     return [(one["arm"], one["score"], one["low"], one["high"]) for one in comparison["arms"]]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_comparison_goes_on_to_the_same_verdict(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_comparison_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
+    number = signal.SIGINT
     other = tmp_path / "other"
     other.mkdir()
     for folder in (tmp_path, other):
@@ -158,7 +158,7 @@ def test_the_last_words_after_two_signals_hold_nothing_that_a_terminal_obeys(tmp
 
 def test_an_early_interrupt_shows_no_line_of_ours_in_a_traceback(tmp_path: Path) -> None:
     """Python's own start, before it runs a line of agentlearn, cannot be changed from here."""
-    for delay_ms in range(0, 300, 10):
+    for delay_ms in range(0, 300, 30):
         child = subprocess.Popen(
             [str(AGENTLEARN), "library", "list"],
             cwd=tmp_path,

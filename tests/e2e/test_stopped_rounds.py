@@ -93,7 +93,7 @@ def ends_with(error: type[AgentlearnError], fields: dict[str, Any], callbacks: T
         train(fields, callbacks)
 
 
-@pytest.mark.parametrize("rollouts", range(1, 9))
+@pytest.mark.parametrize("rollouts", [1, 4, 7])
 def test_a_stop_between_two_rounds_waits_for_no_round_that_cannot_fill(
     given: dict[str, Any], tmp_path: Path, rollouts: int
 ) -> None:
@@ -121,12 +121,12 @@ def three_turns(monkeypatch: pytest.MonkeyPatch) -> list[StopAfter]:
 
 
 @pytest.mark.usefixtures("three_turns")
-@pytest.mark.parametrize("tokens", range(700, 850, 11))
+@pytest.mark.parametrize("tokens", [700, 755, 810])
 def test_a_limit_on_tokens_ends_the_run(given: dict[str, Any], tmp_path: Path, tokens: int) -> None:
     ends_with(BudgetExceeded, given | {"store": tmp_path / "store", "max_tokens": tokens})
 
 
-@pytest.mark.parametrize("replies", range(1, 12, 2))
+@pytest.mark.parametrize("replies", [1, 5, 11])
 def test_a_stop_while_some_use_a_tool_waits_for_no_round_that_cannot_fill(
     given: dict[str, Any], tmp_path: Path, three_turns: list[StopAfter], replies: int
 ) -> None:

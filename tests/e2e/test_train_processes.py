@@ -170,12 +170,12 @@ def test_two_processes_that_sample_their_share_have_the_losses_of_one(
     assert max(map(abs, losses(one))) > 1e-3
 
 
-@pytest.mark.parametrize("die", ["1 sample 2", "1 step 2", "0 sample 2", "0 step 3"])
+@pytest.mark.parametrize("die", ["1 sample 2", "0 step 3"])
 def test_a_lost_process_ends_the_run_which_resumes_exactly(die: str, recipe: Path, local: Path, tmp_path: Path) -> None:
     check_ends_and_resumes(recipe, tmp_path, die, local)
 
 
-@pytest.mark.parametrize("moment", ["1 sample 2", "0 step 3"])
+@pytest.mark.parametrize("moment", ["0 step 3"])
 def test_a_run_that_torchrun_stops_is_interrupted_and_resumes_exactly(
     moment: str, recipe: Path, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +193,7 @@ def served_by_one(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return trained(recipe, tmp_path_factory.mktemp("one") / "store", "--sampler", "vllm", count=1)
 
 
-@pytest.mark.parametrize("processes", ["replicate", "shard"])
+@pytest.mark.parametrize("processes", ["shard"])
 def test_with_a_server_two_processes_have_the_losses_of_one_and_resume_exactly(
     processes: str, recipe: Path, served_by_one: dict[int, Any], tmp_path: Path
 ) -> None:
@@ -223,7 +223,7 @@ def distilled_by_one(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return trained(recipe, store, "--sampler", "vllm", *DISTILL, count=1)
 
 
-@pytest.mark.parametrize("processes", ["replicate", "shard"])
+@pytest.mark.parametrize("processes", ["replicate"])
 def test_lessons_are_distilled_alike_in_two_processes_and_in_one_and_a_run_resumes_exactly(
     processes: str, recipe: Path, distilled_by_one: dict[int, Any], tmp_path: Path
 ) -> None:
@@ -236,7 +236,7 @@ def test_lessons_are_distilled_alike_in_two_processes_and_in_one_and_a_run_resum
     check_ends_and_resumes(recipe, tmp_path / "in-update", "1 step 3", tmp_path / "whole" / "store", *options)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [1])
 def test_a_process_lost_while_a_server_samples_ends_the_run(rank: int, recipe: Path, tmp_path: Path) -> None:
     options = ("--sampler", "vllm", "--processes", "shard")
     store = tmp_path / "store"

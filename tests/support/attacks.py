@@ -211,7 +211,7 @@ def page(told: Mapping[str, tuple[str, str]], headers: Mapping[str, str] | None 
 
 
 def respond(request: HttpRequest, port: int, named: Mapping[str, Case]) -> HttpResponse:
-    """Answer as the attacking site: `/all`, one page per case at `/case/NAME`, and `/go/ADDRESS`, which redirects."""
+    """Answer as the attacking site: `/all`; `/direct`, without redirects; `/case/NAME`; `/go/ADDRESS`, a redirect."""
     _, kind, *rest = request.path.split("/")
     if kind == "go":
         return HttpResponse(302, headers={"location": f"http://{rest[0]}:{port}/secret"})
@@ -219,7 +219,7 @@ def respond(request: HttpRequest, port: int, named: Mapping[str, Case]) -> HttpR
         case = named[rest[0].replace("-", " ")]
         headers = {name: value.format(case.url(port)) for name, value in case.headers.items()}
         return page({case.name: (case.url(port), case.act)}, headers)
-    if kind == "all":
-        together = {case.name: (case.url(port), case.act) for case in named.values() if not case.alone}
-        return page(together)
+    if kind in {"all", "direct"}:
+        cases = [case for case in named.values() if not case.alone and (kind == "all" or not case.redirected)]
+        return page({case.name: (case.url(port), case.act) for case in cases})
     return HttpResponse(200, b"<title>evil</title>a public page", content_type="text/html")

@@ -32,6 +32,10 @@ ATTRIBUTES = frozenset(
 SVG_LINK = "data:image/svg+xml;base64,"
 SVG_TAGS = frozenset({"circle", "g", "line", "path", "style", "svg", "text", "title"})
 """Every element of a saved figure."""
+LINES = frozenset(
+    {"div", "dl", "figcaption", "h1", "h2", "h3", "header", "li", "p", "pre", "section", "summary", "svg", "tr"}
+)
+"""Elements that end a line of the text."""
 VOID = frozenset({"link", "meta", "circle", "line", "path"})
 
 
@@ -48,6 +52,7 @@ class Read(HTMLParser):
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._open: list[str] = []
+        self._flow: list[str] = []
         self.feed(self.page)
         self.close()
         assert self._open == [], f"left open: {self._open}"
@@ -55,6 +60,12 @@ class Read(HTMLParser):
     @property
     def text(self) -> str:
         return "".join(self.texts)
+
+    @property
+    def lines(self) -> str:
+        """The text of the page, with a line for each paragraph, row and drawing."""
+        lines = (" ".join(line.split()) for line in "".join(self._flow).split("\f"))
+        return "\n".join(line for line in lines if line)
 
     @property
     def names(self) -> list[str]:
@@ -96,12 +107,14 @@ class Read(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self._open, f"</{tag}> closes nothing"
         assert self._open.pop() == tag
+        self._flow.append("\f" if tag in LINES else " ")
 
     def handle_data(self, data: str) -> None:
         for tag in set(self._open):
             self.inside[tag][-1] += data
         if not {"script", "style"} & set(self._open):
             self.texts.append(data)
+            self._flow.append(data)
 
     def handle_comment(self, data: str) -> None:
         self.comments.append(data)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench import __main__ as bench
-from tests.bench.found import Bench, Found, Row, Target, as_text
+from scripts.bench import __main__ as bench
+from scripts.bench.found import Bench, Found, Row, Target, as_text
 
 TINY = ("million", "--trajectories", "800", "--rounds", "1")
 

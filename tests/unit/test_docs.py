@@ -15,22 +15,22 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:agentlearn|domains|evals|tests|docs|scripts)/[\w./*-]+)`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_exist(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        inside = re.fullmatch(rf"{re.escape(REPOSITORY)}/(?:blob|tree)/main/(.+)", target)
-        if inside:
-            assert (ROOT / inside[1].partition("#")[0]).exists(), target
-        elif not target.startswith(("http://", "https://", "#")):
-            assert (page.parent / target.partition("#")[0]).exists(), target
+def test_links_lead_to_files_that_exist(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(repr(page)):
+            for target in LINK.findall(page.read_text(encoding="utf-8")):
+                inside = re.fullmatch(rf"{re.escape(REPOSITORY)}/(?:blob|tree)/main/(.+)", target)
+                if inside:
+                    assert (ROOT / inside[1].partition("#")[0]).exists(), target
+                elif not target.startswith(("http://", "https://", "#")):
+                    assert (page.parent / target.partition("#")[0]).exists(), target
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
-)
-def test_named_files_exist(page: Path) -> None:
-    for named in PATH.findall(page.read_text(encoding="utf-8")):
-        assert any(ROOT.glob(named.rstrip("/"))), f"{page.name} names {named}, which does not exist"
+def test_named_files_exist(subtests: pytest.Subtests) -> None:
+    for page in [page for page in PAGES if page.name != "CHANGELOG.md"]:
+        with subtests.test(repr(page)):
+            for named in PATH.findall(page.read_text(encoding="utf-8")):
+                assert any(ROOT.glob(named.rstrip("/"))), f"{page.name} names {named}, which does not exist"
 
 
 def test_links_of_the_readme_work_outside_of_the_repository() -> None:

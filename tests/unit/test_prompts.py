@@ -48,6 +48,7 @@ RELEASED = {
 """A released file is not edited: a change here means that a new version is due."""
 
 
-@pytest.mark.parametrize(("name", "version"), RELEASED)
-def test_a_released_prompt_is_never_edited(name: str, version: int) -> None:
-    assert load_prompt(name, version).ref.sha256 == RELEASED[name, version]
+def test_a_released_prompt_is_never_edited(subtests: pytest.Subtests) -> None:
+    for name, version in RELEASED:
+        with subtests.test(repr((name, version))):
+            assert load_prompt(name, version).ref.sha256 == RELEASED[name, version]

@@ -64,10 +64,11 @@ def test_the_public_names_are_these() -> None:
     assert sorted(PUBLIC) == PUBLIC
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_name_resolves(name: str) -> None:
-    home = getattr(agentlearn, name)
-    assert getattr(home, "__name__", name) == name
+def test_public_name_resolves(subtests: pytest.Subtests) -> None:
+    for name in PUBLIC:
+        with subtests.test(repr(name)):
+            home = getattr(agentlearn, name)
+            assert getattr(home, "__name__", name) == name
 
 
 def test_public_names_show_up_in_completion() -> None:

@@ -1,7 +1,6 @@
 """The tasks, rewards and table of `just real`: what they hold out, pay for, and print."""
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,13 @@ import pytest
 from agentlearn.data.gym import gym_rows
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult, Trajectory
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn.types.treatment import Treatment
-from tests.bench.real.measuring import once
-from tests.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
-from tests.bench.real.runs import RunFailed, run
-from tests.bench.real.table import Change, LessonsLine, OtherKind, RealResults, TaskLine, TrainingRun, as_text
-from tests.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
+from scripts.bench.real.measuring import once
+from scripts.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
+from scripts.bench.real.runs import RunFailed
+from scripts.bench.real.table import LessonsLine
+from scripts.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
 
 
 def task(answer: str) -> Task:
@@ -128,80 +127,6 @@ def test_a_product_needs_the_tool_and_each_step_towards_it_is_paid(
     assert (right_with_tool(*given), towards_the_tool(*given)) == (full, pytest.approx(towards))
 
 
-def test_a_call_that_was_read_is_paid_as_it_was_written() -> None:
-    product = task("1482").model_copy(update={"problem": "Question: 38 * 39\nReply:"})
-    call = ToolCall(id="c", tool="run_python", arguments='{"code": "print(38 * 39)"}')
-    called = rollout("").model_copy(update={"steps": (ModelTurn(tool_calls=(call,)),)})
-    assert towards_the_tool(product, "", called) == 0.5
-
-
-def test_what_a_failed_call_says_is_no_result() -> None:
-    assert right_with_tool(task("12"), "12", rollout("12", "line 12", ok=False)) == 0.0
-
-
-def test_a_command_s_result_and_its_cpu_time_are_read() -> None:
-    program = "import json, sys; print('x' * 200_000, file=sys.stderr); print(json.dumps({'n': sum(range(10**6))}))"
-    ran = run([sys.executable, "-c", program], threads=1)
-    assert ran.result == {"n": 499999500000}
-    assert ran.cpu_s > 0
-    assert ran.wall_s > 0
-
-
-def test_a_command_that_fails_says_why() -> None:
-    with pytest.raises(RunFailed, match="ended with status 3: no model"):
-        run([sys.executable, "-c", "import sys; print('no model', file=sys.stderr); sys.exit(3)"], threads=1)
-
-
-def test_the_table_counts_only_intervals_above_zero() -> None:
-    def line(name: str, low: float | None) -> TaskLine:
-        change = Change(name="trained", before=0.1, after=0.4, mean=0.3, low=low, high=0.5)
-        return TaskLine(task=name, what=name, gain=change, check=change)
-
-    runs = tuple(
-        TrainingRun(task=name, seed=0, weights="w", curve=(0.1, 0.4), wall_s=60, cpu_s=50, sampling_s=30, updating_s=20)
-        for name in "abc"
-    )
-    found = RealResults(
-        model="m", cores=2, seeds=2, k=2, lines=(line("a", 0.1), line("b", -0.1), line("c", None)),
-        runs=runs, lessons=None, other_kind=None, wall_s=120,
-    )  # fmt: skip
-    text = as_text(found)
-    assert "1 of 3 kinds of tasks gain with an interval above 0" in text
-    assert "+0.30 [+0.10, +0.50]" in text
-    assert "0.10 → 0.40" in text
-    nothing = LessonsLine(task="a", changes=(), notes=("reflector itself: 0 lessons",))
-    text = as_text(found.model_copy(update={"lessons": nothing}))
-    assert text.endswith("lessons on a: reflector itself: 0 lessons")
-    helped = LessonsLine(task="a", changes=(found.lines[0].gain,), notes=())
-    assert as_text(found.model_copy(update={"lessons": helped})).endswith("+0.30 [+0.10, +0.50]")
-
-
-def test_what_distilling_did_to_another_kind_of_task_is_one_sentence() -> None:
-    change = Change(name="after", before=0.9, after=0.8, mean=-0.1, low=-0.15, high=-0.05)
-    other = OtherKind(lessons_for="a", task="b", change=change, margin=0.05, verdict="worse")
-    assert other.words.endswith("trained on b: b 0.900 → 0.800, -0.100 [-0.150, -0.050], worse (margin 0.05)")
-    unknown = change.model_copy(update={"mean": None, "low": None, "high": None})
-    assert "unknown, cannot tell" in other.model_copy(update={"change": unknown, "verdict": "cannot_tell"}).words
-
-
-def test_the_table_tells_trainers_apart() -> None:
-    change = Change(name="trained", before=0.1, after=0.4, mean=0.3, low=0.2, high=0.5)
-    lines = tuple(TaskLine(task="a", what="a", gain=change, check=change, trainer=one) for one in ("agentlearn", "trl"))
-    runs = tuple(
-        TrainingRun(task="a", seed=0, weights="w", curve=(0.1, last), wall_s=wall_s, cpu_s=1, trainer=one)
-        for one, last, wall_s in (("agentlearn", 0.4, 60), ("trl", 0.3, 90))
-    )
-    found = RealResults(
-        model="m", cores=2, seeds=1, k=2, lines=lines, runs=runs, lessons=None, other_kind=None, wall_s=120
-    )
-    own, other = (line for line in as_text(found).splitlines() if line.startswith("a "))
-    assert "0.10 → 0.40" in own
-    assert "60" in own
-    assert "0.10 → 0.30" in other
-    assert "90" in other
-    assert "1 of 1 kinds of tasks gain" in as_text(found)
-
-
 def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_not(tmp_path: Path) -> None:
     folder, calls = tmp_path / "a", list[int]()
 
@@ -221,7 +146,7 @@ def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_
 
 
 def test_trl_s_trainer_is_paid_as_ours_is() -> None:
-    trl_training = pytest.importorskip("tests.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
+    trl_training = pytest.importorskip("scripts.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
     words = next(one for one in TASKS if one.name == "words")
     record = next(one for one in TASKS if one.name == "record")
     assert [trl_training.scorer(words)(task("12"), said) for said in ("It is 12.", "13", "")] == [1.0, 0.0, 0.0]

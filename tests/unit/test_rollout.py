@@ -314,33 +314,31 @@ class BrokenVerifier(ToyDomain):
         return self._now()
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        (KeyError("answer"), "verify_raised: KeyError: 'answer' (test_rollout.py, line "),
-        (TimeoutError("too\nslow"), "verify_raised: TimeoutError: too slow (test_rollout.py"),
-        (SystemExit(3), "verify_raised: SystemExit: 3"),
-        (asyncio.CancelledError(), "verify_raised: asyncio.exceptions.CancelledError"),
-        (RecursionError("x" * 10_000), "verify_raised: RecursionError: xxx"),
-        (ExceptionGroup("two", [ValueError("a")]), "verify_raised: ExceptionGroup: two (1 sub-exception)"),
-        (EndpointError("the judge is away"), "endpoint: the judge is away"),
-        (ToolError("no tool"), "tool: no tool"),
-        (None, "verify_raised: TypeError: verify of the domain 'toy' gave None, which is not a Verdict"),
-        (1.0, "verify_raised: TypeError: verify of the domain 'toy' gave 1.0, which is not a Verdict"),
-    ],
-)
-def test_whatever_a_verifier_does_the_answer_is_not_wrong(given: object, reason: str, *, awaited: bool) -> None:
-    trajectory = run(use_tool, BrokenVerifier(given, awaited=awaited))[0].trajectory
-    assert (trajectory.outcome, trajectory.reward) == ("undecided", None)
-    assert trajectory.verdict is not None
-    assert trajectory.verdict.reason.startswith(reason)
-    assert len(trajectory.verdict.reason) < 400
-    stats = RunStats()
-    stats.add_rollout(trajectory)
-    (note,) = stats.failure_notes()
-    code = "verify_raised" if reason.startswith("verify_raised") else "verifier"
-    assert note.startswith(f"rollouts undecided and not counted: {code} 1; the first because {reason}")
+def test_whatever_a_verifier_does_the_answer_is_not_wrong(subtests: pytest.Subtests) -> None:
+    for awaited in [False, True]:
+        for given, reason in [
+            (KeyError("answer"), "verify_raised: KeyError: 'answer' (test_rollout.py, line "),
+            (TimeoutError("too\nslow"), "verify_raised: TimeoutError: too slow (test_rollout.py"),
+            (SystemExit(3), "verify_raised: SystemExit: 3"),
+            (asyncio.CancelledError(), "verify_raised: asyncio.exceptions.CancelledError"),
+            (RecursionError("x" * 10_000), "verify_raised: RecursionError: xxx"),
+            (ExceptionGroup("two", [ValueError("a")]), "verify_raised: ExceptionGroup: two (1 sub-exception)"),
+            (EndpointError("the judge is away"), "endpoint: the judge is away"),
+            (ToolError("no tool"), "tool: no tool"),
+            (None, "verify_raised: TypeError: verify of the domain 'toy' gave None, which is not a Verdict"),
+            (1.0, "verify_raised: TypeError: verify of the domain 'toy' gave 1.0, which is not a Verdict"),
+        ]:
+            with subtests.test(repr((awaited, given, reason))):
+                trajectory = run(use_tool, BrokenVerifier(given, awaited=awaited))[0].trajectory
+                assert (trajectory.outcome, trajectory.reward) == ("undecided", None)
+                assert trajectory.verdict is not None
+                assert trajectory.verdict.reason.startswith(reason)
+                assert len(trajectory.verdict.reason) < 400
+                stats = RunStats()
+                stats.add_rollout(trajectory)
+                (note,) = stats.failure_notes()
+                code = "verify_raised" if reason.startswith("verify_raised") else "verifier"
+                assert note.startswith(f"rollouts undecided and not counted: {code} 1; the first because {reason}")
 
 
 class CancelledQuestion(ToyDomain):
@@ -369,42 +367,44 @@ def test_the_report_says_that_the_verifier_failed_and_why() -> None:
     assert note.startswith("rollouts undecided and not counted: verify_raised 2; the first because verify_raised:")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
-@pytest.mark.parametrize("at", ["open", "tool", "close"])
-def test_a_shortage_on_this_machine_is_no_result_of_a_tool(number: int, at: str) -> None:
-    class Short(ToyDomain):
-        times = 1
+def test_a_shortage_on_this_machine_is_no_result_of_a_tool(subtests: pytest.Subtests) -> None:
+    for number in [errno.ENOSPC, errno.EMFILE, errno.EAGAIN]:
+        for at in ["open", "tool", "close"]:
+            with subtests.test(repr((number, at))):
 
-        def fail(self, where: str) -> None:
-            if where == at and self.times:
-                self.times -= 1
-                raise OSError(number, os.strerror(number))
+                class Short(ToyDomain):
+                    times = 1
 
-        @asynccontextmanager
-        async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
-            self.fail("open")
-            async with super().open(context):
-                yield
-            self.fail("close")
+                    def fail(self, where: str) -> None:
+                        if where == at and self.times:
+                            self.times -= 1
+                            raise OSError(number, os.strerror(number))
 
-        def agent(self) -> Agent[Any, Answer]:
-            agent, short = Agent(None, output_type=TextOutput(read_answer)), self
+                    @asynccontextmanager
+                    async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
+                        self.fail("open")
+                        async with super().open(context):
+                            yield
+                        self.fail("close")
 
-            @agent.tool_plain
-            async def double(n: int) -> str:  # pyright: ignore[reportUnusedFunction]
-                short.fail("tool")
-                return str(2 * n)
+                    def agent(self) -> Agent[Any, Answer]:
+                        agent, short = Agent(None, output_type=TextOutput(read_answer)), self
 
-            return agent
+                        @agent.tool_plain
+                        async def double(n: int) -> str:  # pyright: ignore[reportUnusedFunction]
+                            short.fail("tool")
+                            return str(2 * n)
 
-    short = Short()
-    trajectory = run(use_tool, short)[0].trajectory
-    assert (trajectory.outcome, trajectory.reward, trajectory.attempt) == ("ok", 1.0, 1)
-    short.times = 9
-    failure = run(use_tool, short)[0].trajectory.failure
-    assert failure is not None
-    assert (failure.boundary, failure.code) == ("tool", "tool_system")
-    assert os.strerror(number) in failure.message
+                        return agent
+
+                short = Short()
+                trajectory = run(use_tool, short)[0].trajectory
+                assert (trajectory.outcome, trajectory.reward, trajectory.attempt) == ("ok", 1.0, 1)
+                short.times = 9
+                failure = run(use_tool, short)[0].trajectory.failure
+                assert failure is not None
+                assert (failure.boundary, failure.code) == ("tool", "tool_system")
+                assert os.strerror(number) in failure.message
 
 
 def test_a_budget_ends_the_run_and_not_the_rollout() -> None:

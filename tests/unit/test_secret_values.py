@@ -20,6 +20,7 @@ from agentlearn.learning.resume import keep_credentials
 from agentlearn.secret_values import HIDDEN, LEAST, know_environment, know_secret, without_secrets
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_web import WebDomain
+from tests.support.cases import cases
 
 NAME = "http://host.test:8000/v1#m"
 TEXT = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=LEAST, max_size=20)
@@ -37,24 +38,11 @@ def test_an_address_has_the_same_name_whatever_its_credentials(user: str, passwo
     assert message == f"refused {HIDDEN} and {HIDDEN}"
 
 
-@pytest.mark.parametrize(
-    ("given_", "name"),
-    [
-        ("sim:novice", "sim:novice"),
-        ("openai:gpt-5-mini", "openai:gpt-5-mini"),
-        ("http://127.0.0.1:8000/v1#org/model", "http://127.0.0.1:8000/v1#org/model"),
-        ("https://gateway.test/v1#@cf/meta/llama", "https://gateway.test/v1#@cf/meta/llama"),
-        ("HTTPS://token@host.test/v1#m", "https://host.test/v1#m"),
-        ("http://u:p@[::1]:8000/v1#m", "http://[::1]:8000/v1#m"),
-        ("http://host.test/v1?bare-key#m", "http://host.test/v1#m"),
-        ("http://host.test/v1#m?key=late", "http://host.test/v1#m"),
-        ("  http://u:p@host.test/v1#m ", "http://host.test/v1#m"),
-        ("http://:only@host.test/v1#m", "http://host.test/v1#m"),
-    ],
-)
-def test_only_credentials_are_taken_out(given_: str, name: str) -> None:
-    assert endpoint_name(given_) == name
-    assert without_credentials(given_.strip()) == name
+def test_only_credentials_are_taken_out(subtests: pytest.Subtests) -> None:
+    for given_, name in cases(__file__, "only_credentials_are_taken_out"):
+        with subtests.test(repr((given_, name))):
+            assert endpoint_name(given_) == name
+            assert without_credentials(given_.strip()) == name
 
 
 @pytest.mark.parametrize(

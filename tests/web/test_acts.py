@@ -85,24 +85,23 @@ def test_every_key_name_is_one_that_the_browser_knows(walks: Walking) -> None:
     walks.over({"/": doc("<script>heard = []; onkeydown = (event) => heard.push(event.key)</script>text")}, steps)
 
 
-@pytest.mark.parametrize(
-    ("keys", "status"),
-    [
+def test_keys_that_are_not_pressed_leave_the_page_as_it_is(walks: Walking, subtests: pytest.Subtests) -> None:
+    for keys, status in [
         *(("Enterr", "unknown_key"), ("Control+", "unknown_key"), ("a+b", "unknown_key"), ("é", "unknown_key")),
         *(("", "unknown_key"), ("Tab " * 51, "unknown_key"), ("Shift+Hyper+a", "unknown_key")),
         *(("F12", "refused_key"), ("Control+T", "refused_key"), ("ctrl+shift+i", "refused_key")),
         *(("Meta+n", "refused_key"), ("a Control+v", "refused_key"), ("Shift+Insert", "refused_key")),
-    ],
-)
-def test_keys_that_are_not_pressed_leave_the_page_as_it_is(walks: Walking, keys: str, status: str) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        seen = await walk.press(keys)
-        assert (seen.status, len(seen.tabs)) == (status, 1)
-        assert "nothing was pressed" in seen.note
-        assert await walk.page.evaluate("count") == 0
+    ]:
+        with subtests.test(repr((keys, status))):
 
-    walks.over({"/": doc("<script>count = 0; onkeydown = () => count++</script>text")}, steps)
+            async def steps(walk: Walk, site: Site) -> None:
+                await walk.open(HOME)
+                seen = await walk.press(keys)
+                assert (seen.status, len(seen.tabs)) == (status, 1)
+                assert "nothing was pressed" in seen.note
+                assert await walk.page.evaluate("count") == 0
+
+            walks.over({"/": doc("<script>count = 0; onkeydown = () => count++</script>text")}, steps)
 
 
 def test_a_key_goes_to_the_named_element_or_nowhere(walks: Walking) -> None:

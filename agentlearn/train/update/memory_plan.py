@@ -181,7 +181,7 @@ def measure_rows(scorer: LogprobModel, precision: Callable[[], Any], *, packed: 
         if _recomputes(core):  # layers are checkpointed in training mode only
             set_training(False)
             whole = _fit(length, lambda tokens: _saved_bytes(scorer, tokens, precision, masked=masked))
-    # The backward pass also holds temporary tensors of one layer. `tests.bench.update_memory context` measures them.
+    # The backward pass also holds temporary tensors of one layer. `scripts.bench.update_memory` measures them.
     layers = max(1, getattr(core.config, "num_hidden_layers", 1))
     copies = 4 if _recomputes(core) else 2
     return RowMemory(

@@ -66,11 +66,12 @@ BITS = (
 )
 
 
-@pytest.mark.parametrize("reply", MARKED.values(), ids=MARKED.keys())
-def test_what_is_said_is_left(reply: str) -> None:
-    spoken = split_thoughts(reply)
-    assert (spoken.said, spoken.unfinished) == ("Answer: 7", False)
-    assert "Answer" not in spoken.thoughts
+def test_what_is_said_is_left(subtests: pytest.Subtests) -> None:
+    for reply in MARKED.values():
+        with subtests.test(repr(reply)):
+            spoken = split_thoughts(reply)
+            assert (spoken.said, spoken.unfinished) == ("Answer: 7", False)
+            assert "Answer" not in spoken.thoughts
 
 
 @pytest.mark.parametrize("reply", UNFINISHED)
@@ -80,9 +81,10 @@ def test_a_thought_that_never_ends_says_nothing_more(reply: str) -> None:
     assert spoken.said in {"", "Let me see."}
 
 
-@pytest.mark.parametrize("reply", PROSE)
-def test_a_text_without_thoughts_is_itself(reply: str) -> None:
-    assert split_thoughts(reply).said is reply
+def test_a_text_without_thoughts_is_itself(subtests: pytest.Subtests) -> None:
+    for reply in PROSE:
+        with subtests.test(repr(reply)):
+            assert split_thoughts(reply).said is reply
 
 
 def test_the_thoughts_are_given_in_order() -> None:

@@ -13,6 +13,7 @@ from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.compare_objects import compare_sync
+from tests.support.cases import cases
 from tests.support.desk import TICKETS, desk_agent, right_team
 
 QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "validation_rollouts": 0, "seed": 1}
@@ -28,9 +29,8 @@ def test_a_reward_can_be_tried_on_a_task_made_by_hand() -> None:
     assert task.id != Task.of("My parcel is late.", "shipping").id
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_a_task_that_cannot_be_made_is_one_sentence(subtests: pytest.Subtests) -> None:
+    for given, words in [
         ({}, "a task needs a problem; write Task.of('What is 2 + 2?', '4')"),
         ({"problem": ""}, "problem='' is empty; give a text"),
         ({"problem": None}, "problem=None is no text; give a text"),
@@ -43,39 +43,19 @@ def test_a_reward_can_be_tried_on_a_task_made_by_hand() -> None:
         ({"problem": "p", "fields": [1]}, "fields=[1] is no mapping"),
         ({"problem": "p", "fields": {"when": 1j}}, "fields['when']=1j is not JSON"),
         ({"problem": "p", "fields": {"rate": float("nan")}}, "fields['rate']=nan is not JSON"),
-    ],
-)
-def test_a_task_that_cannot_be_made_is_one_sentence(given: dict[str, Any], words: str) -> None:
-    for make in (Task, Task.of):
-        with pytest.raises(ConfigError) as refused:
-            make(**given)
-        assert words in refused.value.message
-        assert "\n" not in refused.value.message
+    ]:
+        with subtests.test(repr((given, words))):
+            for make in (Task, Task.of):
+                with pytest.raises(ConfigError) as refused:
+                    make(**given)
+                assert words in refused.value.message
+                assert "\n" not in refused.value.message
 
 
-@pytest.mark.parametrize(
-    ("option", "argument"),
-    [
-        ("use --group-size 5", "use group_size=5"),
-        ("add --no-eval, or give other tasks with --test-data", "add evaluate=False, or give other tasks with test"),
-        ("--eval holds out those that have one", "evaluate=True holds out those that have one"),
-        ("limit the run with --max-tokens or --max-minutes", "limit the run with max_tokens or max_minutes"),
-        ("a smaller --test-share is enough", "a smaller test_share is enough"),
-        ("--select best protects", 'select="best" protects'),
-        ("--from none starts from nothing", 'start="none" starts from nothing'),
-        ("--max-tokens MORE", "max_tokens=MORE"),
-        ("give --model http://127.0.0.1:8000/v1#m", 'give model="http://127.0.0.1:8000/v1#m"'),
-        ("leave out --no-seed", "leave out no_seed=True"),
-        (
-            "resume it: agentlearn learn --resume 01m8, or --epochs 2",
-            "resume it: agentlearn learn --resume 01m8, or epochs=2",
-        ),
-        ("pip install --upgrade agentlearn-lib", "pip install --upgrade agentlearn-lib"),
-        ("a - b -- c", "a - b -- c"),
-    ],
-)
-def test_a_message_names_arguments_in_python(option: str, argument: str) -> None:
-    assert python_words(option, LearnSettings) == argument
+def test_a_message_names_arguments_in_python(subtests: pytest.Subtests) -> None:
+    for option, argument in cases(__file__, "a_message_names_arguments_in_python"):
+        with subtests.test(repr((option, argument))):
+            assert python_words(option, LearnSettings) == argument
 
 
 def test_errors_and_notes_of_a_call_name_arguments(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -311,8 +312,7 @@ def ran_on(damaged: bytes, finished: Path, folder: Path, command: list[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("damage", TRUNCATED)
+@pytest.mark.parametrize(("command", "damage"), list(zip(COMMANDS, cycle(TRUNCATED), strict=False)))
 def test_a_truncated_database_is_one_sentence_and_never_a_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
 ) -> None:
@@ -330,8 +330,7 @@ def test_a_truncated_database_is_one_sentence_and_never_a_traceback(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("damage", OVERWRITTEN)
+@pytest.mark.parametrize(("command", "damage"), list(zip(COMMANDS, cycle(OVERWRITTEN), strict=False)))
 def test_an_overwritten_database_is_one_sentence_and_never_a_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
 ) -> None:

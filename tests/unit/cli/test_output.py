@@ -67,9 +67,8 @@ def test_every_character_that_is_not_drawn_is_escaped() -> None:
             assert ascii(one)[1:-1] in visible_line(f"a{one}b")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_writing_is_left_alone(subtests: pytest.Subtests) -> None:
+    for text in [
         "👨\u200d👩\u200d👧 and ❤\ufe0f and 1\ufe0f\u20e3",
         "می\u200cخواهم",
         "क\u094d\u200dष",
@@ -79,10 +78,9 @@ def test_every_character_that_is_not_drawn_is_escaped() -> None:
         "日本語、한국어",
         "x² ≤ √2 → ∞",
         "naïve — “ok”",
-    ],
-)
-def test_ordinary_writing_is_left_alone(text: str) -> None:
-    assert visible(text) == text
+    ]:
+        with subtests.test(repr(text)):
+            assert visible(text) == text
 
 
 def test_marks_on_one_letter_are_limited() -> None:
@@ -168,16 +166,17 @@ def test_a_table_that_is_too_wide_comes_in_parts() -> None:
     assert lines == ["  arm     score", "  none      0.5", "  arm     rollouts", "  none          12"]
 
 
-@pytest.mark.parametrize("text", [*CONTROLS, *HOSTILE, POISON])
-def test_rich_objects_are_guarded_too(text: str) -> None:
-    table = Table.grid()
-    table.add_row(text, Text(text))
-    assert_harmless(written(table), colours=True)
-    out, screen = on_terminal()
-    with Progress(TextColumn("{task.description}", markup=False), console=out, transient=True) as bars:
-        bars.add_task(visible_line(text, 60), total=2)
-    assert_harmless(screen.getvalue(), colours=True)
-    assert "\x1b]" not in screen.getvalue()
+def test_rich_objects_are_guarded_too(subtests: pytest.Subtests) -> None:
+    for text in [*CONTROLS, *HOSTILE, POISON]:
+        with subtests.test(repr(text)):
+            table = Table.grid()
+            table.add_row(text, Text(text))
+            assert_harmless(written(table), colours=True)
+            out, screen = on_terminal()
+            with Progress(TextColumn("{task.description}", markup=False), console=out, transient=True) as bars:
+                bars.add_task(visible_line(text, 60), total=2)
+            assert_harmless(screen.getvalue(), colours=True)
+            assert "\x1b]" not in screen.getvalue()
 
 
 def test_what_others_print_during_a_live_view_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,26 +214,27 @@ def test_a_progress_bar_of_another_package_keeps_its_line() -> None:
     assert raw.getvalue() == "\r 10 %\r 20 %\na\\rb"
 
 
-@pytest.mark.parametrize("text", [*CONTROLS, *HOSTILE, POISON])
-def test_errors_are_one_harmless_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = text[:60].replace("\x00", "").replace("\ud83d", "\udcff").replace("\ud800", "\udc80")
-    for command in (
-        ["learn", text],
-        ["learn", "math", f"--{text}"],
-        ["learn", "math", "--limit", text],
-        ["solve", text, text],
-        ["trace", text, "--store", "missing"],
-        [text],
-        ["library", "show", text],
-        ["data", "check", f"{text}.csv"],
-        ["compare", text, text],
-    ):
-        assert run([*command, "--json"]) in {1, 2}
-        found = capsys.readouterr()
-        assert found.err.count("\n") == 1
-        assert_harmless(found.err)
-        assert_harmless(found.out)
-        assert json.loads(found.out)["error"]["message"]
+def test_errors_are_one_harmless_line(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for whole in [*CONTROLS, *HOSTILE, POISON]:
+        with subtests.test(repr(whole)):
+            text = whole[:60].replace("\x00", "").replace("\ud83d", "\udcff").replace("\ud800", "\udc80")
+            for command in (
+                ["learn", text],
+                ["learn", "math", f"--{text}"],
+                ["learn", "math", "--limit", text],
+                ["solve", text, text],
+                ["trace", text, "--store", "missing"],
+                [text],
+                ["library", "show", text],
+                ["data", "check", f"{text}.csv"],
+                ["compare", text, text],
+            ):
+                assert run([*command, "--json"]) in {1, 2}
+                found = capsys.readouterr()
+                assert found.err.count("\n") == 1
+                assert_harmless(found.err)
+                assert_harmless(found.out)
+                assert json.loads(found.out)["error"]["message"]
 
 
 HOSTILE_NAME = POISON.replace("\x00", "")

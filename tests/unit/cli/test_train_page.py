@@ -54,12 +54,13 @@ def page_of(report: TrainReport) -> Read:
     return Read(train_page(report, TrainSettings(domain="math", model="m", store=Path("s"))))
 
 
-@pytest.mark.parametrize("text", [POISON, *HOSTILE])
-def test_hostile_texts_are_shown_and_not_obeyed(text: str) -> None:
-    read = page_of(report_of(text))
-    read.assert_ours()
-    assert shown(text).strip() in read.text
-    assert unseen(read.text) <= {"'\\t'"}
+def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> None:
+    for text in [POISON, *HOSTILE]:
+        with subtests.test(repr(text)):
+            read = page_of(report_of(text))
+            read.assert_ours()
+            assert shown(text).strip() in read.text
+            assert unseen(read.text) <= {"'\\t'"}
 
 
 def test_a_run_that_distils_shows_the_teacher_and_whether_its_weights_are_published() -> None:

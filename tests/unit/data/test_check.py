@@ -94,9 +94,8 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
     assert narrower == pytest.approx(expected * math.sqrt(0.025625 / 0.135), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
+def test_kinds_of_answers(subtests: pytest.Subtests) -> None:
+    for answer, kind in [
         (None, "none"),
         ("-1,234", "integer"),
         ("0.5", "decimal"),
@@ -105,7 +104,6 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
         ("(B)", "choice"),
         ("not enough data", "words"),
         ("2\\sqrt{3}", "expression"),
-    ],
-)
-def test_kinds_of_answers(answer: str | None, kind: str) -> None:
-    assert answer_kind(answer) == kind
+    ]:
+        with subtests.test(repr((answer, kind))):
+            assert answer_kind(answer) == kind

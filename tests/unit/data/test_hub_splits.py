@@ -5,29 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data.hub_splits import SplitFiles, splits_of
+from tests.support.cases import cases
 
 
 def told(names: list[str], card: str = "") -> dict[tuple[str, str], tuple[str, ...]]:
     return {(one.config, one.name): one.files for one in splits_of(names, card)}
 
 
-@pytest.mark.parametrize(
-    ("names", "splits"),
-    [
-        (["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"], ["train"]),
-        (["data/main-00000-of-00001.parquet"], ["main"]),
-        (["data/test_easy-00000-of-00001-abc123.parquet", "data/extra.parquet"], ["test_easy"]),
-        (["train.csv", "test.csv", "README.md"], ["train", "test"]),
-        (["my_training_set.jsonl", "my-dev.jsonl", "eval 1.jsonl"], ["train", "validation", "test"]),
-        (["train/a.json", "train/b.json", "validation/a.json"], ["train", "validation"]),
-        (["a.jsonl.gz", "b.jsonl.gz"], ["train"]),
-        (["trained.csv", "contest.csv"], ["train"]),
-        ([".cache/train.csv", "__pycache__/x.csv", "dataset_infos.json"], []),
-        (["rows.parquet", "rows2.parquet", "schema.json"], ["train"]),
-    ],
-)
-def test_names_give_the_splits(names: list[str], splits: list[str]) -> None:
-    assert sorted(name for _, name in told(names)) == sorted(splits)
+def test_names_give_the_splits(subtests: pytest.Subtests) -> None:
+    for names, splits in cases(__file__, "names_give_the_splits"):
+        with subtests.test(repr((names, splits))):
+            assert sorted(name for _, name in told(names)) == sorted(splits)
 
 
 FORMS = {
@@ -42,12 +30,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_card_gives_the_same_split(form: str) -> None:
-    card = f"---\nconfigs:\n- {{config_name: all, {FORMS[form]}}}\n---\n"
-    assert told(["rows/a.jsonl", "rows/b.jsonl", "other/c.jsonl"], card) == {
-        ("all", "train"): ("rows/a.jsonl", "rows/b.jsonl")
-    }
+def test_every_form_of_a_card_gives_the_same_split(subtests: pytest.Subtests) -> None:
+    for form in FORMS:
+        with subtests.test(repr(form)):
+            card = f"---\nconfigs:\n- {{config_name: all, {FORMS[form]}}}\n---\n"
+            assert told(["rows/a.jsonl", "rows/b.jsonl", "other/c.jsonl"], card) == {
+                ("all", "train"): ("rows/a.jsonl", "rows/b.jsonl")
+            }
 
 
 def test_a_star_stays_in_its_folder_and_two_stars_do_not() -> None:

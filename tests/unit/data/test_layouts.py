@@ -11,6 +11,7 @@ import pytest
 from agentlearn.data import Columns, name_of, parse_columns, read_tasks
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 ASK = "Answer with the letter of the right choice."
 
@@ -108,9 +109,8 @@ def test_mmlu_without_a_header(tmp_path: Path) -> None:
     assert [task.problem for task in read(tmp_path)] == [SHOWN]
 
 
-@pytest.mark.parametrize(
-    ("choices", "answer", "why"),
-    [
+def test_an_unclear_choice_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for choices, answer, why in [
         (["1", "2", "3"], "1", "has the answer '1', which could mean choice A or B; write the letter"),
         ([1, 2, 3], 1, "has the answer '1', which could mean choice A or B; write the letter"),
         (["B", "A"], "A", "has the answer 'A', which could mean choice A or B; write the letter"),
@@ -120,11 +120,10 @@ def test_mmlu_without_a_header(tmp_path: Path) -> None:
         (["red"], "A", "has choices in 'choices' that cannot be read; write a list of at least 2 different texts, or"),
         (["red", None], "A", "has choices in 'choices' that cannot be read;"),
         ("['red' 'blue']", "A", "has choices in 'choices' that cannot be read;"),
-    ],
-)
-def test_an_unclear_choice_is_refused(tmp_path: Path, choices: object, answer: object, why: str) -> None:
-    words = refusal(tmp_path, question="Q", choices=choices, answer=answer)
-    assert words.startswith(f"mine.jsonl line 1 {why}")
+    ]:
+        with subtests.test(repr((choices, answer, why))):
+            words = refusal(tmp_path, question="Q", choices=choices, answer=answer)
+            assert words.startswith(f"mine.jsonl line 1 {why}")
 
 
 def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
@@ -144,38 +143,11 @@ def test_numbers_that_may_count_from_one_are_refused(tmp_path: Path) -> None:
 OXYGEN = f"Which gas?\n\nA. O2\nB. CO2\n\n{ASK}"
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"question": "Which gas?", "choices": {"text": ["O2", "CO2"], "label": ["A", "B"]}, "answerKey": "B"},
-        {"question": "Which gas?", "choices": {"text": ["O2", "CO2"], "label": ["1", "2"]}, "answerKey": "2"},
-        {
-            "question": {
-                "stem": "Which gas?",
-                "choices": [{"text": "O2", "label": "A"}, {"text": "CO2", "label": "B"}],
-            },
-            "answerKey": "B",
-        },
-        {"question": "Which gas?", "options": ["A)O2", "B)CO2"], "rationale": "x", "correct": "B"},
-        {"question": "Which gas?", "options": ["(A)O2", "(B)CO2"], "passage": None, "label": "B", "answer": None},
-        {"question": "Which gas?", "options": {"A": "O2", "B": "CO2"}, "answer": "CO2", "answer_idx": "B"},
-        {"question": "Which gas?", "choices": '["O2", "CO2"]', "answer": "B"},
-        {"question": "Which gas?", "choices": "['O2', 'CO2']", "answer": "B"},
-        {"question": "Which gas?", "options": "a ) O2 , b ) CO2", "answer": "b"},
-        {"question": "Which gas?", "option_a": "O2", "option_b": "CO2", "answer": "B"},
-        {"question": "Which gas?", "Option 1": "O2", "Option 2": "CO2", "answer": "B"},
-        {"Question": "Which gas?", "A": "O2", "B": "CO2", "C": "", "Answer": "B"},
-        {
-            "question": "Which gas?",
-            "question_concept": "gas",
-            "choices": {"label": ["A", "B"], "text": ["O2", "CO2"]},
-            "answerKey": "B",
-        },
-    ],
-)
-def test_layouts_with_choices(tmp_path: Path, row: dict[str, object]) -> None:
-    (task,) = read(jsonl(tmp_path, row))
-    assert (task.problem, task.answer) == (OXYGEN, "B")
+def test_layouts_with_choices(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for row in cases(__file__, "layouts_with_choices"):
+        with subtests.test(repr(row)):
+            (task,) = read(jsonl(tmp_path, row))
+            assert (task.problem, task.answer) == (OXYGEN, "B")
 
 
 def test_a_test_of_reading_shows_its_passage(tmp_path: Path) -> None:
@@ -227,20 +199,18 @@ def test_gsm8k(tmp_path: Path) -> None:
     assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
 
 
-@pytest.mark.parametrize(
-    "column",
-    ["context", "Context", "passage_text", "theBody", "table", "hypothesis", "input", "image", "Numbers", "support"],
-)
-def test_half_a_problem_is_not_read(tmp_path: Path, column: str) -> None:
-    words = refusal(tmp_path, **{column: "Half.", "question": "Q?", "answer": "1"})
-    whole, alone = f"problem={column}+question answer=answer", "problem=question answer=answer"
-    assert words == (
-        f"mine.jsonl line 1 has {column!r} next to the problem 'question', which may be a part of it; add --columns"
-        f" {whole!r} to read it, or --columns {alone!r} to leave it out"
-    )
-    assert one(tmp_path, whole, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Half.\n\nQ?"
-    assert one(tmp_path, alone, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
-    assert one(tmp_path, **{column: None, "question": "Q?", "answer": "1"})[0] == "Q?"
+def test_half_a_problem_is_not_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for column in cases(__file__, "half_a_problem_is_not_read"):
+        with subtests.test(repr(column)):
+            words = refusal(tmp_path, **{column: "Half.", "question": "Q?", "answer": "1"})
+            whole, alone = f"problem={column}+question answer=answer", "problem=question answer=answer"
+            assert words == (
+                f"mine.jsonl line 1 has {column!r} next to the problem 'question', which may be a part of it; add"
+                f" --columns {whole!r} to read it, or --columns {alone!r} to leave it out"
+            )
+            assert one(tmp_path, whole, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Half.\n\nQ?"
+            assert one(tmp_path, alone, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
+            assert one(tmp_path, **{column: None, "question": "Q?", "answer": "1"})[0] == "Q?"
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ def twins(one: Task, other: Task) -> bool:
     return bool(list(overlaps([one], [other])))
 
 
-@pytest.mark.parametrize(
-    ("other", "answer", "same"),
-    [
+def test_what_counts_as_a_copy(subtests: pytest.Subtests) -> None:
+    for other, answer, same in [
         (LONG.upper().replace(" ", "\n"), "6", True),  # the same text, whatever its answer
         (LONG.replace("12", "$12$"), "6", True),
         (LONG.replace("spring each", "autumn each"), "5", True),
@@ -32,11 +31,10 @@ def twins(one: Task, other: Task) -> bool:
         (LONG.replace("spring each", "autumn each"), None, True),
         (LONG.replace("12 cows", "13 cows"), "5", False),  # the same wording about other numbers
         ("How many animals are on a farm with 12 cows, 7 goats, 30 acres and 100 springs?", "5", False),
-    ],
-)
-def test_what_counts_as_a_copy(other: str, answer: str | None, same: bool) -> None:
-    assert twins(task(LONG), task(other, answer)) is same
-    assert twins(task(other, answer), task(LONG)) is same
+    ]:
+        with subtests.test(repr((other, answer, same))):
+            assert twins(task(LONG), task(other, answer)) is same
+            assert twins(task(other, answer), task(LONG)) is same
 
 
 def test_short_problems_are_told_apart_by_their_signs() -> None:

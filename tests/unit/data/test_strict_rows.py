@@ -8,6 +8,7 @@ import pytest
 from agentlearn.data import read_tasks
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 
 def read(path: Path) -> list[Task]:
@@ -25,34 +26,12 @@ def refusal(folder: Path, name: str, body: str | bytes) -> str:
 GOOD = '{"problem": "P", "answer": 1}'
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        (
-            '{"problem": "Q", "answer": NaN}',
-            "holds NaN, which is not a value in JSON; write null or the value, or take",
-        ),
-        ('{"problem": "Q", "answer": -Infinity}', "holds -Infinity, which is not a value in JSON"),
-        ('{"problem": "Q", "answer": 1, "more": {"scores": [1, NaN]}}', "holds NaN"),
-        ('{"problem": "Q", "answer": 1, "answer": 2}', "has the key 'answer' twice in one object; keep one of them"),
-        ('{"problem": "Q", "answer": 1, "answer": 1}', "has the key 'answer' twice in one object"),
-        ('{"problem": "Q", "answer": 1, "more": [{"a": 1, "a": 2}]}', "has the key 'a' twice in one object"),
-        (
-            '{"problem": "Q", "answer": 1, "Answer": 2}',
-            "has the columns 'answer' and 'Answer', which are the same name",
-        ),
-        ('{"problem": "Q", "answer": ["1", "2"]}', "has a list of 2, which is neither text nor a number, in 'answer'"),
-        ('{"problem": "Q", "answer": true}', "has the truth value true, which is neither text nor a number, in"),
-        ('{"problem": "Q", "answer": {"value": 1}}', "has neither text nor a number in 'answer'; write it as text"),
-        ('{"problem": "Q", "answer": null}', "has no answer; fill its column 'answer' or take the line out"),
-        ('{"problem": "Q", "answer": "  "}', "has no answer; fill its column 'answer' or take the line out"),
-        ('{"problem": "Q", "answer": []}', "has no answer; fill its column 'answer' or take the line out"),
-    ],
-)
-@pytest.mark.parametrize("array", [False, True])
-def test_a_row_that_means_something_else_is_refused(tmp_path: Path, row: str, why: str, *, array: bool) -> None:
-    name, body = ("a.json", f"[{GOOD},\n{row}]") if array else ("a.jsonl", f"{GOOD}\r\n{row}\r\n")
-    assert refusal(tmp_path, name, body).startswith(f"{name} line 2 {why}")
+def test_a_row_that_means_something_else_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for row, why in cases(__file__, "a_row_that_means_something_else_is_refused"):
+        for array in [False, True]:
+            with subtests.test(repr((row, why, array))):
+                name, body = ("a.json", f"[{GOOD},\n{row}]") if array else ("a.jsonl", f"{GOOD}\r\n{row}\r\n")
+                assert refusal(tmp_path, name, body).startswith(f"{name} line 2 {why}")
 
 
 def test_a_cell_with_json_text_is_as_strict(tmp_path: Path) -> None:
@@ -65,9 +44,8 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     assert read(tmp_path / "a.jsonl")[0].answer == "0.10000000000000000001"
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "sentence"),
-    [
+def test_refused_files(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, body, sentence in [
         (
             "a.csv",
             "problem,Answer,answer \nP,1,2\n",
@@ -89,20 +67,24 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
         ("a.csv", b"\xff\xfep\x00", "a.csv has no tasks"),
         ("a.csv", b"\xff\xfep\x00r", "a.csv line 1 is not UTF-16; save the file as UTF-8"),
         ("a.json", '[{"problem": "P", "answer": 1}] x', "a.json line 1 goes on after the array; write one array of"),
-    ],
-)
-def test_refused_files(tmp_path: Path, name: str, body: str | bytes, sentence: str) -> None:
-    assert refusal(tmp_path, name, body).startswith(sentence)
+    ]:
+        with subtests.test(repr((name, body, sentence))):
+            assert refusal(tmp_path, name, body).startswith(sentence)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_encodings_and_line_ends(tmp_path: Path, encoding: str, end: str) -> None:
-    mark = "\ufeff" if encoding in {"utf-16-le", "utf-16-be"} else ""
-    (tmp_path / "a.tsv").write_bytes(f"{mark}problem\tanswer{end}Wie viel kostet ä?\t1{end}".encode(encoding))
-    (tmp_path / "a.jsonl").write_bytes(f'{mark}{{"problem": "ä", "answer": "1"}}{end}'.encode(encoding))
-    assert [(task.problem, task.answer) for task in read(tmp_path / "a.tsv")] == [("Wie viel kostet ä?", "1")]
-    assert [(task.problem, task.answer) for task in read(tmp_path / "a.jsonl")] == [("ä", "1")]
+def test_encodings_and_line_ends(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for encoding in ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]:
+        for end in ["\n", "\r\n"]:
+            with subtests.test(repr((encoding, end))):
+                mark = "\ufeff" if encoding in {"utf-16-le", "utf-16-be"} else ""
+                (tmp_path / "a.tsv").write_bytes(
+                    f"{mark}problem\tanswer{end}Wie viel kostet ä?\t1{end}".encode(encoding)
+                )
+                (tmp_path / "a.jsonl").write_bytes(f'{mark}{{"problem": "ä", "answer": "1"}}{end}'.encode(encoding))
+                assert [(task.problem, task.answer) for task in read(tmp_path / "a.tsv")] == [
+                    ("Wie viel kostet ä?", "1")
+                ]
+                assert [(task.problem, task.answer) for task in read(tmp_path / "a.jsonl")] == [("ä", "1")]
 
 
 def test_one_object_or_lines_of_objects_may_be_named_json(tmp_path: Path) -> None:

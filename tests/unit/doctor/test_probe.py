@@ -88,9 +88,8 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
     assert "s per call (median of 3" in found["latency"].words
 
 
-@pytest.mark.parametrize(
-    ("script", "what", "state", "words"),
-    [
+def test_what_a_model_lacks_is_named(subtests: pytest.Subtests) -> None:
+    for script, what, state, words in [
         (words_only, "tool call", "missing", "answered in words instead"),
         (words_only, "structured output", "note", "writes JSON as text"),
         (refusing_tools, "tool call", "missing", "no tool parser"),
@@ -110,16 +109,15 @@ def test_a_model_that_can_do_everything_is_found_so() -> None:
             "note",
             "not quite in the expected form, but usable (object_not_array)",
         ),
-    ],
-)
-def test_what_a_model_lacks_is_named(script: Script, what: str, state: str, words: str) -> None:
-    found, _ = probed(script)
-    assert found[what].state == state
-    assert words in found[what].words
-    if state in {"missing", "broken"}:
-        assert found[what].mend
-    others = {name for name, one in found.items() if one.state == "broken" and name != what}
-    assert not others
+    ]:
+        with subtests.test(repr((script, what, state, words))):
+            found, _ = probed(script)
+            assert found[what].state == state
+            assert words in found[what].words
+            if state in {"missing", "broken"}:
+                assert found[what].mend
+            others = {name for name, one in found.items() if one.state == "broken" and name != what}
+            assert not others
 
 
 def test_what_the_client_does_not_send_is_not_called_accepted() -> None:
@@ -165,25 +163,23 @@ def refusing_parts(*refused: str, named: bool) -> Script:
     return script
 
 
-@pytest.mark.parametrize(
-    ("refused", "options"),
-    [
+def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(
+    subtests: pytest.Subtests,
+) -> None:
+    for refused, options in [
         (("temperature",), "--temperature none"),
         (("seed",), "--no-seed"),
         (("system message",), "--fold-system"),
         (("temperature", "seed", "system message"), "--temperature none --no-seed --fold-system"),
-    ],
-)
-@pytest.mark.parametrize("named", [True, False])
-def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(
-    refused: tuple[str, ...], options: str, *, named: bool
-) -> None:
-    found, stub = probed(refusing_parts(*refused, named=named))
-    assert found["parameters"].state == "note"
-    assert found["parameters"].mend == f"use --model '{stub.base_url}#stub' {options}"
-    assert found["tool call"].state == "ok", "the other calls are made without what is refused"
-    assert found["structured output"].state == "ok"
-    assert len(stub.requests) == CALLS + (len(refused) if named else 4)
+    ]:
+        for named in [True, False]:
+            with subtests.test(repr((refused, options, named))):
+                found, stub = probed(refusing_parts(*refused, named=named))
+                assert found["parameters"].state == "note"
+                assert found["parameters"].mend == f"use --model '{stub.base_url}#stub' {options}"
+                assert found["tool call"].state == "ok", "the other calls are made without what is refused"
+                assert found["structured output"].state == "ok"
+                assert len(stub.requests) == CALLS + (len(refused) if named else 4)
 
 
 def test_a_model_that_cannot_be_asked_is_one_finding() -> None:

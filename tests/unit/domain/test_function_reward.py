@@ -128,13 +128,17 @@ def test_verdicts_that_contradict_themselves_break_the_verifier(module: str, nam
         judged(load_function(f"{module}:{name}"))
 
 
-@pytest.mark.parametrize("value", [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400])
-@pytest.mark.parametrize("form", ["alone", "with a reason"])
-def test_what_is_no_reward_breaks_the_verifier(value: Any, form: str) -> None:
-    with pytest.raises(
-        VerifierError, match=r"^the reward 'mine:score' gave .* for the answer '12' to task 'prices\.csv:2'; return"
-    ):
-        judged(returning(value if form == "alone" else (value, "for a reason")))
+def test_what_is_no_reward_breaks_the_verifier(subtests: pytest.Subtests) -> None:
+    for value in [None, "1", float("nan"), float("inf"), -0.1, 1.5, [1], 10**400]:
+        for form in ["alone", "with a reason"]:
+            with (
+                subtests.test(repr((value, form))),
+                pytest.raises(
+                    VerifierError,
+                    match=r"^the reward 'mine:score' gave .* for the answer '12' to task 'prices\.csv:2'; return",
+                ),
+            ):
+                judged(returning(value if form == "alone" else (value, "for a reason")))
 
 
 @pytest.mark.parametrize("value", [(), (1,), (0.5, 3), (0.5, None), [0.5, "a"], (0.5, "a", "b"), ("a", 0.5)])

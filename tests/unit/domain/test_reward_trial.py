@@ -4,7 +4,6 @@ import asyncio
 import functools
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,19 +39,30 @@ async def later(task: Task, answer: str) -> float:
     return 7.0
 
 
-@pytest.mark.parametrize(
-    "value", [7, None, float("nan"), "1", {"reward": 1}, (1.0, 5), (2.0, "much"), (1.0, "a", "b"), [1], -0.1, object()]
-)
-def test_what_is_no_reward_is_refused_with_task_value_and_place(value: Any) -> None:
-    with pytest.raises(ConfigError) as caught:
-        asyncio.run(try_reward(domain(lambda task, answer: value), tasks()))
-    words = str(caught.value)
-    assert words.startswith("before the first model call, the reward 'mine:score' gave ")
-    assert repr(value)[:70] in words
-    assert "(test_reward_trial.py:" in words
-    assert "for the answer '1' to task 'sums.jsonl:1'" in words
-    assert caught.value.code == "bad_reward"
-    assert caught.value.exit_status == 2
+def test_what_is_no_reward_is_refused_with_task_value_and_place(subtests: pytest.Subtests) -> None:
+    for value in [
+        7,
+        None,
+        float("nan"),
+        "1",
+        {"reward": 1},
+        (1.0, 5),
+        (2.0, "much"),
+        (1.0, "a", "b"),
+        [1],
+        -0.1,
+        object(),
+    ]:
+        with subtests.test(repr(value)):
+            with pytest.raises(ConfigError) as caught:
+                asyncio.run(try_reward(domain(lambda task, answer: value), tasks()))
+            words = str(caught.value)
+            assert words.startswith("before the first model call, the reward 'mine:score' gave ")
+            assert repr(value)[:70] in words
+            assert "(test_reward_trial.py:" in words
+            assert "for the answer '1' to task 'sums.jsonl:1'" in words
+            assert caught.value.code == "bad_reward"
+            assert caught.value.exit_status == 2
 
 
 def test_an_error_is_refused_with_the_line_that_raised_it() -> None:

@@ -123,14 +123,15 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_reward_is_refused_for_every_kind_of_output(kind: str, broken: str) -> None:
-    reward, words = BROKEN[broken]
-    with pytest.raises(ConfigError) as caught:
-        tried(*KINDS[kind], reward)
-    assert str(caught.value).startswith("before the first model call, the reward ")
-    assert words in str(caught.value)
+def test_a_broken_reward_is_refused_for_every_kind_of_output(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        for broken in BROKEN:
+            with subtests.test(repr((kind, broken))):
+                reward, words = BROKEN[broken]
+                with pytest.raises(ConfigError) as caught:
+                    tried(*KINDS[kind], reward)
+                assert str(caught.value).startswith("before the first model call, the reward ")
+                assert words in str(caught.value)
 
 
 def same(task: Task, output: Any) -> bool:

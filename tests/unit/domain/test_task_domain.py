@@ -180,9 +180,8 @@ def test_a_name_must_name_a_library_too(name: str) -> None:
         custom_tasks(name, "exact")
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
+def test_a_file_gives_a_name_that_is_not_taken(subtests: pytest.Subtests) -> None:
+    for source, name in [
         ("data/Prices of Zorks (2).csv", "prices-of-zorks-2"),
         ("prices.v2.jsonl", "prices-v2"),
         ("math.jsonl", "math-tasks"),
@@ -191,11 +190,10 @@ def test_a_name_must_name_a_library_too(name: str) -> None:
         (f"{'x' * 200}.csv", "x" * 50),
         ("hf:owner/Some-Set:test", "some-set"),
         ("gym:chain_sum?size=3", "chain_sum"),
-    ],
-)
-def test_a_file_gives_a_name_that_is_not_taken(source: str, name: str) -> None:
-    assert name_for(source) == name
-    assert custom_tasks(name, "exact").name == name
+    ]:
+        with subtests.test(repr((source, name))):
+            assert name_for(source) == name
+            assert custom_tasks(name, "exact").name == name
 
 
 def test_importing_is_cheap() -> None:

@@ -44,9 +44,8 @@ def test_scores_of_a_stated_range_get_bounds_and_failures_the_lowest_score() -> 
     assert "b: 1 of 48 rollouts failed and count as -1 (no code 1)" in found.warnings
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_contradictory_options_are_refused(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for arguments, words in [
         (("--logs", "logs.csv", "--sequential"), "--sequential: not with --logs"),
         (("--logs", "logs.csv", "--dry-run", "--json"), "--dry-run: not with --logs"),
         (
@@ -79,17 +78,14 @@ def test_scores_of_a_stated_range_get_bounds_and_failures_the_lowest_score() -> 
             "the score 1.0 of 'b' (task 't0', rollout 0) and 15 more is outside the stated range -1 to 0.5",
         ),
         (("--logs", "logs.csv", "--margin", "1"), "margin is 1; it must be below 1, the largest possible difference"),
-    ],
-)
-def test_contradictory_options_are_refused(
-    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(["compare", *arguments]) == 2
-    printed = capsys.readouterr()
-    assert words in printed.err
-    assert len(printed.err.splitlines()) == 1
-    assert ("error" in json.loads(printed.out)) if "--json" in arguments else printed.out == ""
-    assert not Path(".agentlearn").exists(), "nothing was begun"
+    ]:
+        with subtests.test(repr((arguments, words))):
+            assert command(["compare", *arguments]) == 2
+            printed = capsys.readouterr()
+            assert words in printed.err
+            assert len(printed.err.splitlines()) == 1
+            assert ("error" in json.loads(printed.out)) if "--json" in arguments else printed.out == ""
+            assert not Path(".agentlearn").exists(), "nothing was begun"
 
 
 def test_an_arm_may_be_named_in_any_script() -> None:

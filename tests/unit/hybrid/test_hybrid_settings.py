@@ -11,6 +11,7 @@ from agentlearn.errors import ConfigError
 from agentlearn_evals.hybrid.hybrid_plan import plan_hybrid
 from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
 from agentlearn_evals.hybrid.stage_settings import compare_stage, learn_stage, start_folder, train_stage
+from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 
 
@@ -25,39 +26,10 @@ def refusal(**changes: Any) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"epochs": 2}, "there is no setting 'epochs'; "),
-        ({"rounds": 11}, "rounds is 11, but input should be less than or equal to 10; give a value in that range"),
-        ({"margin": 0}, "margin is 0, but input should be greater than 0; give a value in that range"),
-        ({"model": ""}, "hybrid trains weights and needs a local model; write `model: FOLDER` into the recipe"),
-        ({"model": "sim:novice"}, "the weights of 'sim:novice' cannot be trained here; give a folder or lab:NAME"),
-        ({"model": "vllm:lab:novice"}, "the model is 'vllm:lab:novice', but a lab model is sampled in this process"),
-        ({"model": "no/such"}, "the model is 'no/such', and there is no folder of that name; give a folder with a"),
-        ({"model": "qwen-none"}, "the model is 'qwen-none', and there is no folder of that name;"),
-        ({"store": "a,b"}, "the store is 'a,b', and the name of a compared model cannot hold a comma"),
-        ({"data": "rows.csv"}, "data is 'rows.csv', but there are no held-out tasks to compare on; add `test_data: "),
-        ({"learn": 3}, "a stage is 3, but learn, train and compare hold settings; write them below it"),
-        ({"learn": {"epoch": 1}}, "learn: there is no setting 'epoch'; did you mean 'epochs'?"),
-        ({"learn": {"epochs": 0}}, "learn: epochs is 0, but input should be greater than or equal to 1;"),
-        (
-            {"learn": {"model": "x"}},
-            "learn.model is 'x', but all stages share model; write it at the top of the recipe",
-        ),
-        ({"learn": {"pilot": 5}}, "learn.pilot is 5, but hybrid sets it itself; leave it out"),
-        ({"learn": {"api_key": "k"}}, "learn.api_key would be stored with the run; leave it out and give the key"),
-        ({"train": {"distill": "math"}}, "train.distill is 'math', but hybrid sets it itself; leave it out"),
-        ({"train": {"gradient": {"learningrate": 1}}}, "train: "),
-        ({"train": {"gradient": "fast"}}, "train.gradient is 'fast'; write its settings below it, such as"),
-        ({"train": {"gradient": {"temperature": 0.5}}}, "train: rollouts are sampled at temperature 1, but gradient."),
-        ({"compare": {"k": 0}}, "compare: k is 0, but input should be greater than or equal to 1;"),
-        ({"compare": {"sequential": True}}, "compare.sequential is True, but hybrid sets it itself; leave it out"),
-        ({"compare": {"correction": "no"}}, "compare: correction is 'no', but "),
-    ],
-)
-def test_a_wrong_recipe_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
-    assert refusal(**changes).startswith(sentence)
+def test_a_wrong_recipe_is_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
+    for changes, sentence in cases(__file__, "a_wrong_recipe_is_refused_in_one_sentence"):
+        with subtests.test(repr((changes, sentence))):
+            assert refusal(**changes).startswith(sentence)
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:

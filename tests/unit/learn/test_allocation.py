@@ -108,9 +108,8 @@ def test_what_is_expected_lies_between_the_least_and_the_most(
     assert allocation.first_wave <= allocation.expected_size(mixed) <= allocation.group_size
 
 
-@pytest.mark.parametrize(
-    ("rewards_of_group", "threshold", "margin", "kind", "settled"),
-    [
+def test_rewards_within_the_margin_are_equal_on_both_sides_of_the_threshold(subtests: pytest.Subtests) -> None:
+    for rewards_of_group, threshold, margin, kind, settled in [
         ([0.500, 0.501], 1.0, 0.0, "mixed", False),
         ([0.500, 0.501], 1.0, 0.05, "all_wrong", False),
         ([0.48, 0.52], 0.5, 0.05, "all_wrong", False),
@@ -119,13 +118,10 @@ def test_what_is_expected_lies_between_the_least_and_the_most(
         ([0.90, 1.0], 0.9, 0.05, "mixed", False),
         ([1.0, 1.0, None], 1.0, 0.05, "all_right", False),
         ([None, None], 1.0, 0.05, "undecided", False),
-    ],
-)
-def test_rewards_within_the_margin_are_equal_on_both_sides_of_the_threshold(
-    rewards_of_group: list[float | None], threshold: float, margin: float, kind: str, settled: bool
-) -> None:
-    found = group(rewards_of_group)
-    assert (found.kind(threshold, margin), found.settled(threshold, margin)) == (kind, settled)
+    ]:
+        with subtests.test(repr((rewards_of_group, threshold, margin, kind, settled))):
+            found = group(rewards_of_group)
+            assert (found.kind(threshold, margin), found.settled(threshold, margin)) == (kind, settled)
 
 
 def test_stored_rollouts_are_all_read() -> None:

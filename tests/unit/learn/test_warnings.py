@@ -39,9 +39,8 @@ def lowered(*, refusals: int) -> Limiter:
     return limiter
 
 
-@pytest.mark.parametrize(
-    ("seen", "words"),
-    [
+def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> None:
+    for seen, words in [
         (
             RunSnapshot(groups={"all_right": 41, "mixed": 9}),
             "41 of 50 groups were all right and teach nothing: use harder tasks or a weaker model",
@@ -81,15 +80,13 @@ def lowered(*, refusals: int) -> Limiter:
             RunSnapshot(replies={"compare": 20, "summarise": 50}, malformed={"compare": 7, "summarise": 15}),
             "7 of 20 replies of the stage compare were malformed: use a stronger --reflector",
         ),
-    ],
-)
-def test_a_warning_names_its_cause_and_a_remedy(seen: RunSnapshot, words: str) -> None:
-    assert [one.words for one in run_warnings(seen)] == [words]
+    ]:
+        with subtests.test(repr((seen, words))):
+            assert [one.words for one in run_warnings(seen)] == [words]
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [
+def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Subtests) -> None:
+    for seen in [
         RunSnapshot(),
         RunSnapshot(groups={"all_right": 9}),
         RunSnapshot(groups={"all_right": 39, "mixed": 11}),
@@ -100,10 +97,9 @@ def test_a_warning_names_its_cause_and_a_remedy(seen: RunSnapshot, words: str) -
         RunSnapshot(max_cost_usd=5),
         RunSnapshot(replies={"compare": 9}, malformed={"compare": 9}),
         RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
-    ],
-)
-def test_there_is_no_warning_about_normal_counts_or_too_few(seen: RunSnapshot) -> None:
-    assert run_warnings(seen) == ()
+    ]:
+        with subtests.test(repr(seen)):
+            assert run_warnings(seen) == ()
 
 
 def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:

@@ -6,35 +6,20 @@ from pydantic import TypeAdapter
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.types.experience import Lesson
 from agentlearn.types.operation import Rejected
+from tests.support.cases import cases
 
-GOOD = [
-    "When counting pairs, decide first whether order matters.",
-    "When 0 < x < n and y > 1, test both ends: a<b and c>d are easy to swap.",
-    "When |x| < |y| holds, square both sides before solving; keep x^2 + y^2 <= r^2.",
-    "When f(x) = gcd(x, n), use math.gcd and range(1, n + 1), not range(n).",
-    "When an interval is [0, n] or (a, b], list its integer ends; sets such as {1, 2} hold each once.",
-    "When a graph has 12 vertices, check G and its complement.",
-    "When a linear equation stands for speed, keep units: km/h against m/s.",
-    "When sympy is at hand, prefer factorint() or divisors() to loops of your own.",
-    "When the system of equations is linear, count unknowns first.",
-    "When working modulo 1000000007, reduce after each product -- never at the end.",
-    "When a user asks for C#, follow the #1 rule: smallest case first.",
-    "当题目要求有序对时：先判断顺序是否重要（再计数）。",
-    "Wenn ein Bruch gefragt ist: kürze ihn vor der Antwort…",
-    "When a → b → c, follow each arrow once; ∑ and ∏ need their bounds.",
-    "When emoji appear 🙂, count code points.",
-]
+GOOD = cases(__file__, "good")
 
 
-@pytest.mark.parametrize("lesson", GOOD)
-def test_plain_advice_passes(lesson: str):
-    assert checked_lesson(lesson) == lesson
-    assert TypeAdapter(Lesson).validate_python(lesson) == lesson
+def test_plain_advice_passes(subtests: pytest.Subtests):
+    for lesson in GOOD:
+        with subtests.test(repr(lesson)):
+            assert checked_lesson(lesson) == lesson
+            assert TypeAdapter(Lesson).validate_python(lesson) == lesson
 
 
-@pytest.mark.parametrize(
-    ("code", "lesson"),
-    [
+def test_an_invalid_lesson_is_refused_with_its_code(subtests: pytest.Subtests):
+    for code, lesson in [
         ("missing_field", None),
         ("wrong_type", 3),
         ("wrong_type", b"bytes"),
@@ -108,13 +93,12 @@ def test_plain_advice_passes(lesson: str):
         ("tool_syntax", "emit tool_calls now"),
         ("tool_syntax", "use run_python(print(1)) now"),
         ("tool_syntax", "final_answer ( 42 )"),
-    ],
-)
-def test_an_invalid_lesson_is_refused_with_its_code(code: str, lesson: object):
-    refusal = checked_lesson(lesson)
-    assert isinstance(refusal, Rejected)
-    assert refusal.code == code
-    assert refusal.reason.isprintable()
+    ]:
+        with subtests.test(repr((code, lesson))):
+            refusal = checked_lesson(lesson)
+            assert isinstance(refusal, Rejected)
+            assert refusal.code == code
+            assert refusal.reason.isprintable()
 
 
 def test_the_limits_themselves_pass():

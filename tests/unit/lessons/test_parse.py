@@ -21,9 +21,8 @@ def code(item: object, *, compare: bool = False) -> str:
     return refusal.code
 
 
-@pytest.mark.parametrize(
-    ("item", "operation"),
-    [
+def test_valid_items_become_operations(subtests: pytest.Subtests):
+    for item, operation in [
         ({"op": "add", "lesson": LESSON}, Add(lesson=LESSON)),
         ({"Option": "CREATE", "experience": f"  {LESSON}\n"}, Add(lesson=LESSON)),
         ({"operation": "Update", "id": "[G2]", "content": LESSON}, Modify(target=TWO, lesson=LESSON)),
@@ -38,15 +37,13 @@ def code(item: object, *, compare: bool = False) -> str:
             Add(lesson=LESSON, tags=("range", "off-by-1")),
         ),
         ({"op": "add", "lesson": LESSON, "id": None, "why": {"any": "thing"}}, Add(lesson=LESSON)),
-    ],
-)
-def test_valid_items_become_operations(item: object, operation: object):
-    assert parsed(item) == ParsedItem(operation)  # pyright: ignore[reportArgumentType]
+    ]:
+        with subtests.test(repr((item, operation))):
+            assert parsed(item) == ParsedItem(operation)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(
-    ("item", "expected"),
-    [
+def test_invalid_items_are_refused(subtests: pytest.Subtests):
+    for item, expected in [
         ("add", "not_an_object"),
         ('{"op": "add"}', "not_an_object"),
         ([{"op": "add"}], "not_an_object"),
@@ -81,10 +78,9 @@ def test_valid_items_become_operations(item: object, operation: object):
         ({"op": "add", "lesson": f"{LESSON}\n{LESSON}"}, "multi_line"),
         ({"op": "add", "lesson": "a\ttab"}, "control_characters"),
         ({"op": "add", "lesson": "half \ud800 a pair"}, "surrogates"),
-    ],
-)
-def test_invalid_items_are_refused(item: object, expected: str):
-    assert code(item) == expected
+    ]:
+        with subtests.test(repr((item, expected))):
+            assert code(item) == expected
 
 
 def test_a_group_may_not_merge():

@@ -12,9 +12,8 @@ ADD = {"op": "add", "lesson": "When counting, include both ends."}
 DELETE = {"op": "delete", "target": "G1"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "items", "faults"),
-    [
+def test_good_items_survive(subtests: pytest.Subtests) -> None:
+    for reply, items, faults in [
         ({"proposals": [ADD, DELETE]}, (ADD, DELETE), ()),
         ({"proposals": []}, (), ()),
         ({"proposals": ADD}, (ADD,), ("object_not_array",)),
@@ -31,11 +30,10 @@ DELETE = {"op": "delete", "target": "G1"}
         ({"proposals": json.dumps([ADD])}, (ADD,), ("wrong_key",)),
         ('{"proposals": [' + json.dumps(ADD) + ', {"op": "del', (ADD,), ("cut_json",)),
         ('{"proposals": [{"op": "add", "less', ({"op": "add"},), ("cut_json",)),
-    ],
-)
-def test_good_items_survive(reply: object, items: tuple[object, ...], faults: tuple[str, ...]) -> None:
-    found = salvage(reply, "proposals")
-    assert (found.items, found.faults) == (items, faults)
+    ]:
+        with subtests.test(repr((reply, items, faults))):
+            found = salvage(reply, "proposals")
+            assert (found.items, found.faults) == (items, faults)
 
 
 def test_an_empty_list_is_an_answer_and_prose_is_none() -> None:

@@ -25,9 +25,8 @@ def read(*steps: Step, reasons_by: AuthorKind | None = None, source: str = "own.
     return [author.words for author in authors_read([found], reasons_by=reasons_by)]
 
 
-@pytest.mark.parametrize(
-    ("steps", "fields", "authors"),
-    [
+def test_each_text_has_its_author(subtests: pytest.Subtests) -> None:
+    for steps, fields, authors in [
         ((), {}, []),
         ((SANDBOX,), {}, []),
         ((SEARCH, SANDBOX), {}, ["results of a tool (search)"]),
@@ -37,10 +36,9 @@ def read(*steps: Step, reasons_by: AuthorKind | None = None, source: str = "own.
         ((), {"phase": DEMONSTRATION}, ["recorded traffic (math)"]),
         ((), {"phase": IMPORTED}, ["recorded traffic (math)"]),
         ((), {"source": "hf:openai/gsm8k#4"}, ["tasks of a dataset (hf:openai/gsm8k)"]),
-    ],
-)
-def test_each_text_has_its_author(steps: tuple[Step, ...], fields: dict[str, Any], authors: list[str]) -> None:
-    assert read(*steps, **fields) == authors
+    ]:
+        with subtests.test(repr((steps, fields, authors))):
+            assert read(*steps, **fields) == authors
 
 
 @pytest.mark.parametrize(("by", "authors"), [(None, []), ("person", []), ("model", []), ("reasons", 1)])

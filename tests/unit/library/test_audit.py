@@ -55,9 +55,10 @@ def test_good_lessons_have_no_findings() -> None:
     assert dict(zip(GOOD, codes(*GOOD), strict=True)) == {one: [] for one in GOOD}
 
 
-@pytest.mark.parametrize("text", BAD)
-def test_each_fault_has_its_code(text: str) -> None:
-    assert BAD[text] in codes(text)[0]
+def test_each_fault_has_its_code(subtests: pytest.Subtests) -> None:
+    for text in BAD:
+        with subtests.test(repr(text)):
+            assert BAD[text] in codes(text)[0]
 
 
 def test_every_code_has_a_weight_and_a_fix() -> None:

@@ -14,6 +14,7 @@ from agentlearn.library.formats import FORMATS, Form, SourceFiles, format_of, li
 from agentlearn.library.formats.write_form import loss_sentence, write_form
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
+from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 
 IN_WORDS = ("training-free-grpo", "youtu", "ace", "markdown", "skill")
@@ -200,28 +201,11 @@ def test_markdown_lists_of_others_are_read() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "lessons"),
-    [
-        ("- Do not\ndrop the sign.\n- Carry.", ["Do not drop the sign.", "Carry."]),
-        ("- First.\n\n  Second.\n\n  ```\n  code\n  ```", ["First. Second."]),
-        ("- Outer\n  1. [x] one\n     more\n  2. two\n* [ ] Next", ["Outer", "one more", "two", "Next"]),
-        ("Example:\n\n    - code\n\n- Carry.", ["Carry."]),
-        ("````md\n```\n- code\n```\n````\n~~~\n- code\n```\n~~~\n- Carry.", ["Carry."]),
-        ("<!--\n- old\n-->\n- Carry. <!-- old -->", ["Carry."]),
-        ("- ~~Guess.~~\n- ~~Guess~~ <del>or not</del> Carry.", ["Carry."]),
-        ("> - said\n\n| - a | b |\n|---|---|\n| - c | d |\n\n- Carry.", ["Carry."]),
-        ("---\nname: x\ntags:\n- y\n---\n- Carry.", ["Carry."]),
-        (
-            "- *Use* __the [sum][r]__ of <b>a&nbsp;&lt;&nbsp;b</b>,  \n  `x` <answer>\n\n[r]: x.md",
-            ["Use the sum of a < b, `x` <answer>"],
-        ),
-        ("- __init__ and a_b * c", ["__init__ and a_b * c"]),
-    ],
-)
-def test_markdown_is_read_as_commonmark(text: str, lessons: list[str]) -> None:
-    read = library_format("markdown").read(SourceFiles.of_text(text, "notes.md")).lessons
-    assert [str(one.text).replace("\xa0", " ") for one in read] == lessons
+def test_markdown_is_read_as_commonmark(subtests: pytest.Subtests) -> None:
+    for text, lessons in cases(__file__, "markdown_is_read_as_commonmark"):
+        with subtests.test(repr((text, lessons))):
+            read = library_format("markdown").read(SourceFiles.of_text(text, "notes.md")).lessons
+            assert [str(one.text).replace("\xa0", " ") for one in read] == lessons
 
 
 def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:

@@ -75,10 +75,10 @@ def test_a_share_is_given_as_a_fraction_or_a_number(given_share: str | float) ->
     assert share_of(given_share) == 0.2
 
 
-@pytest.mark.parametrize("wrong", ["1/0", "most", "2/3", -0.1, float("nan"), float("inf"), True, ""])
-def test_another_share_is_refused(wrong: str | float) -> None:
-    with pytest.raises(ConfigError, match="share of episodes"):
-        share_of(wrong)
+def test_another_share_is_refused(subtests: pytest.Subtests) -> None:
+    for wrong in ["1/0", "most", "2/3", -0.1, float("nan"), float("inf"), True, ""]:
+        with subtests.test(repr(wrong)), pytest.raises(ConfigError, match="share of episodes"):
+            share_of(wrong)
 
 
 def test_an_agent_is_not_shown_the_hidden_lessons_of_its_episode_and_its_messages_say_so() -> None:

@@ -147,16 +147,17 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_refused_with_a_code(name: str, tmp_path: Path) -> None:
-    content, code = HOSTILE[name]
-    file = tmp_path / "given"
-    file.write_bytes(content)
-    with pytest.raises(LibraryError) as refused:
-        import_lessons(file)
-    assert refused.value.code == code
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 500
+def test_a_hostile_file_is_refused_with_a_code(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in HOSTILE:
+        with subtests.test(repr(name)):
+            content, code = HOSTILE[name]
+            file = tmp_path / "given"
+            file.write_bytes(content)
+            with pytest.raises(LibraryError) as refused:
+                import_lessons(file)
+            assert refused.value.code == code
+            assert "\n" not in str(refused.value)
+            assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,8 @@ def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_an_invalid_library_file_is_refused_in_a_sentence(subtests: pytest.Subtests) -> None:
+    for text, sentence in [
         ("{", "'x' is not JSON: "),
         ("[1]", "'x' is not a library file: expected an object with"),
         ('{"experiences": 3}', "'x' is not a library file"),
@@ -119,13 +118,12 @@ def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
         (changed(parent=3), "'x' was changed and cannot be read: parent: "),
         (changed(parent="0" * 32), "'x' was changed: its lessons make version"),
         (changed(version=None), "but it says 'None'"),
-    ],
-)
-def test_an_invalid_library_file_is_refused_in_a_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(LibraryError) as refused:
-        parse_library(text, "x")
-    assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)
+    ]:
+        with subtests.test(repr((text, sentence))):
+            with pytest.raises(LibraryError) as refused:
+                parse_library(text, "x")
+            assert sentence in str(refused.value)
+            assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("odd", ["", "\x00", "\x1b[31m", "\ud800", "x" * 65, "a b"])

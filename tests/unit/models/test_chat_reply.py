@@ -48,23 +48,20 @@ MESSAGES: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str, Any]]
 ]
 
 
-@pytest.mark.parametrize(
-    ("message", "text", "calls", "thoughts"), [row[1:] for row in MESSAGES], ids=[r[0] for r in MESSAGES]
-)
-def test_what_a_message_says_is_kept(
-    message: dict[str, Any], text: str | None, calls: list[tuple[str, str, Any]], thoughts: str
-) -> None:
-    choice = completion_of({"choices": [{"message": message, "finish_reason": "stop"}]}, "asked")["choices"][0]
-    said = choice["message"]
-    found = [
-        (one["id"], one["function"]["name"], json.loads(one["function"]["arguments"]))
-        for one in said.get("tool_calls", ())
-    ]
-    assert (said["content"], found, said.get("reasoning_content") or said.get("reasoning", "")) == (
-        text,
-        calls,
-        thoughts,
-    )
+def test_what_a_message_says_is_kept(subtests: pytest.Subtests) -> None:
+    for message, text, calls, thoughts in [row[1:] for row in MESSAGES]:
+        with subtests.test(repr((message, text, calls, thoughts))):
+            choice = completion_of({"choices": [{"message": message, "finish_reason": "stop"}]}, "asked")["choices"][0]
+            said = choice["message"]
+            found = [
+                (one["id"], one["function"]["name"], json.loads(one["function"]["arguments"]))
+                for one in said.get("tool_calls", ())
+            ]
+            assert (said["content"], found, said.get("reasoning_content") or said.get("reasoning", "")) == (
+                text,
+                calls,
+                thoughts,
+            )
 
 
 def test_the_choice_with_index_0_is_taken_and_what_is_missing_is_filled_in() -> None:
@@ -92,9 +89,8 @@ def test_a_reply_that_says_nothing_is_refused_with_the_words_of_the_service(body
         completion_of(body, "asked")
 
 
-@pytest.mark.parametrize(
-    ("usage", "tokens"),
-    [
+def test_usage_is_believed_field_by_field(subtests: pytest.Subtests) -> None:
+    for usage, tokens in [
         ({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}, (10, 2)),
         ({"input_tokens": 10, "output_tokens": 2}, (10, 2)),
         ({"prompt_tokens": 10.0, "completion_tokens": 2, "is_byok": False, "cost": 0.1}, (10, 2)),
@@ -119,11 +115,10 @@ def test_a_reply_that_says_nothing_is_refused_with_the_words_of_the_service(body
         ),
         ({"prompt_tokens": "many"}, None),
         (None, None),
-    ],
-)
-def test_usage_is_believed_field_by_field(usage: object, tokens: tuple[int, int] | None) -> None:
-    found = usage_of_reply(usage)
-    assert (None if found is None else (found["prompt_tokens"], found["completion_tokens"])) == tokens
+    ]:
+        with subtests.test(repr((usage, tokens))):
+            found = usage_of_reply(usage)
+            assert (None if found is None else (found["prompt_tokens"], found["completion_tokens"])) == tokens
 
 
 @pytest.mark.parametrize(

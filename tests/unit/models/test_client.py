@@ -166,33 +166,34 @@ def test_a_run_stops_when_its_first_calls_are_all_refused(status: int) -> None:
     assert not why.resumable
 
 
-@pytest.mark.parametrize("answered", range(FIRST))
-def test_one_answer_among_the_first_calls_keeps_the_run_going(answered: int) -> None:
+def test_one_answer_among_the_first_calls_keeps_the_run_going(subtests: pytest.Subtests) -> None:
     """Refusals come faster than answers: the answer arrives after all other first calls were refused."""
-    late = asyncio.Event()
+    for answered in range(FIRST):
+        with subtests.test(repr(answered)):
+            late = asyncio.Event()
 
-    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if "good" in str(messages):
-            await late.wait()
-            return answer()
-        raise ModelHTTPError(400, "m", "no")
+            async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+                if "good" in str(messages):
+                    await late.wait()
+                    return answer()
+                raise ModelHTTPError(400, "m", "no")
 
-    one = client(script, endpoint_state=EndpointState(Limiter(64), deadline_s=30.0))
+            one = client(script, endpoint_state=EndpointState(Limiter(64), deadline_s=30.0))
 
-    async def ask_for(number: int) -> None:
-        with contextlib.suppress(EndpointError):
-            await ask(one, "good" if number == answered else "bad")
+            async def ask_for(number: int) -> None:
+                with contextlib.suppress(EndpointError):
+                    await ask(one, "good" if number == answered else "bad")
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as calls:
-            for number in range(40):
-                calls.create_task(ask_for(number))
-            await asyncio.sleep(0.05)
-            late.set()
-        one.endpoint_state.refuse_silence(one.unit.call_context.budget)
+            async def run() -> None:
+                async with asyncio.TaskGroup() as calls:
+                    for number in range(40):
+                        calls.create_task(ask_for(number))
+                    await asyncio.sleep(0.05)
+                    late.set()
+                one.endpoint_state.refuse_silence(one.unit.call_context.budget)
 
-    asyncio.run(run())
-    assert one.unit.call_context.stopped is None
+            asyncio.run(run())
+            assert one.unit.call_context.stopped is None
 
 
 def test_a_stage_without_an_answer_is_named_and_a_paid_run_can_be_resumed() -> None:

@@ -26,9 +26,10 @@ def reply(
     return ModelResponse(parts=list(parts), usage=usage, provider_details={"finish_reason": finish, **details})
 
 
-@pytest.mark.parametrize(("ending", "name"), [(one, name) for one, names in ENDINGS.items() for name in names.split()])
-def test_each_ending_has_one_meaning_and_an_unknown_one_is_an_error(ending: str, name: str) -> None:
-    assert ending_of(reply(finish=name)) == ending
+def test_each_ending_has_one_meaning_and_an_unknown_one_is_an_error(subtests: pytest.Subtests) -> None:
+    for ending, name in [(one, name) for one, names in ENDINGS.items() for name in names.split()]:
+        with subtests.test(repr((ending, name))):
+            assert ending_of(reply(finish=name)) == ending
 
 
 TEXT, THOUGHT = TextPart("so 4"), ThinkingPart("hm", id="reasoning")
@@ -57,12 +58,11 @@ CUT = [
 ]
 
 
-@pytest.mark.parametrize(("response", "limit", "code"), CUT)
-def test_a_reply_is_used_unless_the_service_cut_or_lost_a_part_of_it(
-    response: ModelResponse, limit: int | None, code: str | None
-) -> None:
-    fault = fault_of(response, TOOLS, limit=limit)
-    assert (fault and fault.code) == code
+def test_a_reply_is_used_unless_the_service_cut_or_lost_a_part_of_it(subtests: pytest.Subtests) -> None:
+    for response, limit, code in CUT:
+        with subtests.test(repr((response, limit, code))):
+            fault = fault_of(response, TOOLS, limit=limit)
+            assert (fault and fault.code) == code
 
 
 def test_a_service_of_ours_hands_over_all_that_its_model_wrote() -> None:

@@ -11,30 +11,9 @@ from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra
 from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.services import KNOWN_SERVICES, SERVICES
+from tests.support.cases import cases
 
-REFUSED = (
-    # name, variables, code, part of the sentence
-    ("openai:gpt-5-mini", {}, "missing_key", "needs the environment variable OPENAI_API_KEY; set it"),
-    ("openai:gpt-5-mini", {"OPENAI_API_KEY": ""}, "missing_key", "OPENAI_API_KEY is empty"),
-    ("deepseek:deepseek-chat", {"DEEPSEEK_API_KEY": " "}, "missing_key", "DEEPSEEK_API_KEY is empty"),
-    ("alibaba:qwen", {"ALIBABA_API_KEY": ""}, "missing_key", "DASHSCOPE_API_KEY, but ALIBABA_API_KEY is empty"),
-    ("azure:mine", {"AZURE_OPENAI_ENDPOINT": "https://x.invalid"}, "missing_key", "AZURE_OPENAI_API_KEY"),
-    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "sk-1\nsk-2"}, "bad_key", "OPENAI_API_KEY has a character"),
-    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "schlüssel"}, "bad_key", "OPENAI_API_KEY has a character"),
-    ("openai:gpt-5-mini", {"OPENAI_API_KEY": "\udce9"}, "bad_key", "OPENAI_API_KEY has a character"),
-    ("http://127.0.0.1:9/v1#m", {"AGENTLEARN_API_KEY": "a\nb"}, "bad_key", "AGENTLEARN_API_KEY has a character"),
-    ("openai:", {"OPENAI_API_KEY": "k"}, "bad_endpoint", "names no model; write one, as in openai:gpt-5-mini"),
-    ("google-gla:gemini", {}, "bad_endpoint", "write google: instead"),
-    ("litellm:gpt-4o", {}, "bad_endpoint", "give that of your proxy"),
-    ("voyageai:voyage-3", {}, "bad_endpoint", "is no chat model"),
-    ("gateway:x", {}, "bad_endpoint", "gateway/openai:gpt-5-mini"),
-    ("nothing:x", {}, "bad_endpoint", "Unknown model"),
-    ("openai:a\nb", {"OPENAI_API_KEY": "k"}, "bad_endpoint", "such as a line break"),
-    ("http://127.0.0.1:9/v\n1#m", {}, "bad_endpoint", "such as a line break"),
-    ("http://127.0.0.1\n:9/v1#m", {}, "bad_endpoint", "such as a line break"),
-    ("http://127.0.0.1:9/v1", {}, "bad_endpoint", "must name a model after '#'"),
-    ("http://\uff10/v1#m", {}, "bad_endpoint", "is not an address"),
-)
+REFUSED = cases(__file__, "refused")
 
 NEEDS_MORE = {"azure", "azure-responses", "bedrock", "bedrock-mantle", "google-cloud", "openai-codex", "test"}
 """Services that need more than variables, or a certain name of the model."""

@@ -227,9 +227,8 @@ def test_a_reply_that_is_wrong_in_several_places_never_raises_anything_else(wron
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
+def test_an_impossible_usage_counts_as_not_reported_and_is_estimated(subtests: pytest.Subtests) -> None:
+    for usage in [
         *("null", "{}", "[]", '"many"', "7", "NaN", '{"prompt_tokens": "12"}'),
         '{"prompt_tokens": -5, "completion_tokens": 3}',
         '{"prompt_tokens": 10000000000000000000, "completion_tokens": 3}',
@@ -237,22 +236,22 @@ def test_a_reply_that_is_wrong_in_several_places_never_raises_anything_else(wron
         '{"prompt_tokens": 0, "completion_tokens": 0}',
         '{"prompt_tokens": true, "completion_tokens": 3}',
         '{"prompt_tokens": 1.5, "completion_tokens": 3}',
-    ],
-)
-def test_an_impossible_usage_counts_as_not_reported_and_is_estimated(usage: str) -> None:
-    async def main() -> None:
-        bodies = Bodies()
-        async with serving(bodies, tokens=False) as endpoint:
-            bodies.body = changed(("usage",), usage).encode()
-            unit = unit_of()
-            response = await asked(endpoint, unit)
-            assert response.text == "hello"
-            assert 1 <= unit.calls[0].tokens_in < 40
-            assert 1 <= unit.calls[0].tokens_out < 25
-            assert 0 < unit.call_context.budget.estimated <= unit.call_context.budget.tokens
-            assert endpoint.endpoint_state.without_usage == 1
+    ]:
+        with subtests.test(repr(usage)):
 
-    asyncio.run(main())
+            async def main() -> None:
+                bodies = Bodies()
+                async with serving(bodies, tokens=False) as endpoint:
+                    bodies.body = changed(("usage",), usage).encode()
+                    unit = unit_of()
+                    response = await asked(endpoint, unit)
+                    assert response.text == "hello"
+                    assert 1 <= unit.calls[0].tokens_in < 40
+                    assert 1 <= unit.calls[0].tokens_out < 25
+                    assert 0 < unit.call_context.budget.estimated <= unit.call_context.budget.tokens
+                    assert endpoint.endpoint_state.without_usage == 1
+
+            asyncio.run(main())
 
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", None])
@@ -352,18 +351,19 @@ def after_models(script: Script) -> Script:
     return whole
 
 
-@pytest.mark.parametrize("name", RAW)
-def test_any_bytes_end_as_a_failure_of_the_service(name: str) -> None:
-    ended = asyncio.run(outcome(after_models(sending(RAW[name]))))
-    assert isinstance(ended, EndpointError), ended
-    ended.message.encode()
-    assert "\x1b" not in ended.message
-    assert len(ended.message) < 900
-    transient = name in {"nothing", "half a status line", "early hints only", "500 with a bomb", "status 999"}
-    if not transient and not name.startswith("4"):
-        assert ended.code == GARBLED
-    if not name.startswith("4"):
-        assert "(asked 2 times)" in ended.message
+def test_any_bytes_end_as_a_failure_of_the_service(subtests: pytest.Subtests) -> None:
+    for name in RAW:
+        with subtests.test(repr(name)):
+            ended = asyncio.run(outcome(after_models(sending(RAW[name]))))
+            assert isinstance(ended, EndpointError), ended
+            ended.message.encode()
+            assert "\x1b" not in ended.message
+            assert len(ended.message) < 900
+            transient = name in {"nothing", "half a status line", "early hints only", "500 with a bomb", "status 999"}
+            if not transient and not name.startswith("4"):
+                assert ended.code == GARBLED
+            if not name.startswith("4"):
+                assert "(asked 2 times)" in ended.message
 
 
 def test_a_compressed_reply_is_read() -> None:

@@ -97,13 +97,14 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", ERRORS)
-def test_what_is_no_answer_raises_the_error_of_httpx2(case: str, kind: str) -> None:
-    answer, error = ERRORS[case]
-    with service(answer) as (url, _), pytest.raises(httpx2.HTTPError) as caught:
-        ask(kind, url)
-    assert type(caught.value) is error
+def test_what_is_no_answer_raises_the_error_of_httpx2(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        for case in ERRORS:
+            with subtests.test(repr((kind, case))):
+                answer, error = ERRORS[case]
+                with service(answer) as (url, _), pytest.raises(httpx2.HTTPError) as caught:
+                    ask(kind, url)
+                assert type(caught.value) is error
 
 
 def test_a_connection_that_is_closed_before_any_answer_says_so() -> None:

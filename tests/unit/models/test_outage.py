@@ -73,37 +73,35 @@ class Service:
         return await asyncio.gather(*(self.ask(f"u{one}") for one in range(count)), return_exceptions=True)
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [
+def test_all_calls_go_on_after_an_outage_and_one_at_a_time_asks_again(subtests: pytest.Subtests) -> None:
+    for failure in [
         *(ModelHTTPError(status, "m", "later") for status in (408, 409, 425, 429, 500, 502, 503, 504, 522, 529, 599)),
         ModelConnectionError("m", "refused"),
         TimeoutError(),
-    ],
-)
-def test_all_calls_go_on_after_an_outage_and_one_at_a_time_asks_again(failure: Exception) -> None:
-    service = Service()
+    ]:
+        with subtests.test(repr(failure)):
+            service = Service()
 
-    async def main() -> list[ModelResponse | BaseException]:
-        await service.ask()
-        service.failure = failure
-        waiting = asyncio.create_task(service.ask_many(96))
-        await service.until_down()
-        await asyncio.sleep(0.02)
-        service.most_at_once, before = 0, service.requests
-        await asyncio.sleep(0.1)
-        assert service.most_at_once == 1
-        assert service.requests - before >= 2
-        service.failure = None
-        return await waiting
+            async def main() -> list[ModelResponse | BaseException]:
+                await service.ask()
+                service.failure = failure
+                waiting = asyncio.create_task(service.ask_many(96))
+                await service.until_down()
+                await asyncio.sleep(0.02)
+                service.most_at_once, before = 0, service.requests
+                await asyncio.sleep(0.1)
+                assert service.most_at_once == 1
+                assert service.requests - before >= 2
+                service.failure = None
+                return await waiting
 
-    ended = asyncio.run(main())
-    assert all(isinstance(one, ModelResponse) for one in ended), ended
-    assert [silent for _, silent in service.said] == [True, False]
-    assert "no answer from stub for " in service.said[0][0]
-    assert "asking again until" in service.said[0][0]
-    assert (service.state.outage.count, service.state.outage.down) == (1, False)
-    assert service.state.outage.total_s > 0.05
+            ended = asyncio.run(main())
+            assert all(isinstance(one, ModelResponse) for one in ended), ended
+            assert [silent for _, silent in service.said] == [True, False]
+            assert "no answer from stub for " in service.said[0][0]
+            assert "asking again until" in service.said[0][0]
+            assert (service.state.outage.count, service.state.outage.down) == (1, False)
+            assert service.state.outage.total_s > 0.05
 
 
 def test_few_requests_are_sent_before_an_outage_is_noticed() -> None:

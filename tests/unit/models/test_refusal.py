@@ -180,30 +180,31 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "named"), REFUSALS, ids=range(len(REFUSALS)))
-def test_the_refused_setting_is_named(status: int, body: object, named: tuple[str, ...]) -> None:
-    assert refused_settings(status, body, SENT) == named
-    said = remedy(status, body, named)
-    options = {
-        "temperature": "--temperature none",
-        "seed": "--no-seed",
-        "top_p": "--top-p none",
-        "max_tokens": "--max-output-tokens",
-        "thinking": "--reasoning-effort",
-        SYSTEM: "--fold-system",
-        TOOLS: "calls tools",
-    }
-    assert all(options[name] in said for name in named)
+def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
+    for status, body, named in REFUSALS:
+        with subtests.test(repr((status, body, named))):
+            assert refused_settings(status, body, SENT) == named
+            said = remedy(status, body, named)
+            options = {
+                "temperature": "--temperature none",
+                "seed": "--no-seed",
+                "top_p": "--top-p none",
+                "max_tokens": "--max-output-tokens",
+                "thinking": "--reasoning-effort",
+                SYSTEM: "--fold-system",
+                TOOLS: "calls tools",
+            }
+            assert all(options[name] in said for name in named)
 
 
-@pytest.mark.parametrize(("status", "body", "named"), REFUSALS, ids=range(len(REFUSALS)))
-def test_what_was_not_sent_is_not_named(status: int, body: object, named: tuple[str, ...]) -> None:
-    assert refused_settings(status, body, SENT - set(named)) == ()
+def test_what_was_not_sent_is_not_named(subtests: pytest.Subtests) -> None:
+    for status, body, named in REFUSALS:
+        with subtests.test(repr((status, body, named))):
+            assert refused_settings(status, body, SENT - set(named)) == ()
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
+def test_other_refusals_name_no_setting(subtests: pytest.Subtests) -> None:
+    for status, body in [
         (
             400,
             openai(
@@ -219,10 +220,9 @@ def test_what_was_not_sent_is_not_named(status: int, body: object, named: tuple[
         (400, ""),
         (400, None),
         (500, "<html><h1>Internal Server Error</h1></html>"),
-    ],
-)
-def test_other_refusals_name_no_setting(status: int, body: object) -> None:
-    assert refused_settings(status, body, SENT - {"max_tokens"}) == ()
+    ]:
+        with subtests.test(repr((status, body))):
+            assert refused_settings(status, body, SENT - {"max_tokens"}) == ()
 
 
 def test_a_limit_that_the_service_needs_is_asked_for() -> None:

@@ -33,30 +33,34 @@ from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
 NONE = ModelRequestParameters()
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("turns", "reported"), [(1, True), (4, True), (1, False), (4, False)])
-def test_what_is_served_stays_near_the_limit(seed: int, turns: int, *, reported: bool) -> None:
-    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=lognormal(1.0), reported=reported)
-    with pytest.raises(BudgetExceeded) as caught:
-        asyncio.run(served.run(200, turns))
-    assert 0.6 * 20_000 < served.tokens <= (1.05 if reported else 1.15) * 20_000
-    about = "" if reported else "about "
-    assert f"the run has used {about}{served.call_context.budget.tokens:,} tokens" in caught.value.message
+def test_what_is_served_stays_near_the_limit(subtests: pytest.Subtests) -> None:
+    for seed in range(5):
+        for turns, reported in [(1, True), (4, True), (1, False), (4, False)]:
+            with subtests.test(repr((seed, turns, reported))):
+                served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=lognormal(1.0), reported=reported)
+                with pytest.raises(BudgetExceeded) as caught:
+                    asyncio.run(served.run(200, turns))
+                assert 0.6 * 20_000 < served.tokens <= (1.05 if reported else 1.15) * 20_000
+                about = "" if reported else "about "
+                assert f"the run has used {about}{served.call_context.budget.tokens:,} tokens" in caught.value.message
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("turns", [1, 4])
-@pytest.mark.parametrize("tools", [True, False])
-def test_a_limit_holds_for_replies_of_any_size(seed: int, turns: int, *, tools: bool) -> None:
+def test_a_limit_holds_for_replies_of_any_size(subtests: pytest.Subtests) -> None:
     """A reply is sometimes a hundred times larger than usual. What the limit cuts off is never a result."""
-    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=pareto(1.1), tools=tools)
-    with pytest.raises(BudgetExceeded):
-        asyncio.run(served.run(300, turns))
-    assert 0.85 * 20_000 < served.tokens <= 1.05 * 20_000
-    assert served.tokens == served.call_context.budget.tokens
-    assert served.tokens == sum(one.tokens_in + one.tokens_out for one in served.journal.records), "all is recorded"
-    assert served.cut_off == sum(not one.ok for one in served.journal.records)
-    assert not served.state.cut_off
+    for seed in range(4):
+        for turns in [1, 4]:
+            for tools in [True, False]:
+                with subtests.test(repr((seed, turns, tools))):
+                    served = Served(BudgetOptions(max_tokens=20_000), seed=seed, sizes=pareto(1.1), tools=tools)
+                    with pytest.raises(BudgetExceeded):
+                        asyncio.run(served.run(300, turns))
+                    assert 0.85 * 20_000 < served.tokens <= 1.05 * 20_000
+                    assert served.tokens == served.call_context.budget.tokens
+                    assert served.tokens == sum(one.tokens_in + one.tokens_out for one in served.journal.records), (
+                        "all is recorded"
+                    )
+                    assert served.cut_off == sum(not one.ok for one in served.journal.records)
+                    assert not served.state.cut_off
 
 
 def test_a_service_that_refuses_a_limit_on_its_output_gets_none() -> None:

@@ -79,23 +79,25 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / HERTZ
 
 
-@pytest.mark.parametrize("left", LEFT_BEHIND)
-def test_what_a_call_leaves_behind_does_not_run_until_the_next(box: Box, left: str) -> None:
-    async def scenario() -> None:
-        async with box.sandbox.open(1) as session:
-            pid = int((await session.run(WHERE)).stdout)
-            await session.run(STEP)
-            assert (await session.run(LEFT_BEHIND[left])).status == "ok"
-            await asyncio.sleep(0.05)
-            before = cpu_s(pid)
-            await asyncio.sleep(0.4)
-            assert cpu_s(pid) - before <= 1 / HERTZ
-            after = await session.run("print(kept + 1)")
-            assert (after.status, after.stdout) == ("ok", "42\n")
-            again = await session.run("print(kept + 1)")
-            assert (again.status, again.stdout) == ("ok", "42\n")
+def test_what_a_call_leaves_behind_does_not_run_until_the_next(box: Box, subtests: pytest.Subtests) -> None:
+    for left in LEFT_BEHIND:
+        with subtests.test(repr(left)):
 
-    box.runner.run(scenario())
+            async def scenario() -> None:
+                async with box.sandbox.open(1) as session:
+                    pid = int((await session.run(WHERE)).stdout)
+                    await session.run(STEP)
+                    assert (await session.run(LEFT_BEHIND[left])).status == "ok"
+                    await asyncio.sleep(0.05)
+                    before = cpu_s(pid)
+                    await asyncio.sleep(0.4)
+                    assert cpu_s(pid) - before <= 1 / HERTZ
+                    after = await session.run("print(kept + 1)")
+                    assert (after.status, after.stdout) == ("ok", "42\n")
+                    again = await session.run("print(kept + 1)")
+                    assert (again.status, again.stdout) == ("ok", "42\n")
+
+            box.runner.run(scenario())
 
 
 def test_timers_do_not_fire_all_together_in_the_next_call(box: Box) -> None:

@@ -14,43 +14,6 @@ def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
     return run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
 
 
-def test_the_value_of_a_final_expression_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cell("x = 20\nx + 1") == ("ok", "")
-    assert capsys.readouterr().out == "21\n"
-
-
-@pytest.mark.parametrize("code", ["", "x = 1", "None", "print()"])
-def test_nothing_is_shown_where_there_is_no_value(code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cell(code) == ("ok", "")
-    assert capsys.readouterr().out.strip() == ""
-
-
-def test_variables_live_from_call_to_call(capsys: pytest.CaptureFixture[str]) -> None:
-    scope: dict[str, Any] = {}
-    cell("def double(n):\n    return 2 * n", scope)
-    cell("double(21)", scope)
-    assert capsys.readouterr().out == "42\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "last"),
-    [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("x = (", "SyntaxError: '(' was never closed"),
-    ],
-)
-def test_an_exception_ends_the_cell_and_is_reported(code: str, last: str) -> None:
-    status, error = cell(code)
-    assert status == "error"
-    assert error.splitlines()[-1] == last
-
-
-def test_out_of_memory_has_its_own_status() -> None:
-    assert cell("raise MemoryError")[0] == "oom"
-
-
 def test_a_long_traceback_keeps_its_ends() -> None:
     status, error = cell("def f(n):\n    return f(n - 1) if n else 1 / 0\ndef g(n):\n    return f(n)\ng(40)")
     assert status == "error"

@@ -18,6 +18,7 @@ from agentlearn.sandbox import forked as forked_module
 from agentlearn.sandbox import supervised_zygote as supervised_module
 from agentlearn.sandbox import zygote as zygote_module
 from agentlearn.sandbox.restart_limit import RestartLimit
+from tests.support.cases import cases
 from tests.unit.sandbox.conftest import needs
 from tests.unit.sandbox.test_lifecycle import FACTS, gone_soon
 
@@ -193,30 +194,16 @@ def test_restarts_are_allowed_again_after_the_time_that_they_are_counted_in() ->
     assert [limit.take(), limit.take(), limit.take()] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "import os\nos._exit(9)",
-        "import ctypes\nctypes.string_at(0)",
-        "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
-        "import os\nos.close(3)\nwhile True: pass",
-        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-        "import signal\nsignal.raise_signal(9)",
-        "import signal, threading\nsignal.pthread_kill(threading.get_ident(), 9)",
-        "import os\nos.killpg(0, 9)",
-        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
-        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass",
-        "x = bytearray(900 << 20), bytearray(900 << 20)",
-        "x = []\nwhile True: x.append(bytearray(1 << 20))",
-    ],
-)
-def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(cell: str) -> None:
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            assert (await session.run(cell, timeout_s=8)).status in ("error", "timeout", "oom", "killed")
-            assert await value(session) == "42"
+def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(subtests: pytest.Subtests) -> None:
+    for cell in cases(__file__, "code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt"):
+        with subtests.test(repr(cell)):
 
-    in_sandbox("zygote", scenario)
+            async def scenario(sandbox: CodeSandbox) -> None:
+                async with sandbox.open(1) as session:
+                    assert (await session.run(cell, timeout_s=8)).status in ("error", "timeout", "oom", "killed")
+                    assert await value(session) == "42"
+
+            in_sandbox("zygote", scenario)
 
 
 @each_sandbox

@@ -14,6 +14,7 @@ from agentlearn.sandbox import open_sandbox
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.monty import CANNOT
 from agentlearn.sandbox.refusal import suggest_other_sandbox
+from tests.support.cases import cases
 from tests.unit.sandbox.conftest import Box, needs, started
 
 
@@ -53,28 +54,13 @@ def test_a_worker_that_cannot_be_started_raises(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.message.startswith("the code sandbox 'monty' cannot start here: ")
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "open('/etc/passwd').read()",
-        "import os\nos.environ['PATH']",
-        "import os\nos.listdir('/')",
-        "import os\nos.system('true')",
-        "import socket",
-        "import subprocess",
-        "import ctypes",
-        "().__class__.__base__.__subclasses__()",
-        "__import__('os').getpid()",
-        "(lambda: 1).__globals__",
-        "open('breach', 'w').write('a')",
-        "from pathlib import Path\nPath('/etc/passwd').read_text()",
-    ],
-)
-def test_what_reaches_outside_is_not_to_be_had(box: Box, cell: str) -> None:
-    first, second = box.run(f"{cell}\nprint('BREACH')", "1 + 1")
-    assert first.status == "error"
-    assert "BREACH" not in first.stdout
-    assert second.stdout == "2\n"
+def test_what_reaches_outside_is_not_to_be_had(box: Box, subtests: pytest.Subtests) -> None:
+    for cell in cases(__file__, "what_reaches_outside_is_not_to_be_had"):
+        with subtests.test(repr(cell)):
+            first, second = box.run(f"{cell}\nprint('BREACH')", "1 + 1")
+            assert first.status == "error"
+            assert "BREACH" not in first.stdout
+            assert second.stdout == "2\n"
 
 
 def test_the_model_reads_what_is_not_supported(box: Box) -> None:
@@ -96,28 +82,11 @@ def test_sleep_takes_no_time_and_a_long_wait_ends_at_the_limit(box: Box) -> None
     assert box.last("import time\nwhile True: time.sleep(1)", timeout_s=1).status in ("timeout", "error")
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("1 + 1", "1 + 1"),
-        ("x = 1\nx # the end\n\n", "x"),
-        ("x = 1; x;", "x"),
-        ("f(';', [1, 2]); g(\n  {1: 2}\n)", "g(\n  {1: 2}\n)"),
-        ("if a: b; c", None),
-        ("def f():\n    return 1", None),
-        ("def f():\n    return 1\nf()", "f()"),
-        ("'''a\nb'''", "'''a\nb'''"),
-        ("π = 3\nπ", "π"),
-        ("x = 1\r\nx", "x"),
-        ("# only this", None),
-        ("", None),
-        ("foo(", None),
-        ("  x", None),
-    ],
-)
-def test_the_last_statement_at_the_margin_is_found(code: str, found: str | None) -> None:
-    where = final_statement(code)
-    assert (None if where is None else code[where]) == found
+def test_the_last_statement_at_the_margin_is_found(subtests: pytest.Subtests) -> None:
+    for code, found in cases(__file__, "the_last_statement_at_the_margin_is_found"):
+        with subtests.test(repr((code, found))):
+            where = final_statement(code)
+            assert (None if where is None else code[where]) == found
 
 
 @given(st.text(alphabet="ab=1:;()[]{}'\"\\#\n \t\r\f.,+π\0\ud800", max_size=40))

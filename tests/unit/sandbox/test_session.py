@@ -10,12 +10,6 @@ from agentlearn.sandbox.session import InterpreterSession
 from tests.unit.sandbox.conftest import Box
 
 
-def test_sessions_do_not_see_each_other(box: Box) -> None:
-    box.run("import sympy\nsympy.secret = 1\nopen('a', 'w').write('b')")
-    result = box.last("import os, sympy\n(hasattr(sympy, 'secret'), os.listdir())")
-    assert result.stdout == "(False, [])\n"
-
-
 def test_classes_can_be_pickled_and_made_dataclasses(box: Box) -> None:
     cell = """
 import pickle
@@ -47,14 +41,6 @@ def test_modules_that_were_not_warmed_can_be_imported(box: Box) -> None:
 
 def test_the_library_itself_is_not_to_be_found(box: Box) -> None:
     assert "ModuleNotFoundError" in box.last("import agentlearn.types.task").error
-
-
-def test_equal_seeds_draw_equally_and_other_seeds_otherwise(box: Box) -> None:
-    cell = "import random, numpy, sympy.core.random as s\n(random.random(), numpy.random.rand(), s.random(), hash('a'))"
-    first, again, other = box.last(cell, seed=7), box.last(cell, seed=7), box.last(cell, seed=8)
-    assert first.stdout == again.stdout
-    for mine, theirs in zip(eval(first.stdout)[:3], eval(other.stdout)[:3], strict=True):
-        assert mine != theirs
 
 
 def test_stdout_and_stderr_come_in_order_from_python_and_from_c(box: Box) -> None:
@@ -90,40 +76,6 @@ def test_an_error_names_the_line_and_no_path_of_the_host(box: Box) -> None:
     assert result.error.endswith("ValueError: invalid literal for int() with base 10: 'a'")
 
 
-@pytest.mark.parametrize(
-    ("cell", "ending"),
-    [
-        ("foo(", "SyntaxError: '(' was never closed"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("def f(): return f()\nf()", "RecursionError: maximum recursion depth exceeded"),
-        ("input()", "EOFError: EOF when reading a line"),
-        ("class E(Exception):\n  def __str__(self): raise self\nraise E", "<exception str() failed>"),
-        ("class E:\n  def __repr__(self): return 1\nE()", "TypeError: __repr__ returned non-string (type int)"),
-        ("'\\0'; \0", "null bytes"),
-        ("'\ud800'", "surrogates not allowed"),
-        ("(" * 500 + ")" * 500, "too many nested parentheses"),
-        ("raise ValueError('x' * 10**6)", "x"),
-    ],
-)
-def test_what_code_raises_ends_the_call_and_not_the_session(box: Box, cell: str, ending: str) -> None:
-    first, second = box.run(cell, "'alive'")
-    assert first.status == "error"
-    assert ending in first.error
-    assert len(first.error) <= 2_000
-    assert second.stdout == "'alive'\n"
-
-
-def test_code_that_no_signal_handler_interrupts_is_stopped_all_the_same(box: Box) -> None:
-    assert box.last("import signal\nsignal.alarm(0)\n3 ** (3 * 10**8)", timeout_s=1.5).status == "timeout"
-
-
-def test_memory_is_bounded_and_the_session_lives_on(box: Box) -> None:
-    first, second = box.run("x = 1\nbytearray(3 << 30)", "x")
-    assert first.status == "oom"
-    assert second.stdout == "1\n"
-
-
 def test_a_file_is_bounded(box: Box) -> None:
     assert "File too large" in box.last("with open('a', 'wb') as f: f.write(bytes(64 << 20))").error
 
@@ -143,19 +95,17 @@ def test_an_interpreter_that_died_is_reported_and_replaced(box: Box, cell: str, 
     assert second.stdout == "2\n"
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
+def test_an_interpreter_that_answers_nonsense_is_killed_and_replaced(box: Box, subtests: pytest.Subtests) -> None:
+    for cell in [
         "os.write(3, (1 << 30).to_bytes(4, 'big'))",
         "os.write(3, (2).to_bytes(4, 'big') + b'{}')",
         "os.write(3, (3).to_bytes(4, 'big') + b'\\xff[[')",
         "os.close(3)",
-    ],
-)
-def test_an_interpreter_that_answers_nonsense_is_killed_and_replaced(box: Box, cell: str) -> None:
-    first, second = box.run(f"import os\n{cell}", "1 + 1")
-    assert first.status == "killed"
-    assert second.stdout == "2\n"
+    ]:
+        with subtests.test(repr(cell)):
+            first, second = box.run(f"import os\n{cell}", "1 + 1")
+            assert first.status == "killed"
+            assert second.stdout == "2\n"
 
 
 def test_an_interpreter_that_hangs_up_but_lives_is_killed(box: Box) -> None:

@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.snippets import snippets
 from tests.unit.sandbox.conftest import Box, started
 from tests.unit.sandbox.outside import Outcome, run_outside
 
-PROGRAMS = snippets()
+FILE = Path(__file__).with_name("snippets.txt")
+PROGRAMS: dict[str, list[str]] = {}
+"""The calls of each program. In the file, `### name` starts a program and `# %%` a new call."""
+for _program in f"\n{FILE.read_text(encoding='utf-8')}".split("\n### ")[1:]:
+    _name, _, _code = _program.partition("\n")
+    PROGRAMS[_name] = [cell.strip("\n") for cell in _code.split("\n# %%\n")]
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +33,10 @@ def shown(output: str, error: str) -> Outcome:
     return re.sub(r"/\S+/packages/", "", output), re.sub(r"/\S+/packages/", "", last_line)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_the_same_in_the_sandbox_and_outside(
-    zygote: Box, outside: dict[str, list[Outcome]], name: str
+    zygote: Box, outside: dict[str, list[Outcome]], subtests: pytest.Subtests
 ) -> None:
-    results = zygote.run(*PROGRAMS[name])
-    assert [shown(result.stdout, result.error) for result in results] == [shown(*one) for one in outside[name]]
+    for name in PROGRAMS:
+        with subtests.test(repr(name)):
+            results = zygote.run(*PROGRAMS[name])
+            assert [shown(result.stdout, result.error) for result in results] == [shown(*one) for one in outside[name]]

@@ -118,9 +118,8 @@ def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
     assert '"name": "run"' not in ToyFormat().decode(engine.asked[0][0])
 
 
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
+def test_calls_are_read_whole_or_not_at_all(subtests: pytest.Subtests) -> None:
+    for text, spoken in [
         ("words", ParsedAnswer("words")),
         (CALL, ParsedAnswer("", (("run", '{"code":  "1+1"}'),))),
         (f" so \n{CALL}\n", ParsedAnswer("so", (("run", '{"code":  "1+1"}'),))),
@@ -137,10 +136,9 @@ def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
                 "<tool_call>" + "[" * 100_000 + "</tool_call>",
             )
         ),
-    ],
-)
-def test_calls_are_read_whole_or_not_at_all(text: str, spoken: ParsedAnswer) -> None:
-    assert parse_calls(text) == spoken
+    ]:
+        with subtests.test(repr((text, spoken))):
+            assert parse_calls(text) == spoken
 
 
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.text() | st.integers(), st.lists, max_leaves=4)))
@@ -151,9 +149,8 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
             assert parse_calls(text) == ParsedAnswer("", (("run", written),))
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "words"),
-    [
+def test_what_it_cannot_do_is_refused_in_words(subtests: pytest.Subtests) -> None:
+    for more, code, words in [
         ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "'response_format' is not supported"),
         ({"stop": ["\n"]}, "unsupported_parameter", "'stop' is not supported"),
         ({"frequency_penalty": 0.5}, "unsupported_parameter", "'frequency_penalty' is not supported"),
@@ -166,19 +163,18 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
         ({"seed": -1}, "invalid_value", "Invalid value for 'seed': -1"),
         ({"seed": "x"}, "invalid_value", "Invalid value for 'seed': 'x'"),
         ({"messages": [{"role": "user", "content": "x" * 5_000}]}, "context_length_exceeded", "4096 tokens"),
-    ],
-)
-def test_what_it_cannot_do_is_refused_in_words(more: Json, code: str, words: str) -> None:
-    sent = json.dumps({**body("hi"), **more})
+    ]:
+        with subtests.test(repr((more, code, words))):
+            sent = json.dumps({**body("hi"), **more})
 
-    async def once() -> httpx2.Response:
-        async with serving(saying("x")) as client:
-            return await client.post("/chat/completions", content=sent)
+            async def once() -> httpx2.Response:
+                async with serving(saying("x")) as client:
+                    return await client.post("/chat/completions", content=sent)
 
-    answer = asyncio.run(once())
-    assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == code
-    assert words in answer.json()["error"]["message"]
+            answer = asyncio.run(once())
+            assert answer.status_code == 400
+            assert answer.json()["error"]["code"] == code
+            assert words in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("more", [{"stop": None}, {"frequency_penalty": 0.0}, {"response_format": {"type": "text"}}])

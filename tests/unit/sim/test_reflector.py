@@ -10,11 +10,9 @@ import pytest
 
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.lesson_writer import (
-    DEFECTS,
     Defect,
     LessonSource,
     LessonWriter,
-    shorten_lesson,
     within_lesson_limits,
 )
 from agentlearn.sim.lessons import LessonReader, stance
@@ -33,7 +31,6 @@ READER = LessonReader(SKILLS)
 PROBLEM = "How many multiples of 7 lie from 3 to 70?"
 HELD = f"When a loop runs over an interval, {ENDPOINTS.advice[0]}."
 AGAINST = f"When a loop runs over an interval, there is no need to {ENDPOINTS.advice[0]}."
-NARROW = f"When facing a problem on multiples, {ENDPOINTS.advice[0]}."
 
 
 def items(
@@ -112,30 +109,6 @@ def test_a_summary_tells_decisions_errors_and_the_experiences_used() -> None:
     assert "\\boxed{42}" in texts[4]
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_summary_keeps_each_habit_in_the_record_s_words_or_others(seed: int) -> None:
-    words = Vocabulary(SKILLS)
-    steps = items("summarise", SUMMARISE, seed=seed)
-    shown = [{(one.trap, one.careless) for one in words.habits_in(str(step["text"]))} for step in steps]
-    assert shown[0] == {(ENDPOINTS.name, False)}
-    assert shown[2] == {(ENDPOINTS.name, True)}
-
-
-def test_a_cut_call_and_a_list_of_arguments_can_still_be_told_of() -> None:
-    trajectory = (
-        '<trajectory>\nstep 1 · model\ncall run_python {"code": "# stop before the last va\n'
-        'step 2 · model\ncall click ["a", 3]\nstep 3 · tool click · timeout\n\n</trajectory>'
-    )
-    texts = [str(step["text"]) for step in items("summarise", trajectory)]
-    assert texts[0].startswith("Called run_python.")
-    assert texts[1].startswith("Called click.")
-    assert "did not recover" in texts[2]
-
-
-def test_a_summary_of_nothing_says_so() -> None:
-    assert "no step" in str(items("summarise", "<trajectory>\n</trajectory>")[0]["text"])
-
-
 # --- compare ---
 
 
@@ -152,11 +125,6 @@ def test_a_habit_that_both_share_is_not_blamed() -> None:
     assert [stance(lesson_of(item), SMALL_CASE) for item in items("compare", prompt)] == ["silent"]
 
 
-def test_attempts_that_end_alike_teach_nothing() -> None:
-    alike = compare_prompt(("wrong", ENDPOINTS.careless[0]), ("wrong", ENDPOINTS.careful[0]))
-    assert items("compare", alike) == []
-
-
 def test_wording_varies_with_the_seed_and_only_with_it() -> None:
     prompt = compare_prompt(*ENDS_APART)
     said = [lesson_of(items("compare", prompt, seed=seed)[0]) for seed in range(20)]
@@ -169,23 +137,9 @@ def kinds(lessons: str) -> Counter[str]:
     return Counter("+".join(f"{item['op']} {item.get('target', '')}".strip() for item in one) for one in made)
 
 
-def test_a_lesson_that_is_there_is_left_or_refined() -> None:
-    assert set(kinds(library(HELD))) == {"", "modify G1"}
-
-
 def test_a_misleading_lesson_is_deleted_or_turned_round() -> None:
     assert set(kinds(library("When idle, rest.", AGAINST))) == {"delete G2+add", "modify G2"}
     assert "delete G1" in kinds(library(AGAINST, HELD))
-
-
-def test_a_narrow_lesson_is_widened_or_joined() -> None:
-    assert set(kinds(library(NARROW))) == {"modify G1", "add"}
-
-
-def test_never_more_than_three_proposals() -> None:
-    many = "”; “".join(trap.careless[0] for trap in TRAPS)
-    parameters = replace(FLAWLESS, duplicate=1.0)
-    assert len(items("compare", compare_prompt(("right", "fine"), ("wrong", many)), parameters=parameters)) == 3
 
 
 # --- dials ---
@@ -211,26 +165,6 @@ def test_each_defect_is_what_it_says(seed: int) -> None:
 
 def test_nothing_leaks_where_no_answer_is_shown() -> None:
     assert LessonWriter(Vocabulary(SKILLS)).defective("leaking", ENDPOINTS, LessonSource(PROBLEM), Random(0)) is None
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_a_dial_at_one_spoils_every_lesson(defect: Defect) -> None:
-    parameters = replace(FLAWLESS, **{defect: 1.0})
-    made = items("compare", compare_prompt(*ENDS_APART, gold="8128"), parameters=parameters)
-    told = [lesson_of(item) for item in made]
-    match defect:
-        case "useless":
-            assert not READER.read(told[0]).stances
-        case "over_specific":
-            assert READER.read(told[0]).families
-        case "over_long":
-            assert not within_lesson_limits(told[0])
-        case "duplicate":
-            assert [stance(lesson, ENDPOINTS) for lesson in told] == ["addresses"] * 2
-        case "harmful":
-            assert stance(told[0], ENDPOINTS) == "contradicts"
-        case "leaking":
-            assert "8128" in told[0]
 
 
 def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:
@@ -267,11 +201,6 @@ def test_each_malformation_is_what_it_says() -> None:
     assert (neighbours[0], neighbours[1]["op"]) == (good[0], "rewrite")
 
 
-@pytest.mark.parametrize("kind", MALFORMATIONS)
-def test_summaries_can_be_malformed_too(kind: Malformation) -> None:
-    assert malformed_answer(kind, "summarise", SUMMARISE)[0]
-
-
 def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
     prompt = compare_prompt(*ENDS_APART)
     reflector = Reflector([SKILLS], parameters=FLAWLESS)
@@ -281,17 +210,6 @@ def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
     assert seen[None] == pytest.approx(150, abs=30)
     calm = Reflector([SKILLS]).answer(ReflectorRequest("compare", prompt, malformed=0.0))
     assert calm.malformation is None
-
-
-def test_asking_again_in_the_same_conversation_is_another_draw() -> None:
-    prompt = compare_prompt(*ENDS_APART)
-    reflector = Reflector([SKILLS], parameters=FLAWLESS)
-    replies = [
-        reflector.answer(ReflectorRequest("compare", prompt, earlier=at, malformed=0.5)).malformation
-        for at in range(20)
-    ]
-    assert None in replies
-    assert len(set(replies)) > 1
 
 
 # --- consolidate ---
@@ -312,11 +230,6 @@ def test_proposals_that_say_the_same_become_one() -> None:
     assert stance(lesson_of(made[0]), ENDPOINTS) == "addresses"
 
 
-def test_what_the_library_already_says_is_left_out() -> None:
-    made = [items("consolidate", consolidate_prompt(SAME[1], lessons=library(HELD)), seed=seed) for seed in range(40)]
-    assert made.count([]) > 30
-
-
 def test_lessons_that_say_the_same_are_merged_when_brought_up() -> None:
     prompt = consolidate_prompt(
         SAME[1], lessons=library(HELD, "When idle, rest.", f"When late, {ENDPOINTS.advice[3]}.")
@@ -332,34 +245,6 @@ def test_an_inverted_lesson_loses_against_a_sound_one() -> None:
     for seed in range(10):
         made = items("consolidate", consolidate_prompt(inverted, SAME[0]), seed=seed)
         assert [item["rests_on"] for item in made] == [["P2"]]
-
-
-def test_nothing_is_touched_twice_and_unknown_labels_are_left_out() -> None:
-    negated = f"modify G1: When a loop runs over an interval, {ENDPOINTS.advice[1]}."
-    made = items("consolidate", consolidate_prompt("delete G1", negated, "delete G7", lessons=library(AGAINST)))
-    assert [(item["op"], item["target"]) for item in made] == [("modify", "G1")]
-
-
-def test_vague_and_inverted_lessons_are_passed_on_now_and_then() -> None:
-    vague = "modify G1: When a problem looks hard, stay curious."
-    prompt = consolidate_prompt(vague, f"add: {AGAINST}", lessons=library(HELD))
-    made = [items("consolidate", prompt, seed=seed) for seed in range(60)]
-    passed = Counter((str(item["op"]), tuple(item["rests_on"])) for one in made for item in one)  # type: ignore[arg-type]
-    assert set(passed) == {("modify", ("P1",)), ("add", ("P2",))}
-    assert all(5 < count < 40 for count in passed.values())
-
-
-def test_the_dials_reach_the_plan() -> None:
-    prompt = consolidate_prompt(SAME[0])
-    doubled = items("consolidate", prompt, parameters=replace(FLAWLESS, duplicate=1.0))
-    assert [item["rests_on"] for item in doubled] == [["P1"], ["P1"]]
-    assert not within_lesson_limits(
-        lesson_of(items("consolidate", prompt, parameters=replace(FLAWLESS, over_long=1.0))[0])
-    )
-
-
-def test_an_empty_batch_gets_an_empty_plan() -> None:
-    assert items("consolidate", "<proposals>\n</proposals>") == []
 
 
 # --- repair ---
@@ -386,56 +271,15 @@ def test_a_leaking_item_is_said_in_other_words() -> None:
     assert stance(lesson_of(item), ENDPOINTS) == "addresses"
 
 
-def test_a_bare_string_comes_back_as_an_item() -> None:
-    (item,) = repaired([HELD], "1: not_an_object: the item is a str")
-    assert item["op"] == "add"
-    assert stance(lesson_of(item), ENDPOINTS) == "addresses"
-
-
 def test_a_change_of_an_unknown_lesson_becomes_a_new_one() -> None:
     (item,) = repaired([{"op": "modify", "target": "G99", "lesson": HELD}], "1: unknown_id: 'G99' is no label")
     assert item["op"] == "add"
     assert "target" not in item
 
 
-@pytest.mark.parametrize(
-    "refusal", ["1: near_duplicate: says the same", "1: library_full: too many", "7: too_long: far"]
-)
-def test_what_words_cannot_mend_is_left_out(refusal: str) -> None:
-    assert repaired([{"op": "add", "lesson": HELD}], refusal) == []
-
-
-def test_an_item_without_a_lesson_is_left_out() -> None:
-    assert (
-        repaired(
-            [{"op": "rewrite", "lesson": 7}, {"op": "delete", "target": "G9"}], "1: unknown_op: x", "2: unknown_id: x"
-        )
-        == []
-    )
-
-
 def test_a_reply_that_was_lost_is_said_again() -> None:
     (item,) = repaired("I would say: count the ends.", "1: prose: the reply was prose")
     assert stance(lesson_of(item), ENDPOINTS) == "addresses"
-
-
-def test_of_a_cut_reply_only_the_lost_part_is_said_again() -> None:
-    assert repaired([{"op": "add", "lesson": HELD}], "2: cut_json: ended early") == []
-
-
-def test_a_mended_consolidation_says_what_it_rests_on() -> None:
-    refusal = "Some of your items were refused:\n- item 1: not_an_object: the item is a str"
-    previous = json.dumps({"proposals": [HELD]})
-    (item,) = items("consolidate", consolidate_prompt(OTHER, SAME[0]), refusal=refusal, previous=previous)
-    assert item["rests_on"] == ["P2"]
-
-
-@pytest.mark.parametrize("length", [33, 40, 80])
-def test_shortening_keeps_the_form_of_a_lesson(length: int) -> None:
-    lesson = "When counting, include both endpoints" + " and so on" * length
-    assert within_lesson_limits(shorten_lesson(lesson))
-    assert shorten_lesson(lesson).endswith(".")
-    assert shorten_lesson("Short.") == "Short."
 
 
 # --- the whole ---
@@ -476,11 +320,6 @@ def test_with_several_domains_the_one_that_knows_the_words_speaks(skills: tuple[
         "consolidate", consolidate_prompt("add: When a page offers links, read all links before choosing one.")
     )
     assert stance(said("consolidate", consolidate_prompt(SAME[0])), ENDPOINTS) == "addresses"
-
-
-def test_without_any_skills_it_still_answers() -> None:
-    reply = Reflector([], parameters=FLAWLESS).answer(ReflectorRequest("compare", compare_prompt(*ENDS_APART)))
-    assert json.loads(reply.text) == {"proposals": []}
 
 
 @pytest.mark.parametrize("world", range(3))

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import re
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,8 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentlearn.errors import ConfigError
-from agentlearn.sim.faults import Faults, Fixed, Lognormal, draw_fault, faults_of
+from agentlearn.sim.faults import Faults, Fixed
 from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
 from agentlearn.sim.server import World
 from tests.unit.sim.loop import run
@@ -110,58 +107,6 @@ def test_equal_requests_get_equal_answers() -> None:
     assert message(unseeded) == message(unseeded)
 
 
-def test_a_seed_may_come_by_header() -> None:
-    body = chat("Solve it.", QUESTION, tools=[tool()])
-    unseeded = {key: value for key, value in body.items() if key != "seed"}
-    by_header = ask(unseeded, headers={"x-sim-seed": str(body["seed"])}).json()["choices"]
-    assert by_header == ask(body).json()["choices"]
-    bad = ask(unseeded, headers={"x-sim-seed": "mine"})
-    assert bad.json()["error"]["message"] == "The header 'x-sim-seed' must be an integer, not 'mine'."
-
-
-def test_without_its_tool_or_its_problem_the_novice_says_so() -> None:
-    ignorant = "I do not know how to do this."
-    assert message(chat(QUESTION))["content"] == ignorant
-    assert message(chat(QUESTION, tools=[tool("click")]))["content"] == ignorant
-    assert message(chat(QUESTION, tools=[tool()], tool_choice="none"))["content"] == ignorant
-    assert message(chat("Who wrote this?", tools=[tool()]))["content"] == ignorant
-
-
-def test_a_final_message_fills_an_output_tool_or_a_schema() -> None:
-    answer = {"text": {"type": "string"}, "answer": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
-    filled = message(chat("Hello", tools=[tool(), tool("final_result", **answer)]))["tool_calls"][0]["function"]
-    assert (filled["name"], list(json.loads(filled["arguments"]))) == ("final_result", ["text", "answer"])
-    schema = {
-        "type": "object",
-        "properties": {"n": {"type": "integer"}, "ok": {"type": "boolean"}, "of": {"$ref": "#/$defs/L"}},
-    }
-    schema["$defs"] = {"L": {"type": "array"}}
-    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    assert json.loads(message(chat("Hello", response_format=form))["content"]) == {"n": 0, "ok": False, "of": []}
-    plain = message(chat("Hello", response_format={"type": "json_object"}))
-    assert list(json.loads(plain["content"])) == ["text"]
-
-
-def test_a_tool_that_is_required_is_called() -> None:
-    named = {"type": "function", "function": {"name": "probe"}}
-    probe = tool("probe", word={"enum": ["yes", "no"]})
-    for choice in ("required", named):
-        call = message(chat("Hello", tools=[probe, tool()], tool_choice=choice))["tool_calls"][0]["function"]
-        assert (call["name"], json.loads(call["arguments"])) == ("probe", {"word": "yes"})
-
-
-def test_echo_repeats_the_last_words_of_the_user() -> None:
-    assert message(chat("Be brief.", "Say this.", model="echo"))["content"] == "Say this."
-    parts = [{"type": "text", "text": "in"}, {"type": "text", "text": "parts"}]
-    body = {"model": "echo", "messages": [{"role": "developer", "content": "x"}, {"role": "user", "content": parts}]}
-    assert message(body)["content"] == "in\nparts"
-
-
-def test_a_text_past_the_limit_of_tokens_is_cut() -> None:
-    choice = ask(chat("one two three four", model="echo", max_tokens=2)).json()["choices"][0]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("one two", "length")
-
-
 # --- stages ---
 
 
@@ -176,13 +121,6 @@ def test_both_models_answer_the_stages_in_the_form_asked_for(model: str, prompt:
     submit = tool("submit", **{key: {"type": "array"}})
     call = message(chat("Instructions.", prompt, model=model, tools=[submit]))["tool_calls"][0]["function"]
     assert (call["name"], call["arguments"]) == ("submit", plain["content"])
-
-
-def test_prose_is_no_tool_call() -> None:
-    parameters = ReflectorParameters(malformed=1.0, malformations=("prose",))
-    said = message(chat("Go.", compare_prompt(*ENDS_APART), tools=[tool("submit")]), parameters=parameters)
-    assert said["content"].startswith("Here is what I make of it.")
-    assert "tool_calls" not in said
 
 
 def test_a_refusal_in_the_conversation_is_a_repair() -> None:
@@ -235,17 +173,6 @@ def test_a_bad_request_gets_the_error_that_services_send(body: bytes, status: in
         error = response.json()["error"]
         assert (response.status_code, error["code"], error["type"]) == (status, code, "invalid_request_error")
         assert words in error["message"]
-
-    with_client(act)
-
-
-def test_other_paths_are_told_apart() -> None:
-    async def act(client: Client) -> None:
-        models = (await client.get("/v1/models")).json()
-        assert [model["id"] for model in models["data"]] == ["novice", "reflector", "echo"]
-        assert (await client.get("/health")).json() == {"status": "ok", "simulated": True}
-        assert (await client.get(CHAT)).status_code == 404
-        assert (await client.post("/v2")).json()["error"]["code"] == "unknown_url"
 
     with_client(act)
 
@@ -306,63 +233,6 @@ def test_a_garbled_answer_is_no_chat_completion() -> None:
         assert len({one.text for one in answers}) > 1
 
     with_client(act, faults=Faults(garbled=1.0))
-
-
-def test_shares_of_failures_stay_apart() -> None:
-    faults = Faults(rate_limited=0.2, server_error=0.2, reset=0.2, stall=0.2, garbled=0.2)
-    drawn = Counter(
-        getattr(failure, "kind", "garbled") for n in range(1_000) if (failure := draw_fault(faults, n)) is not None
-    )
-    assert drawn.keys() == {"requests", "server_error", "reset", "stall", "garbled"}
-    assert sum(drawn.values()) == 1_000
-    assert min(drawn.values()) > 150
-
-
-def test_latency_spreads_about_its_median() -> None:
-    times = Lognormal(0.2, 0.5)
-    assert times.seconds(0.5) == pytest.approx(0.2)
-    assert times.seconds(0.98) == pytest.approx(0.56, rel=0.05)
-    assert 0 < times.seconds(0.0) < times.seconds(0.999_999) < 60
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"reset": 1.5}, "--reset is 1.5; give a share from 0 to 1"),
-        ({"stall_s": -1.0}, "--stall-s is -1.0; give a number of at least 0"),
-        ({"rate_limited": 0.6, "stall": 0.6}, "the shares of failures add up to 1.2; reduce them to at most 1"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters: dict[str, float | None], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(sentence)):
-        faults_of(parameters)
-
-
-def test_a_header_sets_a_parameter_for_its_request_only() -> None:
-    async def act(client: Client) -> None:
-        body = chat("x", model="echo")
-        headers = {"x-sim-rate-limited": "1", "x-sim-retry-after-s": "3"}
-        limited = await client.post(CHAT, json=body, headers=headers)
-        assert (limited.status_code, limited.headers["retry-after"]) == (429, "3")
-        assert (await client.post(CHAT, json=body, headers={"x-sim-server-error": "1"})).status_code >= 500
-        assert (await client.post(CHAT, json=body)).status_code == 200
-        bad = await client.post(CHAT, json=body, headers={"x-sim-malformed": "often"})
-        assert (bad.status_code, "'x-sim-malformed'" in bad.text) == (400, True)
-
-    with_client(act)
-
-
-def test_failures_are_drawn_alike_in_every_run() -> None:
-    def statuses() -> list[int]:
-        async def all_of_it() -> list[int]:
-            async with serving(faults=Faults(rate_limited=0.3, server_error=0.3)) as client:
-                return [
-                    (await client.post(CHAT, json=chat(str(one % 9), model="echo"))).status_code for one in range(40)
-                ]
-
-        return asyncio.run(all_of_it())
-
-    assert statuses() == statuses()
 
 
 def test_a_malformed_call_is_cut_and_counts_as_no_turn() -> None:
@@ -462,40 +332,6 @@ async def raw(sent: bytes) -> bytes:
 
 def port_of(url: str) -> int:
     return int(url.rsplit(":", 1)[1].partition("/")[0])
-
-
-def test_what_is_no_http_is_refused() -> None:
-    assert asyncio.run(raw(b"hello\r\n\r\n")).startswith(b"HTTP/1.1 400")
-
-
-def test_a_body_that_is_too_large_is_refused() -> None:
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 50000000\r\n\r\n"
-    assert asyncio.run(raw(head)).startswith(b"HTTP/1.1 413")
-
-
-def test_a_client_may_ask_before_it_sends() -> None:
-    body = json.dumps(chat("now", model="echo")).encode()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(
-        body
-    )
-
-    async def all_of_it() -> None:
-        async with World([ToySkills()]).serve() as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(head)
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
-            writer.write(body)
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
-            writer.close()
-            await writer.wait_closed()
-
-    asyncio.run(all_of_it())
-
-
-def test_two_requests_in_one_packet_get_two_answers() -> None:
-    one = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
-    closing = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-    assert asyncio.run(raw(one + closing)).count(b"HTTP/1.1 200") == 2
 
 
 def test_leaving_closes_requests_in_flight() -> None:

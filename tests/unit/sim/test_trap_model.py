@@ -1,21 +1,17 @@
 """The law of the novice, its draws, and the oracle that states it."""
 
-import itertools
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.sim.controls import useless_library
-from agentlearn.sim.draws import uniform
 from agentlearn.sim.lessons import LessonReader
-from agentlearn.sim.novice import IGNORANT, Novice, SolverInput
+from agentlearn.sim.novice import Novice, SolverInput
 from agentlearn.sim.oracle import Case, mean_success, success_probability
-from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
+from agentlearn.sim.skills import Conversation, FinalMessage, ToolUse
 from agentlearn.sim.trap_model import INTERACTIONS, TrapModel, crowding_penalty, temperature_scale
-from tests.unit.sim.loop import run, shown
-from tests.unit.sim.toy import ENDPOINTS, SMALL_CASE, TRAPS, ToySkills, problems
+from tests.unit.sim.loop import shown
+from tests.unit.sim.toy import ENDPOINTS, SMALL_CASE, ToySkills, problems
 
 SKILLS = ToySkills()
 GOOD = "When a loop runs over an interval, include both endpoints of the range."
@@ -49,22 +45,10 @@ def test_lessons_move_only_the_trap_that_they_speak_of() -> None:
     assert len({one[SMALL_CASE.name] for one in (plain, good, bad, both)}) == 1
 
 
-def test_a_world_moves_each_base_rate_by_at_most_a_twentieth() -> None:
-    bases = [trap_model(world).base(trap.name) - trap.base for world in range(50) for trap in TRAPS]
-    assert all(-0.05 <= base <= 0.05 for base in bases)
-    assert min(bases) < -0.04 < 0.04 < max(bases)
-
-
 @given(st.floats(0, 2), st.floats(0, 2))
 def test_temperature_scales_monotonously(one: float, other: float) -> None:
     colder, warmer = sorted((one, other))
     assert temperature_scale(colder) <= temperature_scale(warmer)
-
-
-def test_temperature_has_its_stated_scale() -> None:
-    assert (temperature_scale(0.7), temperature_scale(0.0), temperature_scale(None)) == pytest.approx((1.0, 0.85, 1.0))
-    warm, cold = falls([], temperature=0.7), falls([], temperature=0.0)
-    assert cold == pytest.approx({trap: chance * 0.85 for trap, chance in warm.items()})
 
 
 def test_bloat_begins_after_twenty_irrelevant_lessons_and_two_thousand_tokens() -> None:
@@ -74,11 +58,6 @@ def test_bloat_begins_after_twenty_irrelevant_lessons_and_two_thousand_tokens() 
     useless = list(useless_library(25, 1, skills=[SKILLS]))
     assert falls(useless[:20]) == falls([])
     assert falls(useless)[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] + 0.02)
-
-
-def test_relevant_lessons_are_no_bloat() -> None:
-    many = [GOOD.replace("a loop", f"a {colour} loop") for colour in ["red", "blue", "green", "grey", "pink"]] * 6
-    assert falls(many)[ENDPOINTS.name] == pytest.approx(0.04)
 
 
 def test_a_declared_interaction_holds_only_for_a_heeded_cause() -> None:
@@ -95,12 +74,6 @@ def test_a_narrow_lesson_helps_in_its_family_only() -> None:
     assert here[SMALL_CASE.name] < 0.05 < there[SMALL_CASE.name]
 
 
-def test_draws_are_uniform_and_named() -> None:
-    draws = sorted(uniform("test", number) for number in range(4_000))
-    assert max(abs(draw - at / 4_000) for at, draw in enumerate(draws)) < 0.03
-    assert uniform("a", 1) == uniform("a", 1) != uniform("a", 2)
-
-
 def test_a_lesson_for_one_trap_never_changes_the_draw_of_another() -> None:
     for seed in SEEDS:
         without, with_lesson = flaws([], seed), flaws([GOOD], seed)
@@ -111,30 +84,6 @@ def test_a_lesson_for_one_trap_never_changes_the_draw_of_another() -> None:
 def test_irrelevant_lessons_leave_behaviour_byte_identical() -> None:
     useless = list(useless_library(20, 3, skills=[SKILLS]))
     assert all(ask(useless, seed) == ask([], seed) for seed in SEEDS)
-
-
-def test_the_program_names_the_lesson_that_it_heeds() -> None:
-    careful = next(seed for seed in SEEDS if ENDPOINTS.name not in flaws([CHECK, GOOD], seed))
-    act = ask([CHECK, GOOD], careful)
-    assert isinstance(act, ToolUse)
-    assert "# G2: " in str(act.arguments["code"])
-
-
-def test_worlds_differ_and_repeat() -> None:
-    assert [ask([], seed, world=1) for seed in SEEDS] == [ask([], seed, world=1) for seed in SEEDS]
-    assert [ask([], seed, world=1) for seed in SEEDS] != [ask([], seed, world=2) for seed in SEEDS]
-
-
-def test_an_unknown_problem_gets_an_honest_answer() -> None:
-    assert ask([], 0, question="Who wrote this?") == IGNORANT
-    assert "boxed" not in IGNORANT.text
-
-
-def test_the_newest_message_that_is_a_problem_counts() -> None:
-    turns = (ToolExchange("run_python", {}, "10"),)
-    nudge = Conversation("", "Please go on.", ("run_python",))
-    problem = Conversation("", MULTIPLES, ("run_python",), turns)
-    assert isinstance(Novice([SKILLS]).answer(SolverInput((nudge, problem))).act, FinalMessage)
 
 
 @pytest.mark.parametrize("lessons", [[], [GOOD], [BAD], [CHECK], [GOOD, CHECK]])
@@ -155,13 +104,6 @@ def test_the_oracle_sums_over_the_flaw_sets_that_are_right() -> None:
     assert success_probability(Case((situation,), right=lambda found: True), [], trap_model()) == pytest.approx(1)
 
 
-def test_a_trap_of_two_turns_has_to_be_passed_twice() -> None:
-    situation = SKILLS.recognise(Conversation("", MULTIPLES, ("run_python",)))
-    assert situation is not None
-    once = success_probability(Case((situation,)), [], trap_model())
-    assert success_probability(Case((situation, situation)), [], trap_model()) == pytest.approx(once**2)
-
-
 def test_each_lesson_has_its_true_effect() -> None:
     found = [SKILLS.recognise(Conversation("", question, ())) for question in problems(3)]
     cases = [Case((situation,)) for situation in found if situation is not None]
@@ -172,21 +114,3 @@ def test_each_lesson_has_its_true_effect() -> None:
     assert effects[2] > effects[0]  # it lives in every family
     assert effects[3] == 0
     assert mean_success(cases, [GOOD, CHECK], trap_model()) > mean_success(cases, [], trap_model())
-
-
-def test_all_interactions_name_pairs() -> None:
-    assert all(cause != effect and factor > 0 for (cause, effect), factor in INTERACTIONS.items())
-
-
-def test_the_toy_s_programs_are_wrong_exactly_when_flawed() -> None:
-    for question in problems(12):
-        situation = SKILLS.recognise(Conversation("", question, ("run_python",)))
-        assert situation is not None
-        results = {
-            fallen: run(str(act.arguments["code"]))
-            for size in range(3)
-            for fallen in map(frozenset[str], itertools.combinations(situation.traps, size))
-            if isinstance(act := situation.act(fallen, FollowedLessons(), Random(0)), ToolUse)
-        }
-        right = results.pop(frozenset())
-        assert right not in results.values()

@@ -13,9 +13,9 @@ from agentlearn.sim.worlds import ATTACKS, SEALED, SEALED_SEEDS, TUNING, TUNING_
 from agentlearn.types.experience import Library
 from agentlearn_math.families import LEARNING, UNSEEN
 from agentlearn_math.novice import skills
-from tests.bench.learning_rules.environment import Environment, lessons_of
-from tests.bench.learning_rules.loop import Run
-from tests.bench.learning_rules.rules import EARLIER, NEW
+from scripts.bench.learning_rules.environment import Environment, lessons_of
+from scripts.bench.learning_rules.loop import Run
+from scripts.bench.learning_rules.rules import EARLIER, NEW
 
 KNOWN = {family.name: family.traps for family in LEARNING}
 OTHER = {family.name: family.traps for family in UNSEEN}

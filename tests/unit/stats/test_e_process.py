@@ -23,24 +23,20 @@ def expected_capital(values: tuple[float, ...], chances: tuple[float, ...], leng
     return total
 
 
-@pytest.mark.parametrize(
-    ("values", "chances"),
-    [
+def test_the_expected_capital_is_never_more_than_1_when_the_mean_is_not_above_0(subtests: pytest.Subtests) -> None:
+    for values, chances in [
         ((-1.0, 1.0), (0.5, 0.5)),
         ((-1.0, 1.0), (0.6, 0.4)),
         ((-0.25, 0.75), (0.75, 0.25)),
         ((-1.0, 0.0, 0.5), (0.2, 0.4, 0.4)),
         ((0.0,), (1.0,)),
-    ],
-)
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_the_expected_capital_is_never_more_than_1_when_the_mean_is_not_above_0(
-    values: tuple[float, ...], chances: tuple[float, ...], length: int
-) -> None:
-    found = expected_capital(values, chances, length)
-    assert found <= 1 + 1e-12
-    if math.fsum(v * c for v, c in zip(values, chances, strict=True)) == 0:
-        assert found == pytest.approx(1)
+    ]:
+        for length in [1, 2, 5]:
+            with subtests.test(repr((values, chances, length))):
+                found = expected_capital(values, chances, length)
+                assert found <= 1 + 1e-12
+                if math.fsum(v * c for v, c in zip(values, chances, strict=True)) == 0:
+                    assert found == pytest.approx(1)
 
 
 @given(before=differences)

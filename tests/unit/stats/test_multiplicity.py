@@ -60,17 +60,15 @@ def test_one_test_stays_as_it_is(adjust: Adjust, _oracle: str):
     assert adjust([0.03]) == (0.03,)
 
 
-@pytest.mark.parametrize(("adjust", "_oracle"), BOTH)
-@pytest.mark.parametrize(
-    ("ps", "message"),
-    [
-        ([], "ps is empty; a statistic needs at least one number"),
-        ([0.1, math.nan], "ps[1] is nan; leave out missing measurements and pass finite numbers"),
-        ([0.1, 1.5], "ps[1] is 1.5; a p-value must be between 0 and 1"),
-        ([-0.1], "ps[0] is -0.1; a p-value must be between 0 and 1"),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(adjust: Adjust, _oracle: str, ps: list[float], message: str):
-    with pytest.raises(ConfigError) as caught:
-        adjust(ps)
-    assert str(caught.value) == message
+def test_bad_input_is_refused_in_one_sentence(subtests: pytest.Subtests):
+    for adjust, _oracle in BOTH:
+        for ps, message in [
+            ([], "ps is empty; a statistic needs at least one number"),
+            ([0.1, math.nan], "ps[1] is nan; leave out missing measurements and pass finite numbers"),
+            ([0.1, 1.5], "ps[1] is 1.5; a p-value must be between 0 and 1"),
+            ([-0.1], "ps[0] is -0.1; a p-value must be between 0 and 1"),
+        ]:
+            with subtests.test(repr((adjust, _oracle, ps, message))):
+                with pytest.raises(ConfigError) as caught:
+                    adjust(ps)
+                assert str(caught.value) == message

@@ -1,7 +1,6 @@
 """Power: the published values, the noncentral t, and estimates that are right on average."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -41,11 +40,12 @@ def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: floa
     assert power_of(shift, degrees, alpha=alpha) == pytest.approx(float(oracle), abs=1e-10)
 
 
-@pytest.mark.parametrize("degrees", [1, 2, 7.5, 29, 199])
-@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
-def test_the_detectable_shift_has_that_power(degrees: float, power: float):
-    shift = detectable_shift(degrees, power=power)
-    assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
+def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
+    for degrees in [1, 2, 7.5, 29, 199]:
+        for power in [0.5, 0.8, 0.95]:
+            with subtests.test(repr((degrees, power))):
+                shift = detectable_shift(degrees, power=power)
+                assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
 
 
 @pytest.mark.parametrize("n", [6, 10, 30, 200])
@@ -144,9 +144,8 @@ def test_parts_that_cannot_be_told_apart_are_none():
     assert variance_parts([[0, 1]], [[0, 1]]) is None
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_bad_input_is_refused_in_one_sentence(subtests: pytest.Subtests):
+    for call, message in [
         (
             lambda: variance_parts([[1]], []),
             "before has 1 tasks and after has 0; give the rollouts of the same tasks, in order",
@@ -180,12 +179,11 @@ def test_parts_that_cannot_be_told_apart_are_none():
             lambda: guessed_parts(0.5, difference_spread=-0.1),
             "difference_spread is -0.1; it must be finite and not negative",
         ),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(call: Callable[[], object], message: str):
-    with pytest.raises(ConfigError) as caught:
-        call()
-    assert str(caught.value) == message
+    ]:
+        with subtests.test(repr((call, message))):
+            with pytest.raises(ConfigError) as caught:
+                call()
+            assert str(caught.value) == message
 
 
 def test_clusters_that_gain_alike_count_once():

@@ -14,16 +14,18 @@ from agentlearn.stats.students_t import cdf, quantile
 DEGREES = (0.3, 1, 1.5, 2, 3, 5.7, 10, 29, 99, 1_000, 1e5)
 
 
-@pytest.mark.parametrize("degrees", DEGREES)
-def test_cdf_agrees_with_scipy(degrees: float):
-    for t in (-30.0, -3.5, -2.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.5, 1.0, 1.7, 2.0, 3.0, 10.0, 40.0):
-        assert cdf(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), rel=1e-10, abs=1e-13)
+def test_cdf_agrees_with_scipy(subtests: pytest.Subtests):
+    for degrees in DEGREES:
+        with subtests.test(repr(degrees)):
+            for t in (-30.0, -3.5, -2.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.5, 1.0, 1.7, 2.0, 3.0, 10.0, 40.0):
+                assert cdf(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), rel=1e-10, abs=1e-13)
 
 
-@pytest.mark.parametrize("degrees", DEGREES)
-def test_quantile_agrees_with_scipy(degrees: float):
-    for p in (1e-6, 0.005, 0.025, 0.1, 0.3, 0.499, 0.501, 0.8, 0.95, 0.975, 0.9995):
-        assert quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-10)
+def test_quantile_agrees_with_scipy(subtests: pytest.Subtests):
+    for degrees in DEGREES:
+        with subtests.test(repr(degrees)):
+            for p in (1e-6, 0.005, 0.025, 0.1, 0.3, 0.499, 0.501, 0.8, 0.95, 0.975, 0.9995):
+                assert quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-10)
 
 
 def test_one_degree_is_the_cauchy_distribution():

@@ -33,19 +33,24 @@ def by_statsmodels(values: list[float], *groups: list[int]) -> float:
     return float(fitted.cov_params()[0, 0])
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_variance_is_that_of_statsmodels_or_of_one_way_if_larger(seed: int):
-    values, tasks, seeds = crossed(seed, 12, 5, 0.5 * (seed % 3), 0.4 * (seed % 2), 1.0)
-    dropped = [index for index in range(60) if index % 7 != seed % 7]  # not every pair has a value
-    values, tasks, seeds = ([these[index] for index in dropped] for these in (values, tasks, seeds))
-    found = two_way_mean(values, tasks, seeds)
-    variances = [by_statsmodels(values, tasks, seeds), by_statsmodels(values, tasks), by_statsmodels(values, seeds)]
-    assert found.standard_error is not None
-    assert found.standard_error**2 == pytest.approx(max(variances), rel=1e-10)
-    if seed in (5, 7):  # tasks and seeds both matter: the sum is the larger
-        assert max(variances) == variances[0]
-    assert (found.n, found.clusters, found.degrees, found.method, found.unsafe) == (12, 5, 4, "two-way", "")
-    assert found.high == pytest.approx(found.mean + quantile(0.975, 4) * found.standard_error)
+def test_the_variance_is_that_of_statsmodels_or_of_one_way_if_larger(subtests: pytest.Subtests):
+    for seed in range(8):
+        with subtests.test(repr(seed)):
+            values, tasks, seeds = crossed(seed, 12, 5, 0.5 * (seed % 3), 0.4 * (seed % 2), 1.0)
+            dropped = [index for index in range(60) if index % 7 != seed % 7]  # not every pair has a value
+            values, tasks, seeds = ([these[index] for index in dropped] for these in (values, tasks, seeds))
+            found = two_way_mean(values, tasks, seeds)
+            variances = [
+                by_statsmodels(values, tasks, seeds),
+                by_statsmodels(values, tasks),
+                by_statsmodels(values, seeds),
+            ]
+            assert found.standard_error is not None
+            assert found.standard_error**2 == pytest.approx(max(variances), rel=1e-10)
+            if seed in (5, 7):  # tasks and seeds both matter: the sum is the larger
+                assert max(variances) == variances[0]
+            assert (found.n, found.clusters, found.degrees, found.method, found.unsafe) == (12, 5, 4, "two-way", "")
+            assert found.high == pytest.approx(found.mean + quantile(0.975, 4) * found.standard_error)
 
 
 @pytest.mark.parametrize("last", [1.0, 1.2])

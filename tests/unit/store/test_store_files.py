@@ -254,9 +254,16 @@ with read_store(disk / "store") as reader:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("emptied", ["opened", "closed"])
-@pytest.mark.parametrize("free_bytes", [0, 40_000, 400_000, 900_000])
-@pytest.mark.parametrize("waiting", [0, 20, 1_000])
+@pytest.mark.parametrize(
+    ("emptied", "free_bytes", "waiting"),
+    [
+        ("opened", 0, 20),
+        ("closed", 0, 1_000),
+        ("opened", 40_000, 0),
+        ("closed", 400_000, 1_000),
+        ("opened", 900_000, 20),
+    ],
+)
 def test_a_disk_without_room_costs_nothing_that_was_acknowledged(
     tmp_path: Path, emptied: str, free_bytes: int, waiting: int
 ) -> None:

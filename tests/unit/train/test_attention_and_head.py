@@ -58,29 +58,32 @@ def test_the_engine_samples_from_the_model_s_own_distribution(family: str, monke
         assert answer.logprobs == pytest.approx(forward_logprobs(model, prompt, answer.ids), abs=1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_trainer_scores_with_the_model_s_own_distribution(family: str) -> None:
+def test_the_trainer_scores_with_the_model_s_own_distribution(subtests: pytest.Subtests) -> None:
     """In a padded batch, with rows longer than a window, forward and backward."""
-    model = family_model(family)
-    check_head(model)
-    rows = [LONG, LONG[:23]]
-    ids_B_T = torch.tensor([LONG, LONG[:23] + [0] * (len(LONG) - 23)])
-    places = [row * len(LONG) + at for row, one in enumerate(rows) for at in range(len(one) - 1)]
-    targets_N = torch.tensor([token for one in rows for token in one[1:]])
-    ours_N, _ = LogprobModel(model, logits_mib=1)(ids_B_T, torch.tensor(places), targets_N)
-    ours_N.sum().backward()
-    gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
-    model.zero_grad()
-    theirs = []
-    for one in rows:
-        logits = model(input_ids=torch.tensor([one])).logits[0, :-1].float()
-        theirs.append(logits.log_softmax(-1).gather(1, torch.tensor(one[1:])[:, None])[:, 0])
-    theirs_N = torch.cat(theirs)
-    assert float((ours_N - theirs_N).detach().abs().max()) < 1e-4
-    theirs_N.sum().backward()
-    for name, one in model.named_parameters():
-        if one.grad is not None:
-            assert torch.allclose(gradients[name], one.grad, rtol=1e-3, atol=1e-3 * float(one.grad.abs().max() + 1e-6))
+    for family in FAMILIES:
+        with subtests.test(repr(family)):
+            model = family_model(family)
+            check_head(model)
+            rows = [LONG, LONG[:23]]
+            ids_B_T = torch.tensor([LONG, LONG[:23] + [0] * (len(LONG) - 23)])
+            places = [row * len(LONG) + at for row, one in enumerate(rows) for at in range(len(one) - 1)]
+            targets_N = torch.tensor([token for one in rows for token in one[1:]])
+            ours_N, _ = LogprobModel(model, logits_mib=1)(ids_B_T, torch.tensor(places), targets_N)
+            ours_N.sum().backward()
+            gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+            model.zero_grad()
+            theirs = []
+            for one in rows:
+                logits = model(input_ids=torch.tensor([one])).logits[0, :-1].float()
+                theirs.append(logits.log_softmax(-1).gather(1, torch.tensor(one[1:])[:, None])[:, 0])
+            theirs_N = torch.cat(theirs)
+            assert float((ours_N - theirs_N).detach().abs().max()) < 1e-4
+            theirs_N.sum().backward()
+            for name, one in model.named_parameters():
+                if one.grad is not None:
+                    assert torch.allclose(
+                        gradients[name], one.grad, rtol=1e-3, atol=1e-3 * float(one.grad.abs().max() + 1e-6)
+                    )
 
 
 @pytest.mark.parametrize("family", [one for one in FAMILIES if "window" in one or one.startswith(("gemma", "llama 4"))])

@@ -68,18 +68,19 @@ def written_loss(student: Any, teacher: Any, rows: list[TrainingRow], *, alpha: 
     return torch.cat(parts).mean()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("k", [1, 5, 40])
-def test_the_divergence_equals_trls_with_a_bucket_for_the_rest(alpha: float, k: int) -> None:
-    pytest.importorskip("trl")
-    from tests.support.trl_sdft import sdft_divergence
+def test_the_divergence_equals_trls_with_a_bucket_for_the_rest(subtests: pytest.Subtests) -> None:
+    for alpha in [0.0, 0.3, 0.5, 1.0]:
+        for k in [1, 5, 40]:
+            with subtests.test(repr((alpha, k))):
+                pytest.importorskip("trl")
+                from tests.support.trl_sdft import sdft_divergence
 
-    chance = torch.Generator().manual_seed(k)
-    student, teacher = (torch.randn(30, 41, generator=chance).log_softmax(-1) for _ in range(2))
-    tokens = teacher.topk(k).indices
-    ours = divergence_from_teacher(student.gather(1, tokens), teacher.gather(1, tokens), alpha=alpha)
-    theirs = sdft_divergence(student.gather(1, tokens), teacher.gather(1, tokens), alpha)
-    assert torch.allclose(ours, theirs, atol=1e-6)
+                chance = torch.Generator().manual_seed(k)
+                student, teacher = (torch.randn(30, 41, generator=chance).log_softmax(-1) for _ in range(2))
+                tokens = teacher.topk(k).indices
+                ours = divergence_from_teacher(student.gather(1, tokens), teacher.gather(1, tokens), alpha=alpha)
+                theirs = sdft_divergence(student.gather(1, tokens), teacher.gather(1, tokens), alpha)
+                assert torch.allclose(ours, theirs, atol=1e-6)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 11), st.floats(0, 1))
@@ -261,9 +262,8 @@ def test_distillation_moves_the_student_to_the_teacher() -> None:
     assert distances[-1] < 0.3 * distances[0]
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
+def test_what_does_not_fit_together_is_said(subtests: pytest.Subtests) -> None:
+    for fields, sentence in [
         ({"loss": "distill"}, "give a library with --distill, or another loss"),
         ({"teacher": "ema"}, "no lessons are distilled"),
         ({"guided_share": 0.5}, "no lessons are distilled"),
@@ -272,8 +272,6 @@ def test_distillation_moves_the_student_to_the_teacher() -> None:
         ({"distill_coef": 1.0, "teacher": "live", "stop_at_kl": 1.0}, "kl=none measures no divergence"),
         ({"distill_coef": 1.0, "teacher": "live", "loss": "distill", "eps_low": 0.1}, "has no ratio"),
         ({"distill_coef": 1.0, "teacher": "live", "dynamic_sampling_limit": 3}, "leave dynamic_sampling_limit out"),
-    ],
-)
-def test_what_does_not_fit_together_is_said(fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
-        gradient_arguments(fields)
+    ]:
+        with subtests.test(repr((fields, sentence))), pytest.raises(ConfigError, match=sentence):
+            gradient_arguments(fields)

@@ -1,7 +1,5 @@
 """The lab model's tokenizer: the same ids with and without the library `tokenizers`, and no text is lost."""
 
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("tokenizers")
@@ -59,28 +57,8 @@ def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(twin
     assert len(twin) == TOKENIZER.get_vocab_size()
 
 
-def test_digits_stand_alone_and_the_fewest_pieces_are_taken() -> None:
-    assert TOKENIZER.encode("12").tokens == ["1", "2"]
-    assert TOKENIZER.encode(" there is").tokens == ["Ġthe", "reĠis"]  # not Ġthere and three more
-    assert len(TOKENIZER.encode(PIECES.whole[0]).ids) == 1
-
-
-def test_the_tag_of_a_tool_call_is_no_special_token() -> None:
-    ids = TOKENIZER.encode("<tool_call>ab<|im_end|>").ids
-    assert TOKENIZER.decode(ids, skip_special_tokens=True) == "<tool_call>ab"
-
-
 def test_the_shipped_tokenizer_is_the_one_that_the_pieces_make() -> None:
     from agentlearn_math.lab import lab
 
     shipped = Tokenizer.from_file(str(lab.folder / "tokenizer.json"))
     assert shipped.get_vocab() == tokenizer_of(lab.token_pieces()).get_vocab()
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    from agentlearn.errors import ConfigError
-
-    path = tmp_path / "tokenizer.json"
-    path.write_text('{"model": {"type": "BPE"}, "added_tokens": []}')
-    with pytest.raises(ConfigError, match="is not one of a lab model"):
-        read_tokenizer(path)

@@ -2,7 +2,6 @@
 """What the gradient learner makes of a batch: rows, advantages, pauses, transfers, checkpoints and notes."""
 
 import asyncio
-import statistics
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -67,22 +66,6 @@ class Learning:
         return {row.rollout: row.advantage for row in self.updater.seen[-1]}
 
 
-@pytest.mark.parametrize("scaling", ["group", "batch", "none"])
-def test_advantages_are_scaled_as_the_settings_say(scaling: str, tmp_path: Path) -> None:
-    groups = sampled_group("one", [0.0, 1.0]), sampled_group("two", [0.0, 4.0])
-    found = Learning(tmp_path, gradient={"advantages": scaling, "advantage_eps": 0.5}).advantages(*groups)
-    whole = statistics.pstdev([0.0, 1.0, 0.0, 4.0])
-    divisors = {"group": (0.5 + 0.5, 2.0 + 0.5), "batch": (whole + 0.5,) * 2, "none": (1.0, 1.0)}[scaling]
-    assert found["one-1"] == pytest.approx(0.5 / divisors[0])
-    assert found["two-1"] == pytest.approx(2.0 / divisors[1])
-
-
-def test_a_rollout_without_a_usable_answer_is_trained_with_reward_0(tmp_path: Path) -> None:
-    learning = Learning(tmp_path, gradient={"advantages": "none"})
-    assert learning.advantages(sampled_group("one", [1.0, None])) == {"one-0": 0.5, "one-1": -0.5}
-    assert [row.reward for row in learning.updater.seen[0]] == [1.0, 0.0]
-
-
 def test_the_sampler_is_paused_during_a_step_and_gets_the_weights_after_it(tmp_path: Path) -> None:
     learning = Learning(tmp_path)
     assert isinstance(learning.update(sampled_group("one", [0.0, 1.0])).outcome, Advanced)
@@ -126,17 +109,6 @@ def test_rows_are_stale_by_the_updates_since_their_rollout_was_planned(tmp_path:
     late = learning.update(sampled_group("one", [0.0, 1.0]), sampled_group("two", [0.0, 1.0], weights_step=None))
     assert (late.evidence.metrics["staleness/2"], late.evidence.metrics["rows/stale"]) == (2.0, 2.0)
     assert [[row.staleness for row in rows] for rows in learning.updater.seen] == [[0, 0], [1, 1, 0, 0], [0, 0]]
-
-
-def test_long_answers_are_punished_near_the_limit_of_the_sampler(tmp_path: Path) -> None:
-    gradient = {"overlong": "punish", "overlong_window": 4, "advantages": "none"}
-    group = sampled_group("one", [1.0, 1.0, 1.0], answer=(2, 8, 10))
-    found = Learning(tmp_path, gradient=gradient, max_output_tokens=10).advantages(group)
-    penalties = {"one-0": 0.0, "one-1": 0.5, "one-2": 1.0}
-    wanted = pytest.approx({name: 0.5 - penalty for name, penalty in penalties.items()})
-    assert found == wanted
-    turns = sampled_group("one", [1.0, 1.0, 1.0], answer=(2, 8, 10), second="clean")
-    assert Learning(tmp_path, gradient=gradient, max_output_tokens=10).advantages(turns) == wanted  # the longest counts
 
 
 def test_the_order_in_which_groups_end_does_not_matter(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
-"""Our losses equal TRL's where definitions coincide, and planted bugs in ours are seen."""
+"""Our losses equal TRL's where definitions coincide."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,96 +12,6 @@ from agentlearn.train.arguments import GRPOArguments, gradient_arguments
 from agentlearn.train.update import losses
 from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
 from tests.support.trl_oracle import Case, apart, grid, our_loss, some_case, trl_loss, written_importance
-
-MUTATIONS = {
-    "the ratio upside down": ("torch.exp(logprobs_N - old_N)", "torch.exp(old_N - logprobs_N)"),
-    "no gradient through the ratio": ("torch.exp(logprobs_N - old_N)", "torch.exp((logprobs_N - old_N).detach())"),
-    "the sequence's ratio not averaged": (
-        "torch.exp(row_means(logprobs_N - old_N, row_N, rows))[row_N]",
-        "torch.exp(row_sums(logprobs_N - old_N, row_N, rows))[row_N]",
-    ),
-    "a token's ratio for gspo": ('arguments.loss in ("gspo", "luspo"):', 'arguments.loss == "none":'),
-    "the other clip bound": (
-        "1 - arguments.eps_low, 1 + arguments.eps_high",
-        "1 - arguments.eps_high, 1 + arguments.eps_low",
-    ),
-    "eps_low on both sides": ("1 + arguments.eps_high", "1 + arguments.eps_low"),
-    "maximum for minimum": ("-torch.minimum(", "-torch.maximum("),
-    "the sign of the loss": ("-torch.minimum(", "torch.minimum("),
-    "always clipped": ("torch.minimum(free_N * advantage_N,", "torch.minimum(ratio_N.clamp(low, high) * advantage_N,"),
-    "delta forgotten": ("ratio_N.clamp(max=delta)", "ratio_N"),
-    "cispo's cap forgotten": ("ratio_N.detach().clamp(max=cap)", "ratio_N.detach()"),
-    "cispo's weight carries a gradient": ("ratio_N.detach().clamp(max=cap)", "ratio_N.clamp(max=cap)"),
-    "cispo's cap above 1": ("cap=arguments.cispo_cap)", "cap=1 + arguments.cispo_cap)"),
-    "the divergence the other way round": ("d_N = reference_N - logprobs_N", "d_N = logprobs_N - reference_N"),
-    "k3 without its linear term": ("torch.expm1(d_N) - d_N", "torch.expm1(d_N)"),
-    "the divergence not weighted by the ratio": ("kl_N * ratio_N if", "kl_N if"),
-    "beta twice": ("arguments.kl_beta * kl_N", "2 * arguments.kl_beta * kl_N"),
-    "the correction on the divergence too": (
-        "loss_N = loss_N + arguments.kl_beta * kl_N",
-        "loss_N = loss_N + importance_N * arguments.kl_beta * kl_N",
-    ),
-    "the correction forgotten": ("else policy_N * importance_N", "else policy_N"),
-    "the correction on vespo twice": (
-        "policy_N if vespo_weight_N is not None else policy_N * importance_N",
-        "policy_N * importance_N",
-    ),
-    "the floor forgotten where it is raised": ("weight_N.clamp(min=floor, max=cap)", "weight_N.clamp(max=cap)"),
-    "the floor forgotten where it is masked": ("(weight_N > cap) | (weight_N < floor)", "weight_N > cap"),
-    "sapo's temperatures exchanged": (
-        "torch.where(\n        advantage_N > 0,",
-        "torch.where(\n        advantage_N < 0,",
-    ),
-    "sapo without its scale": ("-4 / temperature_N * torch.sigmoid", "-4 * torch.sigmoid"),
-    "sapo centred at 0": ("temperature_N * (ratio_N - 1)", "temperature_N * ratio_N"),
-    "vespo's signs exchanged": ("good_B = scored.advantages_B >= 0", "good_B = scored.advantages_B < 0"),
-    "vespo's weight without the correction": (
-        "log_ratio_N + importance_N.log().clamp(_SMALLEST, _FARTHEST)",
-        "log_ratio_N",
-    ),
-    "vespo's weight by tokens' mean": (
-        "row_sums(corrected_N, scored.row_N, rows)",
-        "row_means(corrected_N, scored.row_N, rows)",
-    ),
-    "vespo's decay by the logarithm": ("lambda_B * log_w_B.exp()", "lambda_B * log_w_B"),
-    "vespo's weight carries a gradient": (
-        "(scored.logprobs_N - scored.old_N).detach().clamp(",
-        "(scored.logprobs_N - scored.old_N).clamp(",
-    ),
-    "luspo divided by lengths": ("divisor = float(len(counted))", "divisor = float(sum(counted))"),
-    "good rows masked too": ("(scored.advantages_B >= 0) | (drift_B", "(drift_B"),
-    "the mask against the old weights": (
-        "scored.sampler_N - scored.logprobs_N.detach()",
-        "scored.old_N - scored.logprobs_N.detach()",
-    ),
-    "the mask by the drift's sum": ("drift_B = row_means(", "drift_B = row_sums("),
-    "the mask on the divergence too": (
-        "loss_N = loss_N + arguments.kl_beta * kl_N",
-        "loss_N = loss_N + arguments.kl_beta * kl_N * (1 if on_policy_N is None else on_policy_N)",
-    ),
-    "tokens of low entropy trained": ("policy_N = policy_N * scored.chosen_N", "policy_N = policy_N"),
-    "the mean over rows of one token": ("tokens_B.clamp(min=1)", "tokens_B.clamp(min=2)"),
-    "the correction upside down": ("(old_N - sampler_N).detach()", "(sampler_N - old_N).detach()"),
-    "truncated where it is to be masked": ('kind.endswith("truncate")', "True"),
-    "a token's correction for a sequence": ('kind.startswith("sequence")', "False"),
-    "grpo averaged over tokens": ("1 / (tokens * len(counted))", "1 / sum(counted)"),
-    "rows not averaged": ("1 / (tokens * len(counted))", "1 / tokens"),
-    "dr_grpo by the rows' own length": ("float(len(counted) * completion_length)", "float(sum(counted))"),
-    "bnpo by rows": (
-        "is None:\n        divisor = float(sum(counted))",
-        "is None:\n        divisor = float(len(counted))",
-    ),
-    "another row's advantage": ("scored.advantages_B[scored.row_N]", "scored.advantages_B.roll(1)[scored.row_N]"),
-    "another row's weight": ("scored.weights_B[scored.row_N]", "scored.weights_B.roll(1)[scored.row_N]"),
-}
-
-
-def mutated(source: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`losses` with another source."""
-    module = ModuleType(f"losses_{abs(hash(name))}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(source, module.__name__, "exec"), module.__dict__)
-    return module
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
@@ -120,21 +27,6 @@ def test_the_grid_reaches_clipping_from_both_sides_and_leaves_some_free() -> Non
         clipped["high"] += int(found.clipped_high_N.sum())
         clipped["free"] += int((~found.clipped_low_N & ~found.clipped_high_N).sum())
     assert min(clipped.values()) > 100, clipped
-
-
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_planted_bug_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right, wrong = MUTATIONS[name]
-    source = Path(losses.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1, "the planted bug has lost its place"
-    broken = mutated(source.replace(right, wrong), name, monkeypatch)
-    assert apart(broken, grid(seeds=range(2), dtype=torch.float64), enough=1e-4) > 1e-4
-
-
-def test_the_same_source_loaded_anew_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is the planted bug that is seen, and not the way it is planted."""
-    again = mutated(Path(losses.__file__).read_text(encoding="utf-8"), "same", monkeypatch)
-    assert apart(again, grid(seeds=range(1), dtype=torch.float64)) < 1e-12
 
 
 def test_clipping_is_counted_as_trl_counts_it() -> None:
@@ -235,25 +127,26 @@ def test_vespo_s_weight_is_1_on_policy_and_its_metric_is_trls() -> None:
     assert float(weights_B.mean()) == pytest.approx(metrics["vespo/phi_seq_mean"][0], abs=1e-9)
 
 
-@pytest.mark.parametrize("floor", [None, 0.8])
-@pytest.mark.parametrize("kind", ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"])
-def test_importance_weights_equal_a_written_reference(kind: str, floor: float | None) -> None:
-    case = some_case(5, drift=0.5)
-    floor = None if kind == "none" else floor
-    arguments = GRPOArguments.model_validate(
-        {"importance_sampling": kind, "importance_cap": 1.3, "importance_floor": floor}
-    )
-    keep = case.mask_BT.bool()
-    ours = losses.importance(
-        arguments.importance_sampling,
-        case.old_BT[keep],
-        case.sampler_BT[keep],
-        keep.nonzero()[:, 0],
-        5,
-        cap=1.3,
-        floor=floor,
-    )
-    written = written_importance(arguments, case).expand_as(case.mask_BT)[keep]
-    assert torch.allclose(ours, written, atol=1e-12)
-    assert kind == "none" or float(ours.max()) <= 1.3
-    assert not kind.endswith("mask") or (ours == 0).any()
+def test_importance_weights_equal_a_written_reference(subtests: pytest.Subtests) -> None:
+    for least in [None, 0.8]:
+        for kind in ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"]:
+            with subtests.test(repr((least, kind))):
+                case = some_case(5, drift=0.5)
+                floor = None if kind == "none" else least
+                arguments = GRPOArguments.model_validate(
+                    {"importance_sampling": kind, "importance_cap": 1.3, "importance_floor": floor}
+                )
+                keep = case.mask_BT.bool()
+                ours = losses.importance(
+                    arguments.importance_sampling,
+                    case.old_BT[keep],
+                    case.sampler_BT[keep],
+                    keep.nonzero()[:, 0],
+                    5,
+                    cap=1.3,
+                    floor=floor,
+                )
+                written = written_importance(arguments, case).expand_as(case.mask_BT)[keep]
+                assert torch.allclose(ours, written, atol=1e-12)
+                assert kind == "none" or float(ours.max()) <= 1.3
+                assert not kind.endswith("mask") or (ours == 0).any()

@@ -2,7 +2,6 @@
 """The memory of an update: what is at hand, what a row needs, how many tokens are computed at once, and errors."""
 
 import dataclasses
-import resource
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
 
 from agentlearn.errors import ConfigError
@@ -22,7 +20,7 @@ from agentlearn.train.update import memory_plan
 from agentlearn.train.update import updater as updater_module
 from agentlearn.train.update.logprob_model import LogprobModel
 from agentlearn.train.update.memory_at_hand import main_memory_at_hand
-from agentlearn.train.update.memory_plan import GIB, MemoryPlan, RowMemory, in_units, measure_rows, plan_memory
+from agentlearn.train.update.memory_plan import GIB, RowMemory, measure_rows, plan_memory
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import checkpoint_layers, weights_hash
 from tests.support.tiny_lm import some_rows, tiny_lm
@@ -122,33 +120,6 @@ def test_checkpointed_layers_need_less() -> None:
     assert measured(model).per_token < 0.7 * plain.per_token
 
 
-def test_a_recomputed_layer_is_measured_whole() -> None:
-    """The backward pass computes one layer again, and then holds all that it keeps otherwise."""
-    wide = {"num_hidden_layers": 2, "intermediate_size": 4096}
-    model = tiny_lm(**wide)
-    checkpoint_layers(model)
-    assert measured(model).per_token >= 3 * 4096 * 4
-
-
-class _Squares(torch.nn.Module):
-    """Keeps 4 bytes per token for the gradient of its weights, and 32 bytes that three of its steps need."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(8))
-        self.register_buffer("fixed", torch.ones(1000, 8))
-
-    def forward(self, ids_BT: Tensor, _places_N: Tensor, _targets_N: Tensor, _positions_BT: Tensor | None) -> Tensor:
-        kept = (ids_BT[0, :, None].float() * self.weight).exp()
-        return kept * kept + kept @ self.get_buffer("fixed").T[:, :8]
-
-
-def test_tensors_are_counted_once_and_without_weights() -> None:
-    scorer: Any = _Squares()
-    for tokens in (16, 100):
-        assert memory_plan._saved_bytes(scorer, tokens, nullcontext, masked=False) == (4 + 32) * tokens
-
-
 def test_memory_that_is_allocated_already_is_not_planned_again() -> None:
     model = tiny_lm()
     size = sum(one.numel() for one in model.parameters())
@@ -191,38 +162,6 @@ def test_what_does_not_depend_on_the_length_leaves_less_for_tokens() -> None:
         plan_memory(rows, told(tokens_per_microbatch=8), at_hand=9 * GIB, fixed=0, gpu=False)
 
 
-def test_pairs_of_tokens_are_counted_within_the_longest_row() -> None:
-    rows = RowMemory(constant=7, per_token=3, per_token_squared=2, longest=10)
-    assert [rows.of_tokens(tokens) for tokens in (5, 10, 30)] == [15 + 50, 30 + 200, 90 + 600]
-    assert RowMemory(7, 3, 2).of_tokens(30) == 90 + 1800
-    model = tiny_lm()
-    assert measured(model).longest == model.config.max_position_embeddings
-    packed = measure_rows(LogprobModel(model), nullcontext, packed=True)
-    assert packed is not None
-    assert packed.longest is None
-    assert packed.per_token_squared > 0  # the mask that keeps rows apart
-
-
-def test_measuring_draws_no_random_numbers_and_leaves_the_mode_of_each_layer() -> None:
-    """In a model with dropout, which draws some."""
-    shape: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 48, "bos_token_id": 1}
-    model = GPT2LMHeadModel(GPT2Config(**shape, eos_token_id=2)).eval()
-    model.transformer.h[1].train()
-    modes = [one.training for one in model.modules()]
-    chance = torch.get_rng_state()
-    measured(model)
-    assert torch.equal(torch.get_rng_state(), chance)
-    assert [one.training for one in model.modules()] == modes
-
-
-def test_weights_without_storage_are_not_measured() -> None:
-    with torch.device("meta"):
-        model = tiny_lm()
-    assert measure_rows(LogprobModel(model), nullcontext) is None
-    plan = plan_memory(None, told(), at_hand=GIB, fixed=0, gpu=False)
-    assert plan.tokens == 8192
-
-
 def test_the_least_limit_counts(tmp_path: Path) -> None:
     """The machine's free memory, and the limits of the process's control group and of those that it is in."""
     proc, groups = tmp_path / "proc", tmp_path / "groups"
@@ -243,15 +182,6 @@ def test_the_least_limit_counts(tmp_path: Path) -> None:
     (old / "memory.usage_in_bytes").write_text(f"{GIB}\n")
     (old / "memory.stat").write_text("total_inactive_file 0\n")
     assert main_memory_at_hand(proc, groups) == GIB
-
-
-def test_a_limit_of_the_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "self").mkdir()
-    (tmp_path / "meminfo").write_text("MemAvailable: 4194304 kB\n")
-    pages = GIB // resource.getpagesize()
-    (tmp_path / "self" / "statm").write_text(f"{pages} 5 5\n")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (3 * GIB, 3 * GIB))
-    assert main_memory_at_hand(tmp_path, tmp_path) == 2 * GIB
 
 
 def test_too_little_memory_is_said_before_anything_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,17 +255,6 @@ def test_memory_that_runs_out_is_one_sentence(error: Exception, monkeypatch: pyt
     )
 
 
-def test_other_errors_of_torch_are_not_about_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    updater = Updater(tiny_lm(), told())
-
-    def wrong(*_: object) -> None:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    monkeypatch.setattr(updater._processes, "backward", wrong)
-    with pytest.raises(RuntimeError, match="mat1"):
-        updater.step(some_rows(4))
-
-
 def test_a_resumed_run_keeps_the_number_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Updater(tiny_lm(), told())
     started.memory = dataclasses.replace(started.memory, tokens=64)
@@ -350,13 +269,3 @@ def test_a_resumed_run_keeps_the_number_of_its_start(monkeypatch: pytest.MonkeyP
     own = Updater(tiny_lm(), told(tokens_per_microbatch=99))
     own.load_state_dict(started.state_dict())
     assert own.memory.tokens == 99
-
-
-def test_sizes_are_written_with_their_units() -> None:
-    assert [in_units(size) for size in (-5, 512 * 1024, 6.14 * MIB, 1.5 * GIB)] == [
-        "0 KiB",
-        "512 KiB",
-        "6.1 MiB",
-        "1.5 GiB",
-    ]
-    assert "8,192 tokens at once. Set" in MemoryPlan(8192, None, GIB).sentence

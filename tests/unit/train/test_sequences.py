@@ -139,10 +139,11 @@ def converse(seed: int, turns: int) -> tuple[list[tuple[Ids, Ids]], ScriptedEngi
     return told, engine
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_no_token_is_encoded_again_where_encoding_does_not_undo_decoding(seed: int) -> None:
-    told, engine = converse(seed, turns=4)
-    (row,) = rows(told)
-    sampled = [one for _, ids in told for one in ids]
-    assert row.ids_T[row.mask_T].tolist() == sampled
-    assert [prompt for prompt, _ in engine.asked] == [prompt for prompt, _ in told]
+def test_no_token_is_encoded_again_where_encoding_does_not_undo_decoding(subtests: pytest.Subtests) -> None:
+    for seed in range(12):
+        with subtests.test(repr(seed)):
+            told, engine = converse(seed, turns=4)
+            (row,) = rows(told)
+            sampled = [one for _, ids in told for one in ids]
+            assert row.ids_T[row.mask_T].tolist() == sampled
+            assert [prompt for prompt, _ in engine.asked] == [prompt for prompt, _ in told]

@@ -12,24 +12,18 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import httpx2
-from tokenizers.processors import TemplateProcessing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampling
-from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.engine.active_batch import ActiveBatch
-from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.engine.kv_cache import KVCache
 from agentlearn.train.engine.kv_cache_rows import WIDTH_STEP, KVCacheRows
-from agentlearn.train.engine.sampling import sample_tokens
 from agentlearn.train.engine.sampling_request import SamplingRequest
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.serving.local import generation_ends, serve_model, torch_engine
 from agentlearn.train.update.logprobs import token_logprobs
-from agentlearn.train.update.memory_plan import RowMemory
 from agentlearn.train.weights.loading import LoadedModel
-from agentlearn.train.weights.model import state_hash
 from tests.support.tiny_model import tiny_network, tiny_tokenizer
 
 
@@ -60,14 +54,6 @@ def test_the_context_is_never_longer_than_the_model_s() -> None:
     network = tiny_network(context=64)
     contexts = [torch_engine(network, frozenset(), context=one).context for one in (None, 10**6, 32)]
     assert contexts == [64, 64, 32]
-
-
-def test_no_special_token_is_added_to_a_text() -> None:
-    tokenizer = tiny_tokenizer()
-    plain = TemplateFormat(tokenizer).encode("hello")
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 3)])
-    assert tokenizer.encode("hello") == [3, *plain]
-    assert TemplateFormat(tokenizer).encode("hello") == plain
 
 
 def test_as_many_requests_join_as_keys_and_values_fit() -> None:
@@ -120,30 +106,6 @@ def test_no_more_logits_are_held_than_the_setting_allows() -> None:
     with LargestResult() as held:
         token_logprobs(hidden, head, None, targets, logits_mib=1)[0].sum().backward()
     assert held.largest * 4 * 2 == 2**20
-
-
-def test_the_hash_of_weights_depends_on_every_byte() -> None:
-    def hashed(values: list[int]) -> str:
-        return state_hash({"weight": torch.tensor(values, dtype=torch.int8)})
-
-    assert len({hashed([0, 0, 0]), *(hashed([int(at == n) for n in range(3)]) for at in range(3))}) == 4
-
-
-def test_each_pass_over_a_batch_makes_a_step_for_each_minibatch() -> None:
-    assert gradient_arguments({"loss": "grpo", "iterations": 2, "minibatches": 3}).passes == 6
-
-
-def test_top_p_1_excludes_no_token_however_unlikely() -> None:
-    one = torch.ones(1, dtype=torch.float64)
-    logits = torch.tensor([[-46.0, 0.0, 0.0]])
-    found, _ = sample_tokens(logits, 0 * one, one, one, torch.tensor([3]))
-    assert found.tolist() == [0]
-
-
-def test_memory_grows_with_tokens_and_with_pairs_of_tokens_of_a_row() -> None:
-    open_ended, limited = (RowMemory(1, 2, 3, longest) for longest in (None, 4))
-    assert (open_ended.of_row(10), open_ended.of_tokens(10)) == (1 + 20 + 300, 20 + 300)
-    assert limited.of_tokens(10) == 20 + 3 * 10 * 4
 
 
 def test_a_request_that_failed_is_not_computed_again() -> None:

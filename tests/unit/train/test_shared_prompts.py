@@ -53,15 +53,16 @@ def rows_of_groups(prompts: Sequence[int] = (4, 9), group: int = 3, *, seed: int
     return rows
 
 
-@pytest.mark.parametrize(("model", "config", "fields"), ALL_SEEN, ids=[name for name, *_ in ALL_SEEN])
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_gradients_equal_those_of_single_rows(model: str, config: str, fields: dict[str, Any], attention: str) -> None:
-    language_model = built(model, config, fields)
-    language_model.set_attn_implementation(attention)
-    rows = rows_of_groups()
-    alone = gradients(Updater(language_model, told(tokens_per_microbatch=1)), rows)
-    together = gradients(Updater(language_model, told(share_prompts=True)), rows)
-    assert worst_difference(together, alone) < 1e-5
+def test_gradients_equal_those_of_single_rows(subtests: pytest.Subtests) -> None:
+    for model, config, fields in ALL_SEEN:
+        for attention in ["sdpa", "eager"]:
+            with subtests.test(repr((model, config, fields, attention))):
+                language_model = built(model, config, fields)
+                language_model.set_attn_implementation(attention)
+                rows = rows_of_groups()
+                alone = gradients(Updater(language_model, told(tokens_per_microbatch=1)), rows)
+                together = gradients(Updater(language_model, told(share_prompts=True)), rows)
+                assert worst_difference(together, alone) < 1e-5
 
 
 @given(

@@ -35,15 +35,18 @@ def draw(network, prompts, *, engine=None, **how):
         return asyncio.run(sampled(engine, prompts, **how))
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_logprobs_are_those_of_a_plain_forward_pass(temperature, batch):
-    network = tiny_network()
-    engine = engine_of(network, max_batch=batch)
-    for prompt, one in zip(PROMPTS, draw(network, PROMPTS, engine=engine, temperature=temperature), strict=True):
-        wanted = forward_logprobs(network, prompt, one.ids, temperature or 1.0)
-        assert one.logprobs == pytest.approx(wanted, abs=1e-4)
-        assert (len(one.ids), one.finish) == (12, "length")
+def test_logprobs_are_those_of_a_plain_forward_pass(subtests: pytest.Subtests):
+    for temperature in [0.0, 0.7, 1.0]:
+        for batch in [1, 3, 64]:
+            with subtests.test(repr((temperature, batch))):
+                network = tiny_network()
+                engine = engine_of(network, max_batch=batch)
+                for prompt, one in zip(
+                    PROMPTS, draw(network, PROMPTS, engine=engine, temperature=temperature), strict=True
+                ):
+                    wanted = forward_logprobs(network, prompt, one.ids, temperature or 1.0)
+                    assert one.logprobs == pytest.approx(wanted, abs=1e-4)
+                    assert (len(one.ids), one.finish) == (12, "length")
 
 
 def test_greedy_answers_are_those_of_generate():

@@ -9,6 +9,7 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
+from tests.support.cases import cases
 
 
 def given(**fields: Any) -> TrainSettings:
@@ -42,34 +43,13 @@ def test_settings_are_stored_and_read_again(loss: str) -> None:
     assert TrainSettings.model_validate_json(settings.resolved()) == settings
 
 
-@pytest.mark.parametrize(
-    ("fields", "code", "sentence"),
-    [
-        ({"domain": "other", "model": ""}, "no_model", "training needs a model; give --model"),
-        ({"model": "sim:novice"}, "no_weights", "the weights of 'sim:novice' cannot be trained here"),
-        ({"model": "https://host/v1#m"}, "no_weights", "cannot be trained here"),
-        (
-            {"temperature": 0.7, "gradient": {"temperature": 1.0}},
-            "temperature_mismatch",
-            "rollouts are sampled at temperature 0.7, but gradient.temperature is 1",
-        ),
-        ({"max_staleness": 1}, "contradiction", "use --sampler vllm, or max_staleness 0"),
-        ({"group_size": 1}, "out_of_range", "group_size is 1"),
-        ({"temperature": 0.0}, "out_of_range", "temperature is 0.0"),
-        ({"gradient": {"los": "dapo"}}, "unknown_setting", "there is no setting 'los'"),
-        ({"gradient": {"top_p": 0.9}}, "contradiction", "excludes tokens and does not report"),
-        (
-            {"gradient": {"minibatches": 65}},
-            "contradiction",
-            "minibatches is 65, but an update has at most 64 rollouts",
-        ),
-    ],
-)
-def test_what_cannot_be_meant_is_one_sentence(fields: dict[str, Any], code: str, sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence) as refused:
-        given(**fields)
-    assert refused.value.code == code
-    assert refused.value.exit_status == 2
+def test_what_cannot_be_meant_is_one_sentence(subtests: pytest.Subtests) -> None:
+    for fields, code, sentence in cases(__file__, "what_cannot_be_meant_is_one_sentence"):
+        with subtests.test(repr((fields, code, sentence))):
+            with pytest.raises(ConfigError, match=sentence) as refused:
+                given(**fields)
+            assert refused.value.code == code
+            assert refused.value.exit_status == 2
 
 
 def test_the_command_imports_no_torch_before_a_run_starts() -> None:

@@ -18,7 +18,6 @@ pytest.importorskip("datasets")
 from transformers import Qwen3ForCausalLM
 
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update import losses
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import with_adapter
 from tests.support.tiny_lm import tiny_lm, worst_difference
@@ -34,14 +33,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"loss": "grpo", "kl": "k3", "kl_beta": 0.2, "reference": "copy"},
         {"loss_type": "grpo", "beta": 0.2, "epsilon_high": 0.28},
     ),
-    "bnpo, two-sided": (
-        {"loss": "bnpo", "eps_high": 0.2, "delta": 1.4},
-        {"loss_type": "bnpo", "delta": 1.4},
-    ),
-    "dr_grpo": (
-        {"loss": "dr_grpo", "completion_length": 20, "eps_high": 0.2},
-        {"loss_type": "dr_grpo", "max_completion_length": 20},
-    ),
     "cispo": (
         {"loss": "cispo", "cispo_cap": 1.3},
         {"loss_type": "cispo", "epsilon_high": 1.3},
@@ -49,10 +40,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gspo": (
         {"loss": "gspo", "eps_low": 0.1, "eps_high": 0.15},
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.1, "epsilon_high": 0.15},
-    ),
-    "luspo": (
-        {"loss": "luspo", "eps_low": 0.1, "eps_high": 0.15},
-        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 0.1, "epsilon_high": 0.15},
     ),
     "sapo": ({"loss": "sapo"}, {"loss_type": "sapo"}),
     "vespo": ({"loss": "vespo"}, {"loss_type": "vespo"}),
@@ -68,7 +55,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }
 UNCLIPPED = ("sapo", "vespo")
-SEQUENCES = ("gspo", "luspo")
+SEQUENCES = ("gspo",)
 
 
 def ours(model: Any, arguments: Arguments, rows: Run, reference: Any = None) -> Run:
@@ -137,22 +124,3 @@ def test_an_adapter_with_itself_off_as_reference_equals_trl(tmp_path: Path) -> N
     assert max(theirs.clipped) > 0.05
     assert max(worst_difference(*pair) for pair in zip(found.gradients, theirs.gradients, strict=True)) < 1e-5
     assert apart(moved(ours_model, start), moved(theirs_model, start)) < 2e-5
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        ("token_ratio", lambda logprobs, old: torch.exp(1.01 * (logprobs - old))),
-        ("clipped_loss", lambda ratio, advantage, *, low, high, delta: -ratio * advantage),
-        ("row_weights", lambda loss, tokens, **_: [1 / (sum(tokens) + len(tokens))] * len(tokens)),
-    ],
-    ids=["ratio", "no clip", "denominator"],
-)
-def test_a_planted_bug_shows_in_the_weights(planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs_model, ours_model = tiny_lm(), tiny_lm()
-    theirs = train(theirs_model, tmp_path, steps=PASSES, num_iterations=PASSES, learning_rate=0.5, loss_type="dapo")
-    name, broken = planted
-    monkeypatch.setattr(losses, name, broken)
-    monkeypatch.setattr(f"agentlearn.train.update.updater.{name}", broken, raising=False)
-    ours(ours_model, gradient_arguments(SAME | {"loss": "dapo", "eps_high": 0.2, "learning_rate": 0.5}), theirs)
-    assert apart(moved(ours_model, tiny_lm()), moved(theirs_model, tiny_lm())) > 1e-3

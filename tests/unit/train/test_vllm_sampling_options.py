@@ -79,9 +79,8 @@ def test_an_answer_is_whole_only_if_vllm_says_that_it_stopped() -> None:
         assert found.finish == finish
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "code", "sentence"),
-    [
+def test_an_answer_that_cannot_be_trained_on_is_an_error(subtests: pytest.Subtests) -> None:
+    for status, body, code, sentence in [
         (400, answered(), "engine_failed", "vLLM refused with status 400: "),
         (200, answered(token_ids=[3]), "no_logprobs", "vLLM sent 1 tokens and 2 log-probabilities"),
         (200, answered(token_ids=[3, 4, 5]), "no_logprobs", "vLLM sent 3 tokens and 2 log-probabilities"),
@@ -91,13 +90,12 @@ def test_an_answer_is_whole_only_if_vllm_says_that_it_stopped() -> None:
         (200, {"choices": [], "usage": {}}, "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
         (200, ["no object"], "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
         (200, None, "no_logprobs", "vLLM sends no token ids or no log-probabilities"),
-    ],
-)
-def test_an_answer_that_cannot_be_trained_on_is_an_error(status: int, body: Any, code: str, sentence: str) -> None:
-    with pytest.raises(EndpointError) as refused:
-        with_answers(lambda _: httpx2.Response(status, json=body), lambda engine: engine.sample([1], ONE))
-    assert refused.value.code == code
-    assert refused.value.message.startswith(sentence)
+    ]:
+        with subtests.test(repr((status, body, code, sentence))):
+            with pytest.raises(EndpointError) as refused:
+                with_answers(lambda _: httpx2.Response(status, json=body), lambda engine: engine.sample([1], ONE))
+            assert refused.value.code == code
+            assert refused.value.message.startswith(sentence)
 
 
 def test_an_answer_that_is_not_json_is_an_error() -> None:

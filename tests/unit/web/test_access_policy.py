@@ -20,9 +20,10 @@ NONE = frozenset[HostPort]()
 WIKI = frozenset({("10.0.0.5", 8080)})
 
 
-@pytest.mark.parametrize(
-    ("start", "named"),
-    [
+def test_a_start_names_a_private_host_by_an_address_or_by_a_name_that_cannot_be_public(
+    subtests: pytest.Subtests,
+) -> None:
+    for start, named in [
         ("https://example.org/", NONE),
         ("https://example.org:8443/", NONE),  # the name may resolve to a private address
         ("http://93.184.216.34/", NONE),
@@ -38,12 +39,9 @@ WIKI = frozenset({("10.0.0.5", 8080)})
         ("http://intranet:8000/", {("intranet", 8000)}),
         ("ftp://10.0.0.1/", NONE),
         ("", NONE),
-    ],
-)
-def test_a_start_names_a_private_host_by_an_address_or_by_a_name_that_cannot_be_public(
-    start: str, named: frozenset[HostPort]
-) -> None:
-    assert private_start(start) == named
+    ]:
+        with subtests.test(repr((start, named))):
+            assert private_start(start) == named
 
 
 def test_a_private_start_reaches_its_own_host_only() -> None:
@@ -99,12 +97,21 @@ def test_an_allowed_host_has_a_port_or_those_of_http_and_https(text: str, hosts:
     assert read_allowed_host(text) == hosts
 
 
-@pytest.mark.parametrize(
-    "text", ["", "http://a.test/", "a.test:", "a.test:0", "a.test:65536", "a.test:x", "a b", "*.a.test", "10.0.0.0/8"]
-)
-def test_anything_else_is_no_allowed_host(text: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        read_allowed_host(text)
-    assert raised.value.message == (
-        f"{text!r} is not a host; give one such as wiki.example.org, 10.1.2.3:8080 or [fd00::1]:8080"
-    )
+def test_anything_else_is_no_allowed_host(subtests: pytest.Subtests) -> None:
+    for text in [
+        "",
+        "http://a.test/",
+        "a.test:",
+        "a.test:0",
+        "a.test:65536",
+        "a.test:x",
+        "a b",
+        "*.a.test",
+        "10.0.0.0/8",
+    ]:
+        with subtests.test(repr(text)):
+            with pytest.raises(ConfigError) as raised:
+                read_allowed_host(text)
+            assert raised.value.message == (
+                f"{text!r} is not a host; give one such as wiki.example.org, 10.1.2.3:8080 or [fd00::1]:8080"
+            )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn_web.boundary.addresses import is_public, may_be_public, read_host
+from tests.support.cases import cases
 
 LOOPBACK = IPv4Address("127.0.0.1")
 V4 = st.ip_addresses(v=4)
@@ -43,31 +44,14 @@ def test_every_notation_of_an_ipv4_address_is_parsed(address: IPv4Address, parts
     assert read_host(f"{text}.") == address, text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "127.0.0.1",
-        "127.1",
-        "127.0.1",
-        "2130706433",
-        "0x7f000001",
-        "0x7F.1",
-        "0177.0.0.1",
-        "017700000001",
-        "127.0.0.1.",
-        "１２７．０．０．１",
-        "127。0。0。1",
-        "①②⑦.0.0.1",
-        " 127.0.0.1 ",
-    ],
-)
-def test_forms_of_loopback(text: str) -> None:
-    assert read_host(text) == LOOPBACK
+def test_forms_of_loopback(subtests: pytest.Subtests) -> None:
+    for text in cases(__file__, "forms_of_loopback"):
+        with subtests.test(repr(text)):
+            assert read_host(text) == LOOPBACK
 
 
-@pytest.mark.parametrize(
-    ("text", "host"),
-    [
+def test_names_and_ipv6_addresses(subtests: pytest.Subtests) -> None:
+    for text, host in [
         ("Example.ORG", "example.org"),
         ("example.org.", "example.org"),
         ("BÜCHER.example", "xn--bcher-kva.example"),
@@ -81,23 +65,20 @@ def test_forms_of_loopback(text: str) -> None:
         ("0x7f.example", "0x7f.example"),
         ("-a.b-.c_d.example", "-a.b-.c_d.example"),
         ("1.0xg", "1.0xg"),
-    ],
-)
-def test_names_and_ipv6_addresses(text: str, host: object) -> None:
-    assert read_host(text) == host
+    ]:
+        with subtests.test(repr((text, host))):
+            assert read_host(text) == host
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_invalid_hosts_are_refused(subtests: pytest.Subtests) -> None:
+    for text in [
         *("", ".", "..", "a..b", ".example", "a b.example", "a/b", "a@b", "a%41", "a\\b"),
         *("256.0.0.1", "1.2.3.4.5", "1.256.1", "4294967296", "127.0.0.0x100", "08.0.0.1", "127.0.0.1.."),
         *("[::1", "::1]", "[127.0.0.1]", "1:2", "[::1%]x", "0" * 400, "a" * 64 + ".example", "a." * 130 + "example"),
         *("example\x00.org", "exa\nmple.org", "\ud800.example", "ex＠mple.org"),
-    ],
-)
-def test_invalid_hosts_are_refused(text: str) -> None:
-    assert read_host(text) is None
+    ]:
+        with subtests.test(repr(text)):
+            assert read_host(text) is None
 
 
 @given(st.text(max_size=40))
@@ -147,39 +128,10 @@ def test_public_addresses(text: str) -> None:
     assert is_public(read_host(text))  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0.0.0.0",
-        "0.1.2.3",
-        "100.100.100.200",
-        "168.63.129.16",
-        "169.254.169.254",
-        "192.0.0.192",
-        "192.88.99.1",
-        "198.18.0.1",
-        "203.0.113.7",
-        "224.0.0.251",
-        "239.255.255.250",
-        "255.255.255.255",
-        "::",
-        "::1",
-        "fe80::1",
-        "fec0::1",
-        "fc00::1",
-        "fd00:ec2::254",
-        "ff02::1",
-        "2001:db8::1",
-        "3fff::1",
-        "2606:2800::1%eth0",
-        "64:ff9b::127.0.0.1",
-        "64:ff9b:1::808:808",
-        "100::1",
-        "5f00::1",
-    ],
-)
-def test_private_addresses(text: str) -> None:
-    assert not is_public(read_host(text))  # pyright: ignore[reportArgumentType]
+def test_private_addresses(subtests: pytest.Subtests) -> None:
+    for text in cases(__file__, "private_addresses"):
+        with subtests.test(repr(text)):
+            assert not is_public(read_host(text))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["example.org", "xn--bcher-kva.example.net", "internal.example.org", "local.co"])
@@ -187,22 +139,7 @@ def test_names_that_may_be_public(name: str) -> None:
     assert may_be_public(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "localhost",
-        "a.localhost",
-        "metadata",
-        "metadata.google.internal",
-        "printer.local",
-        "router.lan",
-        "wiki.corp",
-        "nas.home.arpa",
-        "site.test",
-        "x.invalid",
-        "a.onion",
-        "1.0.0.127.in-addr.arpa",
-    ],
-)
-def test_names_that_are_never_public(name: str) -> None:
-    assert not may_be_public(name)
+def test_names_that_are_never_public(subtests: pytest.Subtests) -> None:
+    for name in cases(__file__, "names_that_are_never_public"):
+        with subtests.test(repr(name)):
+            assert not may_be_public(name)

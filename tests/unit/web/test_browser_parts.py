@@ -12,10 +12,10 @@ pytest.importorskip("playwright")
 from playwright.async_api import Error
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from agentlearn_web.browser.act_result import ActResult, plural
+from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.element_lookup import failed_action, find_element
 from agentlearn_web.browser.fill_field import fill_field
-from agentlearn_web.browser.playwright_errors import click_was_done, load_failure_reason
+from agentlearn_web.browser.playwright_errors import load_failure_reason
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot
 from agentlearn_web.browser.tab import Tab
 from agentlearn_web.browser.walk_recorder import LEAST_FREE_BYTES, WalkRecorder
@@ -157,9 +157,8 @@ def filled(one: FakeField, text: str, *, submit: bool = False) -> ActResult:
 LIST = [["Spring  term", "s", False], ["Autumn term", "a", False]]
 
 
-@pytest.mark.parametrize(
-    ("one", "text", "submit", "status", "done"),
-    [
+def test_fields_of_every_kind_are_filled(subtests: pytest.Subtests) -> None:
+    for one, text, submit, status, done in [
         (FakeField(), "shoes", False, "ok", ["shoes"]),
         (FakeField(), "shoes", True, "ok", ["shoes", "Enter"]),
         (FakeField("div", editable=True), "note", True, "ok", ["note", "Enter"]),
@@ -176,18 +175,10 @@ LIST = [["Spring  term", "s", False], ["Autumn term", "a", False]]
         (FakeField(type="date", value=""), "tomorrow", False, "not_typable", ["tomorrow"]),
         (FakeField(type="date", error=Error("Malformed value")), "x", False, "not_typable", []),
         (FakeField(error=PlaywrightTimeout("not editable")), "x", False, "not_actionable", []),
-    ],
-)
-def test_fields_of_every_kind_are_filled(
-    one: FakeField, text: str, submit: bool, status: str, done: list[object]
-) -> None:
-    assert filled(one, text, submit=submit).status == status
-    assert one.done == done
-
-
-def test_only_a_submit_without_enter_has_effects_that_may_start_later() -> None:
-    assert not filled(FakeField("textarea"), "x", submit=True).effects_started
-    assert filled(FakeField(), "x", submit=True).effects_started
+    ]:
+        with subtests.test(repr((one, text, submit, status, done))):
+            assert filled(one, text, submit=submit).status == status
+            assert one.done == done
 
 
 # errors
@@ -213,15 +204,6 @@ def test_an_action_that_failed_says_why() -> None:
 )
 def test_a_load_that_failed_says_why(error: Exception, reason: str) -> None:
     assert load_failure_reason(error) == reason
-
-
-def test_a_click_counts_as_done_when_only_its_consequences_took_too_long() -> None:
-    assert click_was_done(PlaywrightTimeout("... waiting for scheduled navigations to finish"))
-    assert not click_was_done(PlaywrightTimeout("waiting for element to be visible"))
-
-
-def test_counts_are_written_with_their_noun() -> None:
-    assert (plural(1, "tab"), plural(4, "tab")) == ("1 tab", "4 tabs")
 
 
 # recording

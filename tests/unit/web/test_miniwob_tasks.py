@@ -12,35 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data.overlap import overlaps
-from agentlearn.domain.base import Domain, RolloutContext, load_domain
-from agentlearn.errors import ConfigError, DataError, MissingExtra, ToolError
+from agentlearn.domain.base import RolloutContext, load_domain
+from agentlearn.errors import ConfigError, MissingExtra, ToolError
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn.types.treatment import Treatment
-from agentlearn_web.miniwob import MiniwobDomain, domain, variant
+from agentlearn_web.miniwob import MiniwobDomain, domain
 from agentlearn_web.miniwob import pages as pages_module
 from agentlearn_web.miniwob.episode import format_reward, parse_reward
 from agentlearn_web.miniwob.episode_tasks import parse_episode
 from agentlearn_web.miniwob.pages import EXTRA, LABELLED_PAGES, LEFT_OUT, PAGES, check_miniwob, miniwob_folder
 from agentlearn_web.miniwob.serving import SITE, serve_miniwob
-
-
-def test_it_is_a_domain() -> None:
-    assert isinstance(domain, Domain)
-    assert domain.answer_key("reward 1") is None
-
-
-def test_the_documented_table_names_every_page_that_is_left_out() -> None:
-    text = Path(__file__).parents[3].joinpath("docs", "web.md").read_text("utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    counts = {first: int(second) for first, second, *_ in rows if second.isdecimal()}
-    named = {first: rest[0].split(", ") for first, second, *rest in rows if second.isdecimal()}
-    assert {reason: len(pages) for reason, pages in LEFT_OUT.items()}.items() <= counts.items()
-    assert {reason: list(pages) for reason, pages in LEFT_OUT.items()}.items() <= named.items()
-    assert counts["`miniwob` and `miniwob:labelled`"] == len(PAGES)
-    assert counts["`miniwob:labelled` only"] == len(LABELLED_PAGES)
 
 
 @pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")
@@ -91,41 +75,11 @@ def test_the_labelled_variant_has_more_pages_and_a_name_of_its_own() -> None:
     assert not {task.id for task in tasks} & {task.id for task in domain.tasks("train", seed=0, limit=90)}
 
 
-def test_another_variant_is_refused_with_the_one_that_exists() -> None:
-    with pytest.raises(ConfigError) as caught:
-        variant("easy")
-    assert str(caught.value) == "there is no domain 'miniwob:easy'; use 'miniwob' or 'miniwob:labelled'"
-
-
-@pytest.mark.parametrize("page", ["drag-circle", "email-inbox"])
-def test_a_page_that_is_no_task_of_the_domain_is_refused(page: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(f'problem\n"MiniWoB {page}, episode 5"\n')
-    with pytest.raises(DataError, match=f"'MiniWoB {page}, episode 5'"):
-        domain.read(path)
-    path.write_text('problem\n"MiniWoB email-inbox, episode 5"\n')
-    assert variant("labelled").read(path)[0].family == "email-inbox"
-
-
 @given(st.integers(0, 50), st.integers(0, 50))
 def test_no_episode_is_in_two_splits_for_any_seeds(one: int, other: int) -> None:
     train = {task.problem for task in domain.tasks("train", seed=one, limit=90)}
     assert len(train) == 90
     assert not train & {task.problem for task in domain.tasks("test", seed=other, limit=90)}
-
-
-def test_episodes_can_be_named_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text('problem\n"MiniWoB click-test, episode 5"\n')
-    (task,) = domain.read(path, split="test")
-    assert (parse_episode(task), task.split, task.source) == (("click-test", 5), "test", "mine.csv:2")
-    path.write_text('problem\n"MiniWoB drag-circle, episode 5"\n')
-    with pytest.raises(DataError) as caught:
-        domain.read(path)
-    assert str(caught.value) == (
-        "mine.csv:2 has the problem 'MiniWoB drag-circle, episode 5'; name a page and an episode, such as"
-        " 'MiniWoB click-button, episode 17'"
-    )
 
 
 def verdict(answer: str | None) -> Verdict:

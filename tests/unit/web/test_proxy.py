@@ -19,6 +19,7 @@ from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, Refuse
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
 from agentlearn_web.boundary.proxy_session import MAX_REFUSALS
 from agentlearn_web.boundary.resolve import Streams, system_resolve
+from tests.support.cases import cases
 from tests.support.raw_http import connected, one_answer, said, scripted
 
 PUBLIC = "93.184.216.34"
@@ -310,63 +311,32 @@ def test_a_hanging_server_does_not_block_other_requests() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1",
-        "127.1",
-        "2130706433",
-        "0x7f000001",
-        "0177.0.0.1",
-        "127.0.0.1.",
-        "localhost",
-        "LOCALHOST.",
-        "a.localhost",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-        "[::ffff:7f00:1]",
-        "[64:ff9b::7f00:1]",
-        "[fe80::1]",
-        "0.0.0.0",
-        "0",
-        "[::]",
-        "10.0.0.1",
-        "172.16.0.1",
-        "192.168.1.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "224.0.0.1",
-        "metadata.google.internal",
-        "printer.local",
-        "intranet",
-        "unserved.test",
-        "inside.example.org",
-        "both.example.org",
-    ],
-)
-def test_private_hosts_are_refused_without_a_connection(host: str) -> None:
-    async def main() -> None:
-        names = {"inside": [["10.1.2.3"]], "both": [[PUBLIC, "127.0.0.1"]]}
-        async with walk(public=True, **names) as (session, outside):
-            answers = [
-                await said(session.port, raw)
-                for raw in (
-                    get(f"http://{host}/"),
-                    get(f"http://{host}:{outside.port}/", method="POST"),
-                    connect(f"{host}:443"),
-                    connect(f"{host}:{session.port}"),
-                )
-            ]
-            for answer in answers:
-                assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n"), answer
-                assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
-            refusals = session.drain()
-            assert [one.code for one in refusals] == ["private_address"] * 4
-            assert [one.method for one in refusals] == ["GET", "POST", "CONNECT", "CONNECT"]
-            assert [one.port for one in refusals] == [80, outside.port, 443, session.port]
-            assert outside.dialled == []
+def test_private_hosts_are_refused_without_a_connection(subtests: pytest.Subtests) -> None:
+    for host in cases(__file__, "private_hosts_are_refused_without_a_connection"):
+        with subtests.test(repr(host)):
 
-    run(main())
+            async def main() -> None:
+                names = {"inside": [["10.1.2.3"]], "both": [[PUBLIC, "127.0.0.1"]]}
+                async with walk(public=True, **names) as (session, outside):
+                    answers = [
+                        await said(session.port, raw)
+                        for raw in (
+                            get(f"http://{host}/"),
+                            get(f"http://{host}:{outside.port}/", method="POST"),
+                            connect(f"{host}:443"),
+                            connect(f"{host}:{session.port}"),
+                        )
+                    ]
+                    for answer in answers:
+                        assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n"), answer
+                        assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
+                    refusals = session.drain()
+                    assert [one.code for one in refusals] == ["private_address"] * 4
+                    assert [one.method for one in refusals] == ["GET", "POST", "CONNECT", "CONNECT"]
+                    assert [one.port for one in refusals] == [80, outside.port, 443, session.port]
+                    assert outside.dialled == []
+
+            run(main())
 
 
 @given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="10.0.0.0/8"), st.integers(1, 65_535))
@@ -380,9 +350,8 @@ def test_no_private_address_is_dialled(address: object, port: int) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_requests_that_no_browser_sends_are_bad_requests(subtests: pytest.Subtests) -> None:
+    for raw in [
         b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n",
         b"GET /\r\n\r\n",
         b"GET http://site.test/\r\n\r\n",
@@ -421,19 +390,18 @@ def test_no_private_address_is_dialled(address: object, port: int) -> None:
         connect("user@site.test:80"),
         connect("/"),
         b"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test\r\nContent-Length: 3\r\n\r\nabc",
-    ],
-    ids=lambda raw: repr(raw[:60]),
-)
-def test_requests_that_no_browser_sends_are_bad_requests(raw: bytes) -> None:
-    async def main() -> None:
-        async with walk(public=True) as (session, outside):
-            answer = await said(session.port, raw)
-            assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer
-            assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
-            assert codes(session) == ["bad_request"]
-            assert outside.dialled == []
+    ]:
+        with subtests.test(repr(raw)):
 
-    run(main())
+            async def main() -> None:
+                async with walk(public=True) as (session, outside):
+                    answer = await said(session.port, raw)
+                    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer
+                    assert answer.partition(b"\r\n\r\n")[2].count(b"\n") == 1
+                    assert codes(session) == ["bad_request"]
+                    assert outside.dialled == []
+
+            run(main())
 
 
 def test_the_proxy_frames_requests_itself_against_smuggling() -> None:

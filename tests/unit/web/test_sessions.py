@@ -89,9 +89,8 @@ def test_a_login_is_stored_with_the_names_of_its_variables_only() -> None:
     assert LearnSettings.model_validate_json(settings.resolved()).login == settings.login
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
+def test_an_act_that_is_none_is_one_sentence_without_its_text(subtests: pytest.Subtests) -> None:
+    for act in [
         {"fill": "Password", "text": CANARY},
         {"fill": "Password", "env": CANARY},
         {"fill": CANARY},
@@ -101,14 +100,13 @@ def test_a_login_is_stored_with_the_names_of_its_variables_only() -> None:
         {},
         CANARY,
         None,
-    ],
-)
-def test_an_act_that_is_none_is_one_sentence_without_its_text(act: object) -> None:
-    message = refusal(given_settings, LearnSettings, {"domain": "web", "login": [LOGIN[0], act]})
-    assert message == (
-        "act 2 of the login is not one of: open, click or expect with a text, or fill with env, the name of an"
-        " environment variable; write it such as {fill: Password, env: SITE_PASSWORD}"
-    )
+    ]:
+        with subtests.test(repr(act)):
+            message = refusal(given_settings, LearnSettings, {"domain": "web", "login": [LOGIN[0], act]})
+            assert message == (
+                "act 2 of the login is not one of: open, click or expect with a text, or fill with env, the name of an"
+                " environment variable; write it such as {fill: Password, env: SITE_PASSWORD}"
+            )
 
 
 @pytest.mark.parametrize("url", [f"https://anna:{CANARY}@a.test/", "file:///etc/passwd", "a.test"])

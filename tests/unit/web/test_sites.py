@@ -9,25 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.errors import ConfigError
-from agentlearn_web.observation import format_line
 from agentlearn_web.sites import NUMBERS, all_sites, site
-from agentlearn_web.sites.company import company, company_site
-from agentlearn_web.sites.documentation import documentation, documentation_site
 from agentlearn_web.sites.markup import SiteHtml, as_html, html_element, link, teaser
-from agentlearn_web.sites.shop import shop, shop_site
 from agentlearn_web.sites.site import KINDS, SEARCH, Site, SiteKind, respond, target
 from agentlearn_web.sites.site_server import serve_sites
-from agentlearn_web.sites.university import university, university_site
-from tests.support.paper_walk import BUDGET, leads, nodes, page_lines, tree
-
-WORLDS = (university, company, documentation, shop)
-MAKERS = {
-    "university": university_site,
-    "company": company_site,
-    "documentation": documentation_site,
-    "shop": shop_site,
-}
+from tests.support.paper_walk import leads, nodes, tree
 
 FROZEN = "b3f2c0b6575e711a994b814e3bccd8d7"
 
@@ -73,26 +59,6 @@ def _query(at: str) -> list[tuple[str, str]]:
     return parse_qsl(urlsplit(at).query)
 
 
-@every_kind
-def test_a_site_has_sixty_pages_and_more_and_all_are_different(kind: SiteKind) -> None:
-    for number in NUMBERS:
-        one = site(kind, number)
-        assert len(one.pages) >= 60
-    bodies = [html_at(one, at) for at in one.pages if "find" not in at]
-    assert len(set(bodies)) == len(bodies)
-
-
-@every_kind
-def test_a_site_depends_on_its_kind_and_number_alone(kind: SiteKind) -> None:
-    before = site(kind, 3)
-    for world in WORLDS:
-        world.cache_clear()
-    again = MAKERS[kind](3)
-    assert again == before
-    assert again is not before
-    assert html_at(again, "/") == html_at(before, "/")
-
-
 def test_the_sites_never_change() -> None:
     """Recorded tasks, libraries and results depend on the pages: changing a page changes the benchmark."""
     lines = sha256()
@@ -101,18 +67,6 @@ def test_the_sites_never_change() -> None:
             for at in sorted(one.pages):
                 lines.update(html_at(one, at).encode())
     assert lines.hexdigest()[:32] == FROZEN
-
-
-def test_no_two_sites_share_a_name_or_a_host() -> None:
-    sites = all_sites()
-    assert len(sites) == len(KINDS) * len(NUMBERS) == 48
-    assert len({one.host for one in sites}) == len({one.name for one in sites}) == 48
-    assert all(one.host.endswith(".test") and one.start == f"http://{one.host}/" for one in sites)
-
-
-def test_an_unknown_number_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^there is no shop 12; take one of 0 to 11$"):
-        site("shop", 12)
 
 
 @every_kind
@@ -129,62 +83,12 @@ def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
             assert nodes(text, name), (at, name)
 
 
-@every_kind
-def test_only_the_option_reference_is_longer_than_one_view(kind: SiteKind) -> None:
-    one = site(kind, 5)
-    sizes = {at: sum(len(format_line(line)) + 1 for line in page_lines(html_at(one, at))) for at in one.pages}
-    long = {at for at, size in sizes.items() if size > BUDGET}
-    assert long == {at for at in one.pages if at.endswith("/options")}
-    assert min(sizes.values()) > 1_200
-
-
-def test_the_search_finds_best_matches_first_and_says_how_many() -> None:
-    one = site("shop", 0)
-    model = next(entry.title for entry in one.entries if entry.title.endswith("Plus"))
-    text = html_at(one, f"{SEARCH}?{urlencode({'q': model})}")
-    titles = [node.text() for node in nodes(text, "h3")]
-    assert titles[0] == model.removesuffix(" Plus")
-    assert titles[1] == model
-    assert len(titles) <= 8
-    nothing = html_at(one, f"{SEARCH}?q=xylophone")
-    assert "0 results" in nothing
-    assert nodes(nothing, "h3") == []
-
-
-def test_search_results_are_paged_without_gaps_or_repeats() -> None:
-    one = site("shop", 0)
-    at, seen = f"{SEARCH}?q=weathers", []
-    while at:
-        text = html_at(one, at)
-        seen += [node.text() for node in nodes(text, "h3")]
-        at = next((a.attributes["href"] for a in nodes(text, "a") if a.text() == "Next page"), "")
-    assert seen == [entry.title for entry in one.entries]
-
-
-def test_an_unknown_address_is_a_404_with_links() -> None:
-    response = respond(site("company", 1), "/nowhere", "a=1")
-    assert response.status == 404
-    assert "Page not found" in response.html
-    assert nodes(response.html, "a")
-
-
 @settings(max_examples=40)
 @given(path=st.text(max_size=20), query=st.text(max_size=30))
 def test_any_request_is_answered(path: str, query: str) -> None:
     response = respond(site("documentation", 4), f"/{path}", query)
     assert response.status in {200, 404}
     assert response == respond(site("documentation", 4), f"/{path}", query)
-
-
-@settings(max_examples=40)
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
-def test_search_words_are_escaped(words: str) -> None:
-    plain = respond(site("shop", 1), SEARCH, "q=zzz").html
-    text = respond(site("shop", 1), SEARCH, urlencode({"q": words})).html
-    if not nodes(text, "h3"):
-        for name in ("a", "p", "script", "b", "form", "input"):
-            assert len(nodes(text, name)) == len(nodes(plain, name))
-    tree(text)
 
 
 @given(st.text())

@@ -5,39 +5,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn_web.browser.url_input import resolve_url
+from tests.support.cases import cases
 
 HERE = "http://uni.test/people/list?page=2"
 
 
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        ("https://example.org/a", "https://example.org/a"),
-        (" HTTP://example.org ", "HTTP://example.org"),
-        ("example.org/a?b=c", "https://example.org/a?b=c"),
-        ("example.org:8080/a", "https://example.org:8080/a"),
-        ("uni.test/staff", "http://uni.test/staff"),
-        ("/staff", "http://uni.test/staff"),
-        ("?page=3", "http://uni.test/people/list?page=3"),
-        ("../news", "http://uni.test/news"),
-        ("#top", "http://uni.test/people/list?page=2#top"),
-        ("//other.test/x", "http://other.test/x"),
-    ],
-)
-def test_an_address_is_completed_as_a_browser_would(text: str, whole: str) -> None:
-    assert resolve_url(text, HERE) == whole
+def test_an_address_is_completed_as_a_browser_would(subtests: pytest.Subtests) -> None:
+    for text, whole in cases(__file__, "an_address_is_completed_as_a_browser_would"):
+        with subtests.test(repr((text, whole))):
+            assert resolve_url(text, HERE) == whole
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", " ", "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "blob:http://a/b", "about:blank",
-        "view-source:http://a.test", "chrome://version", "ftp://a.test/", "mailto:a@b.c", "http://", "https:///x",
-        "http://a:99999/", "http://[::1", "x" * 9_000, "FILE:/etc/passwd", "ws://a.test",
-    ],
-)  # fmt: skip
-def test_other_texts_are_not_addresses(text: str) -> None:
-    assert resolve_url(text, HERE) is None
+def test_other_texts_are_not_addresses(subtests: pytest.Subtests) -> None:
+    for text in [
+        "",
+        " ",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "blob:http://a/b",
+        "about:blank",
+        "view-source:http://a.test",
+        "chrome://version",
+        "ftp://a.test/",
+        "mailto:a@b.c",
+        "http://",
+        "https:///x",
+        "http://a:99999/",
+        "http://[::1",
+        "x" * 9_000,
+        "FILE:/etc/passwd",
+        "ws://a.test",
+    ]:
+        with subtests.test(repr(text)):
+            assert resolve_url(text, HERE) is None
 
 
 def test_a_blank_page_has_no_paths() -> None:

@@ -1,8 +1,6 @@
 """The generated questions: their pages contain the answers, their paths can be walked, and they are recognised."""
 
 from collections.abc import Iterator
-from random import Random
-from string import Formatter
 from urllib.parse import parse_qsl
 
 import pytest
@@ -12,19 +10,10 @@ from agentlearn_web.question_templates import TEMPLATES, QuestionTemplate
 from agentlearn_web.questions import LEARNING, UNSEEN
 from agentlearn_web.questions.problem import Problem
 from agentlearn_web.sites import NUMBERS, site
-from agentlearn_web.sites.site import KINDS, Site, respond, target
+from agentlearn_web.sites.site import Site, respond, target
 from tests.support.paper_walk import leads, nodes
 
 FAMILIES = {**LEARNING, **UNSEEN}
-FOREIGN = (
-    "Who won the match?",
-    "How many people work at the university of Norwell?",
-    "What is the weight of the Moon?",
-    "Which release of Chromium was the first with a headless mode?",
-    "What is the default port of a web server?",
-    "How much does a parcel of two kilograms weigh?",
-    "",
-)
 
 every_wording = pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.family)
 
@@ -32,23 +21,6 @@ every_wording = pytest.mark.parametrize("template", TEMPLATES, ids=lambda templa
 def problems(family: str, numbers: range = NUMBERS) -> Iterator[tuple[Site, Problem]]:
     kind, asked = FAMILIES[family]
     return ((site(kind, number), problem) for number in numbers for problem in asked(number))
-
-
-def test_fifteen_families_over_four_kinds_four_of_them_held_out() -> None:
-    assert len({template.family for template in TEMPLATES}) == len(TEMPLATES) == 15
-    assert {template.family for template in TEMPLATES} == set(FAMILIES)
-    assert (len(LEARNING), len(UNSEEN)) == (11, 4)
-    assert {kind for kind, _ in FAMILIES.values()} == {kind for kind, _ in LEARNING.values()} == set(KINDS)
-
-
-@every_wording
-def test_each_site_has_several_problems_of_its_families_and_none_twice(template: QuestionTemplate) -> None:
-    kind, asked = FAMILIES[template.family]
-    for number in NUMBERS:
-        found = asked(number)
-        assert len(found) >= 8
-        assert len({tuple(sorted(one.params.items())) for one in found}) == len(found)
-        assert {one.params["site"] for one in found} <= {site(kind, number).name, site(kind, number).name.split()[0]}
 
 
 @every_wording
@@ -81,19 +53,6 @@ def test_questions_are_recognised_only_by_their_own_family(template: QuestionTem
             assert template.recognise(text) == problem.params
             spread = "Please tell me:\n" + text.replace(" ", "\n", number % 9) + "\nThank you."
             assert template.recognise(spread) == problem.params
-
-
-@every_wording
-def test_templates_contain_every_parameter(template: QuestionTemplate) -> None:
-    _, problem = next(problems(template.family))
-    for wording in template.templates:
-        assert {name for _, name, _, _ in Formatter().parse(wording) if name} == set(problem.params)
-    assert template.ask(problem.params, Random(0)) in {one.format_map(problem.params) for one in template.templates}
-
-
-@pytest.mark.parametrize("text", FOREIGN)
-def test_other_questions_are_not_recognised(text: str) -> None:
-    assert [template.family for template in TEMPLATES if template.recognise(text) is not None] == []
 
 
 @every_wording
