@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,7 +30,7 @@ RIDERS = {"does nothing": 0.0, "does harm": 0.35}
 TASKS = 60
 
 
-def solver(loss: float) -> Callable[[Task, str, Work], object]:
+def solver(loss: float) -> Callable[[Task, str, Work], Awaitable[str]]:
     """Return a simulated solver."""
 
     async def clerk(task: Task, lessons: str, work: Work) -> str:

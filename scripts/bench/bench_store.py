@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store import open_store, writer
+from agentlearn.store import open_store
+from agentlearn.store import trajectory_store as trajectory_store
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId, content_hash
@@ -160,9 +161,9 @@ def _row(name: str, total: int, per_s: float, worst_s: float) -> Row:
 
 @contextmanager
 def _commits_of_one() -> Generator[None]:
-    usual = writer.MAX_GROUP, group_commit.MAX_WAITING
-    writer.MAX_GROUP, group_commit.MAX_WAITING = 1, 0
+    usual = trajectory_store.MAX_GROUP, group_commit.MAX_WAITING
+    trajectory_store.MAX_GROUP, group_commit.MAX_WAITING = 1, 0
     try:
         yield
     finally:
-        writer.MAX_GROUP, group_commit.MAX_WAITING = usual
+        trajectory_store.MAX_GROUP, group_commit.MAX_WAITING = usual
