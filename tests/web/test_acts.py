@@ -495,7 +495,7 @@ def test_a_drag_holds_the_mouse_beside_other_controls_until_the_page_takes_the_e
 SEEN = doc("""<div style="height:2000px">above</div><ul id=box style="height:100px;overflow:auto"></ul><script>
   box.innerHTML = Array.from({length: 40}, (_, n) => `<li><button>row ${n}</button>`).join('');
   new IntersectionObserver((seen, observer) => {
-    if (seen[0].isIntersecting) { box.scrollTop = 0; observer.disconnect(); }
+    if (seen[0].isIntersecting) { box.innerHTML += ''; box.scrollTop = 0; observer.disconnect(); }
   }).observe(box);
 </script>""")
 
@@ -503,7 +503,7 @@ SEEN = doc("""<div style="height:2000px">above</div><ul id=box style="height:100
 def test_a_list_below_the_window_is_scrolled_where_a_person_would_see_it(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
-        await walk.scroll("down", ref(home, "row 0"))
+        assert (await walk.scroll("down", ref(home, "row 0"))).status in {"ok", "nothing_new"}
         assert await walk.page.evaluate("[box.scrollTop > 50, scrollY > 0]") == [True, True]
 
     walks.over({"/": SEEN}, steps)

@@ -1,6 +1,5 @@
 """Scrolling the page, or the part of it that scrolls around an element."""
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentlearn_web.browser.act_result import ActResult
@@ -10,7 +9,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Locator
 
 Direction = Literal["down", "up", "left", "right", "start", "end"]
-_SCROLL = """(from, [direction, settled]) => {
+_SCROLL = """async (from, direction) => {
   const root = document.scrollingElement ?? document.documentElement;
   const room = (one, across) => across ? one.scrollWidth - one.clientWidth : one.scrollHeight - one.clientHeight;
   const scrolls = (one, across) => {
@@ -37,9 +36,9 @@ _SCROLL = """(from, [direction, settled]) => {
   if (!one && (direction === "start" || direction === "end")) { across = true; one = scroller(across); }
   if (!one) return "none";
   const { top, bottom } = one.getBoundingClientRect();
-  if (from && !settled && one !== root && (top < 0 || bottom > innerHeight)) {
+  if (from && one !== root && (top < 0 || bottom > innerHeight)) {  // some lists start when they come into the window
     one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
-    return "in the window";
+    await new Promise((drawn) => { requestAnimationFrame(() => setTimeout(drawn, 50)); setTimeout(drawn, 300); });
   }
   const side = across ? "left" : "top", before = [one.scrollTop, one.scrollLeft];
   const page = 0.9 * (across ? one.clientWidth : one.clientHeight);
@@ -47,8 +46,6 @@ _SCROLL = """(from, [direction, settled]) => {
   one.scrollBy({ [side]: by, behavior: "instant" });
   return one.scrollTop !== before[0] || one.scrollLeft !== before[1] ? "moved" : "at the end";
 }"""
-_DRAWN_S = 0.15
-"""Time for a list that came into the window. Some lists begin to draw their rows only then."""
 _DIRECTIONS = ", ".join(get_args(Direction))
 
 
@@ -61,14 +58,10 @@ async def scroll_page(scope: ActScope, direction: str, ref: str | None = None) -
         note = f"nothing was scrolled: there is no direction {direction[:40]!r}; give one of {_DIRECTIONS}"
         return ActResult("bad_direction", note, acted=False)
     if ref is None:
-        return _result(await scope.tab.page.evaluate(f"(how) => ({_SCROLL})(null, how)", [direction, True]))
+        return _result(await scope.tab.page.evaluate(f"(direction) => ({_SCROLL})(null, direction)", direction))
 
     async def scroll(element: "Locator") -> ActResult:
-        moved = await element.evaluate(_SCROLL, [direction, False], timeout=scope.action_ms)
-        if moved == "in the window":
-            await asyncio.sleep(_DRAWN_S)
-            moved = await element.evaluate(_SCROLL, [direction, True], timeout=scope.action_ms)
-        return _result(moved)
+        return _result(await element.evaluate(_SCROLL, direction, timeout=scope.action_ms))
 
     return await scope.on_element(ref, scroll)
 
