@@ -463,6 +463,63 @@ def test_an_item_dragged_to_another_one_takes_its_place_in_both_directions(walks
     walks.over({"/": SORTABLE}, steps)
 
 
+HELD = doc("""<style>th { width: 120px } input { width: 90px }</style><table><tr>
+  <th>One<br><input aria-label=filter onmousedown="event.stopPropagation()"></th><th>Two</th><th>Three</th></tr></table>
+  <script>
+  let timer = 0, held = null;
+  const row = document.querySelector('tr'), place = document.createElement('th');
+  for (const one of row.cells) {
+    one.onmousedown = (event) => {
+      event.preventDefault();
+      timer = setTimeout(() => { held = one; one.replaceWith(place); }, 250);
+    };
+    one.onmousemove = (event) => {
+      const { left, width } = one.getBoundingClientRect();
+      if (held) event.clientX - left > width / 2 ? one.after(place) : one.before(place);
+    };
+  }
+  onmouseup = () => { clearTimeout(timer); if (held) place.replaceWith(held); held = null; };
+</script>""")
+
+
+def test_a_drag_holds_the_mouse_beside_other_controls_until_the_page_takes_the_element_away(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        moved = await walk.drag(ref(home, "One", "columnheader"), ref(home, "Two", "columnheader"))
+        assert [one.name for one in moved.lines if one.role == "columnheader"] == ["Two", "One", "Three"]
+
+    walks.over({"/": HELD}, steps)
+
+
+SEEN = doc("""<div style="height:2000px">above</div><ul id=box style="height:100px;overflow:auto"></ul><script>
+  box.innerHTML = Array.from({length: 40}, (_, n) => `<li><button>row ${n}</button>`).join('');
+  new IntersectionObserver((seen, observer) => {
+    if (seen[0].isIntersecting) { box.innerHTML += ''; box.scrollTop = 0; observer.disconnect(); }
+  }).observe(box);
+</script>""")
+
+
+def test_a_list_below_the_window_is_scrolled_where_a_person_would_see_it(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert (await walk.scroll("down", ref(home, "row 0"))).status in {"ok", "nothing_new"}
+        assert await walk.page.evaluate("[box.scrollTop > 50, scrollY > 0]") == [True, True]
+
+    walks.over({"/": SEEN}, steps)
+
+
+def test_a_border_between_two_parts_can_be_moved_and_a_plain_line_cannot(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        home = await walk.open(HOME)
+        assert [bool(one.ref) for one in home.lines if one.role == "separator"] == [False, True]
+        moved = await walk.press("ArrowLeft", ref(home, "width"))
+        assert line(moved, "width").text == "49 of 100"
+
+    border = """<div role=separator tabindex=0 aria-label=width aria-valuenow=50 aria-valuemax=100 style="height:20px"
+      onkeydown="this.setAttribute('aria-valuenow', 49)"></div>"""
+    walks.over({"/": doc(f"<p>left</p><hr>{border}<p>right</p>")}, steps)
+
+
 def test_a_dragged_element_is_released_on_the_middle_of_the_other_one(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)

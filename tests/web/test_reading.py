@@ -89,6 +89,28 @@ def test_plain_text_and_pre_keep_their_lines_and_can_be_paged_through(walks: Wal
     walks.over(pages, steps)
 
 
+def test_code_whose_words_are_all_in_elements_of_their_own_keeps_its_lines(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        seen = await walk.open(HOME)
+        assert [one.text for one in seen.lines if one.role == "pre"] == ["def f():", "    return 1", "", "f()"]
+        assert "make install" in words(seen)
+
+    code = "<i>def</i> <b>f</b><i>():</i>\n    <i>return</i> <b>1</b>\n\n<b>f</b><i>()</i>\n"
+    walks.over({"/": doc(f"<pre><span></span>{code}</pre><pre>\n<b>make</b> <i>install</i>\n</pre>")}, steps)
+
+
+def test_find_shows_the_link_around_words_that_are_in_an_element_of_their_own(walks: Walking) -> None:
+    async def steps(walk: Walk, site: Site) -> None:
+        await walk.open(HOME)
+        found = await walk.find("zip()")
+        (link,) = [one for one in found.lines if one.ref]
+        assert (link.role, link.name, link.url) == ("link", "zip()", "/last")
+        assert (await walk.click(link.ref)).url == f"{HOME}last"
+
+    listed = "<li><a href=/first><code>map()</code></a></li><li><a href=/last><code>zip()</code></a></li>"
+    walks.over({"/": doc(f"<ul>{listed}</ul>"), "/last": doc("there")}, steps)
+
+
 def test_spanning_cells_and_struck_words_are_marked(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         seen = await walk.open(HOME)

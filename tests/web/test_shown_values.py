@@ -31,7 +31,8 @@ PAGE = """<!doctype html><title>Page</title>
 <select aria-label=Color><option>red<option selected>green</select>
 <form autocomplete=off><input type=password value=hunter2 aria-label=Key>
 <input value="open words" aria-label=Open>
-<input value=masked7 aria-label=Pin style="-webkit-text-security: disc"></form>
+<input type=password value=hunter4 placeholder="your key" aria-label=Second><input type=password value=hunter5
+  placeholder aria-label=Third><input value=masked7 aria-label=Pin style="-webkit-text-security: disc"></form>
 """
 FRAMED = """<!doctype html><title>Page</title><p>Sign in</p><iframe src="http://other.test/login"></iframe>"""
 LOGIN = """<!doctype html><title>In</title><input type=password value=hunter3 aria-label=Key><p>the form</p>"""
@@ -100,8 +101,11 @@ def test_what_stands_in_a_password_field_is_never_shown(walks: Walking) -> None:
         ] == [
             ("Key", "", True),
             ("Open", "open words", False),
+            ("Second", "", True),
+            ("Third", "", True),
             ("Pin", "", True),
         ]
+        assert not any("hunter" in f"{one.name}{one.text}" for one in seen.lines)
         framed = await walk.open(f"{HOME}framed")
         assert not any("hunter3" in f"{one.name}{one.text}" for one in framed.lines)
 

@@ -13,6 +13,9 @@ from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.reading.preformatted import with_line_breaks
 from agentlearn_web.reading.values import with_values
 
+_BORDER = "separator"
+"""Role of a line between two parts. If it has a value, a person can move it."""
+
 
 @dataclass(frozen=True)
 class ShownSnapshot:
@@ -63,6 +66,11 @@ class ShownSnapshot:
         return tuple(n for n, page in enumerate(self.pages, 1) for _ in page.lines)
 
 
+def needs_every_ref(text: PageText) -> bool:
+    """Return whether a page has parts that scroll by themselves, or borders between two parts that can be moved."""
+    return bool(text.scrollers) or any(one.role == _BORDER and one.value for one in text.shown_values)
+
+
 def compose_snapshot(
     document: int,
     lines: Sequence[ElementLine],
@@ -75,10 +83,14 @@ def compose_snapshot(
 ) -> ShownSnapshot:
     """Return the snapshot of a page from its elements and its text.
 
-    every_ref: the same elements, each with its ref. What scrolls by itself is then shown with one of them.
+    every_ref: the same elements, each with its ref. What scrolls by itself is then shown with one of them, and so is a
+    separator with a value: it is a border that can be moved.
     """
     found = [with_spaces(one, text) for one in place_lines(with_values(lines, text), text)]
     _mark_scrollers(found, every_ref, text)
+    for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
+        if one.line.role == _BORDER and one.line.text:
+            found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
     spaced = _without_repeated(found)
     placed = with_line_breaks(tuple(mark_lines(tuple(spaced), text)), text)
     return _paged(document, placed, text, page_chars, truncated, changes, is_plain=False)

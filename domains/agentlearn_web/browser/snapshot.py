@@ -162,6 +162,9 @@ def _without_wrappers(nodes: Iterable[_Node]) -> list[_Node]:
     kept: list[_Node] = []
     for node in nodes:
         node.children = _without_wrappers(node.children)
+        *about, last = node.children or [_Node("")]
+        if about and last.role == "text" and all(one.role.startswith("/") for one in about) and not node.text:
+            node.text, node.children = last.text, [one for one in about if one.text]  # a field's value
         if _is_wrapper(node) and len(node.children) < 2:
             kept += node.children
         else:

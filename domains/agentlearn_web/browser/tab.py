@@ -10,7 +10,7 @@ from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.page_watch import PageWatch, watch_page
 from agentlearn_web.browser.pdf_page import PdfPage, is_pdf
 from agentlearn_web.browser.playwright_errors import browser_error, is_timeout
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, text_snapshot
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, needs_every_ref, text_snapshot
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine
@@ -87,7 +87,7 @@ class Tab:
         def compose() -> ShownSnapshot:
             kept = _cut(elements, settings.snapshot_chars)
             lines = parse_snapshot(kept, self.id, scripted=scripted)
-            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.scrollers else ()
+            every_ref = parse_snapshot(kept, self.id, every_ref=True) if needs_every_ref(text) else ()
             return compose_snapshot(
                 document,
                 lines,

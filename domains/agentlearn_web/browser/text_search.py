@@ -16,7 +16,7 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, format_line
 from agentlearn_web.reading import pattern_worker
-from agentlearn_web.reading.line_positions import PlacedLine
+from agentlearn_web.reading.line_positions import PlacedLine, line_words
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
 from agentlearn_web.reading.worker_process import WorkerFailed, run_worker
 
@@ -224,7 +224,11 @@ def _match(
         lines.append((ElementLine(role="text", marks=marks, text=excerpt), where))
     with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
     seen.update(inside)
-    lines += [(_excerpt_of(shown.lines[at], ""), shown.page_numbers[at]) for at in with_refs[:_MOST_REFS]]
+    around = {at: words for at, words in finder.nameless_around(inside) if at not in with_refs}
+    for at in sorted((*with_refs, *around))[:_MOST_REFS]:
+        line = shown.lines[at]
+        named = line.model_copy(update={"name": _cut(around[at])}) if at in around else _excerpt_of(line, "")
+        lines.append((named, shown.page_numbers[at]))
     if blocks[-1] + 1 < len(page.blocks):
         lines.append((_neighbour(page.blocks[blocks[-1] + 1]), finder.page_at(starts[blocks[-1] + 1])))
     return TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
@@ -242,6 +246,17 @@ class _LineFinder:
     def lines_in(self, begin: int, end: int) -> list[int]:
         """Return the numbers of the lines that begin between two positions, in order."""
         return sorted(self._numbers[bisect_right(self._begins, begin - 1) : bisect_right(self._begins, end - 1)])
+
+    def nameless_around(self, inside: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Yield the elements with a ref and without a name right above lines without a ref, and the words of the line.
+
+        The browser gives no name to a link or button whose words are all in elements of their own, such as code.
+        """
+        lines = self._shown.lines
+        for at in inside:
+            above = next((up for up in range(at - 1, -1, -1) if lines[up].depth < lines[at].depth), None)
+            if above is not None and not lines[at].ref and lines[above].ref and not line_words(lines[above]):
+                yield above, line_words(lines[at])
 
     def page_at(self, position: int) -> int:
         """Return the page that shows a position."""

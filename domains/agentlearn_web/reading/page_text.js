@@ -230,11 +230,9 @@
     if (style.visibility !== "visible" || !raw) return;
     const keeps = /^(pre|break-spaces)/.test(style.whiteSpace) || /preserve/.test(style.whiteSpaceCollapse ?? "");
     const text = keeps ? raw : raw.replace(/[ \t\r\n\f]+/g, " ");
-    if (!text.trim()) {
-      if (runs.length) add(text, runs[runs.length - 1][0]);
-      return;
-    }
+    if (!text.trim() && !runs.length) return;
     if (keeps && state.pre && raw.includes("\n")) pre = state.pre;
+    if (!text.trim()) { add(text, runs[runs.length - 1][0]); return; }
     const seen = isSeen(node, style, state);
     const flags = (seen ? 0 : 1) | (state.struck ? 2 : 0) | (state.control ? 4 : 0);
     if (Array.isArray(seen)) {

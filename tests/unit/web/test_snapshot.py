@@ -192,9 +192,8 @@ def test_empty_and_single_wrappers_are_left_out() -> None:
         '  - link "People" [t1:e8] -> /people',
         "- generic",
         "  - text: Name",
-        '  - textbox "Name" [t1:e10]',
+        '  - textbox "Name" [t1:e10]: Ann',
         "    - /placeholder: Your name",
-        "    - text: Ann",
     ]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.acts.scope import ActScope
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _DRAG_STEPS = 12
 """Mouse moves between the two elements. Many pages take a drag only after several moves."""
+
+_HOLD_S = 0.35
+"""How long the mouse is held before it moves. Some pages take a shorter press for a click, and start no drag."""
 
 _START_PIXELS = 6
 """How far the mouse moves to start a drag."""
@@ -31,27 +34,16 @@ _MORE_TRIES = 3
 """How often the mouse moves again over an item that has not made room."""
 
 
-class _ItemBox(TypedDict):
-    x: float
-    y: float
-    width: float
-    height: float
-    is_item: bool
-    """Whether it is an item next to the dragged one, and of about its size."""
-
-
-_ITEM_BOX = """(target, dragged) => {
+_ITEM = """(target, dragged) => {
   const chain = (one) => one === null ? [] : [one, ...chain(one.parentElement)];
   const above = new Set(chain(dragged));
   const item = chain(target).find((one) => above.has(one.parentElement)) ?? target;
   const from = chain(dragged).find((one) => one.parentElement === item.parentElement) ?? dragged;
   const box = item.getBoundingClientRect(), other = from.getBoundingClientRect();
-  const alike = item !== from && box.width <= 1.5 * other.width && box.height <= 1.5 * other.height;
-  const own = target.getBoundingClientRect(), { x, y, width, height } = alike ? box : own;
-  return { x: x - own.x, y: y - own.y, width, height, is_item: alike };
+  return item !== from && box.width <= 1.5 * other.width && box.height <= 1.5 * other.height ? item : null;
 }"""
-"""Returns the box of the list item or card that an element is part of, if the dragged one is part of one next to it.
-It is relative to the element, which can be in a frame."""
+"""Returns the list item or card that an element is part of, if the dragged one is part of one next to it, of about
+its size."""
 
 
 ClickKind = Literal["single", "double", "right"]
@@ -136,15 +128,18 @@ async def drag_element(scope: ActScope, ref: str, to: str) -> ActResult:
 
     async def drag(element: "Locator") -> ActResult:
         mouse = scope.tab.page.mouse
+        at: Position | None = await element.evaluate(_UNCOVERED, timeout=scope.action_ms)
+        await element.hover(timeout=scope.action_ms, position=at)
+        # Both are read before the press: many pages hide or move the element as soon as a drag starts.
         dragged = await element.element_handle(timeout=scope.action_ms)
-        await element.hover(timeout=scope.action_ms)
+        start, item = await dragged.bounding_box(), (await target.evaluate_handle(_ITEM, dragged)).as_element()
         await mouse.down()
         try:
-            start = await element.bounding_box(timeout=scope.action_ms)
+            await asyncio.sleep(_HOLD_S)
             if start is not None:  # start before the page scrolls
-                x, y = _middle(start)
+                x, y = _middle(start) if at is None else (start["x"] + at["x"], start["y"] + at["y"])
                 await mouse.move(x + _START_PIXELS, y + _START_PIXELS, steps=2)
-            return await _move_to(scope, target, dragged, start)
+            return await _move_to(scope, target, item, start)
         except browser_error() as error:
             return failed_action(error, to)
         finally:
@@ -165,39 +160,33 @@ async def _fixed(scope: ActScope, ref: str) -> "ElementHandle | ActResult":
 
 
 async def _move_to(
-    scope: ActScope, target: "ElementHandle", dragged: "ElementHandle", start: "FloatRect | None"
+    scope: ActScope, target: "ElementHandle", item: "ElementHandle | None", start: "FloatRect | None"
 ) -> ActResult:
+    """Move the mouse to the middle of the target. item: what changes places with the dragged element, if anything."""
     mouse = scope.tab.page.mouse
     await target.scroll_into_view_if_needed(timeout=scope.action_ms)
     box = await target.bounding_box()
     if box is None:
         return ActResult("not_actionable", "nothing was dropped: the element to drag to is not visible")
     if start is not None:
-        item = await _item_box(target, dragged)
+        place = (await item.bounding_box() if item else None) or box
         for steps in (_DRAG_STEPS, *([2] * _MORE_TRIES)):
-            await mouse.move(*_past_middle(item, start), steps=steps)
+            await mouse.move(*_past_middle(place, start), steps=steps)
             await asyncio.sleep(_ANIMATION_S)
-            if not item["is_item"] or _has_moved(item, await _item_box(target, dragged)):
+            if not item or _has_moved(place, await item.bounding_box() or place):
                 break
-            await mouse.move(*_middle(item), steps=2)
+            await mouse.move(*_middle(place), steps=2)
     await mouse.move(*_middle(box), steps=2)  # an HTML drop needs a second move over its target
     return ActResult(effects_started=False)
 
 
-async def _item_box(target: "ElementHandle", dragged: "ElementHandle") -> "_ItemBox":
-    item: _ItemBox = await target.evaluate(_ITEM_BOX, dragged)
-    box = await target.bounding_box()
-    item["x"], item["y"] = item["x"] + (box["x"] if box else 0), item["y"] + (box["y"] if box else 0)
-    return item
-
-
-def _has_moved(before: "_ItemBox", after: "_ItemBox") -> bool:
+def _has_moved(before: "FloatRect", after: "FloatRect") -> bool:
     """Return whether an item has made room for the dragged one."""
     across, down = abs(after["x"] - before["x"]), abs(after["y"] - before["y"])
     return across > before["width"] / 4 or down > before["height"] / 4
 
 
-def _past_middle(item: "_ItemBox", start: "FloatRect") -> tuple[float, float]:
+def _past_middle(item: "FloatRect", start: "FloatRect") -> tuple[float, float]:
     """Return a point of the item past its middle, as seen from where the drag starts."""
     x, y = _middle(item)
     x += _PAST_MIDDLE * item["width"] * _direction(start["x"], start["width"], item["x"], item["width"])
@@ -210,5 +199,5 @@ def _direction(begin: float, size: float, other: float, other_size: float) -> in
     return int(other >= begin + size) - int(other + other_size <= begin)
 
 
-def _middle(box: "FloatRect | _ItemBox") -> tuple[float, float]:
+def _middle(box: "FloatRect") -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Locator
 
 Direction = Literal["down", "up", "left", "right", "start", "end"]
-_SCROLL = """(from, direction) => {
+_SCROLL = """async (from, direction) => {
   const root = document.scrollingElement ?? document.documentElement;
   const room = (one, across) => across ? one.scrollWidth - one.clientWidth : one.scrollHeight - one.clientHeight;
   const scrolls = (one, across) => {
@@ -35,6 +35,11 @@ _SCROLL = """(from, direction) => {
   let across = direction === "left" || direction === "right", one = scroller(across);
   if (!one && (direction === "start" || direction === "end")) { across = true; one = scroller(across); }
   if (!one) return "none";
+  const { top, bottom } = one.getBoundingClientRect();
+  if (from && one !== root && (top < 0 || bottom > innerHeight)) {  // some lists start when they come into the window
+    one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    await new Promise((drawn) => { requestAnimationFrame(() => setTimeout(drawn, 50)); setTimeout(drawn, 300); });
+  }
   const side = across ? "left" : "top", before = [one.scrollTop, one.scrollLeft];
   const page = 0.9 * (across ? one.clientWidth : one.clientHeight);
   const by = { down: page, right: page, up: -page, left: -page, start: -1e9, end: 1e9 }[direction];
