@@ -368,7 +368,7 @@ def change_record(folder: Path, **changes: Any) -> None:
         ({"sha256": "0" * 64}, FetchedState.OUTDATED),
         ({"unknown": 1}, FetchedState.OUTDATED),
         ({"files": {"gone": 1}}, FetchedState.DAMAGED),
-        ({"conversion": 99}, FetchedState.FETCHED),
+        ({"conversion": 99}, FetchedState.OUTDATED),
     ],
 )
 def test_an_old_or_damaged_folder_is_fetched_again(
