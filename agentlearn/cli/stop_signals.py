@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
 from typing import Any
 
@@ -105,7 +106,7 @@ class StopSignals:
             os.write(2, f"agentlearn: ended at once by a signal\n{last_words}".rstrip().encode() + b"\n")
         os._exit(self.status)
 
-    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             release_dead_streams()
         if not self._again and not self._counts(number):
@@ -113,9 +114,17 @@ class StopSignals:
         self._again = False
         if self.count > 2:
             self.end_now()
-        if self._reaction is None:
+        if self._reaction is not None:
+            self._reaction()
+        elif _initialises_extension(frame):
+            self._deliver_again(number)
+        else:
             raise StopSignal(number)
-        self._reaction()
+
+    def _deliver_again(self, number: int) -> None:
+        """Let the signal arrive again soon, without counting it twice."""
+        self._again = True
+        threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, number)).start()
 
     def _counts(self, number: int) -> bool:
         """Count the signal, and return True, unless it repeats the first one."""
@@ -132,10 +141,18 @@ class StopSignals:
     def _swallowed(self, args: "sys.UnraisableHookArgs") -> None:
         """Deliver a StopSignal again that was raised where Python drops errors, as in `__del__`."""
         if isinstance(args.exc_value, StopSignal):
-            self._again = True
-            threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, args.exc_value.number)).start()
+            self._deliver_again(args.exc_value.number)
         elif self.first is None:
             sys.__unraisablehook__(args)
+
+
+def _initialises_extension(frame: FrameType | None) -> bool:
+    """Whether a module written in C is being imported: some of them abort the process at an error from outside."""
+    while frame is not None:
+        if isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def release_dead_streams() -> None:
