@@ -136,6 +136,12 @@ async def approve_version(
         kept = tuple(lesson for lesson in whole.experiences if lesson not in refused)
         selected = Library(parent=whole.version, experiences=kept, withheld=whole.withheld)
         await store.save_version(selected, run=one.run)
+    decision = _decision(one, "approved", who=who, note=note, at=at)
+    for lesson in refused:
+        row = store.proposals_of([lesson.id])[-1]
+        about = {"phase": row.phase, "batch": row.batch, "proposal": row.ended.proposal.id, "experience": lesson.id}
+        words = {"lesson_key": refusal_key(lesson.lesson), "verdict": "rejected"}
+        await store.save_decision(decision.model_copy(update={**about, **words}))
     replaced = {found.name: found.version for found in published.list()}.get(one.library)
     library = published.history(one.library).publish_learned(
         selected,
@@ -148,13 +154,6 @@ async def approve_version(
     )
     if library.version != selected.version:
         await store.save_version(library, run=one.run)
-    rows = {lesson.id: store.proposals_of([lesson.id])[-1] for lesson in refused}
-    decision = _decision(one, "approved", who=who, note=note, at=at)
-    for lesson in refused:
-        row = rows[lesson.id]
-        about = {"phase": row.phase, "batch": row.batch, "proposal": row.ended.proposal.id, "experience": lesson.id}
-        words = {"lesson_key": refusal_key(lesson.lesson), "verdict": "rejected"}
-        await store.save_decision(decision.model_copy(update={**about, **words}))
     await store.save_decision(decision)
     return ApprovedVersion(decision, library, replaced)
 
