@@ -115,13 +115,14 @@ class Served:
         if self.refuses_above:
             wanted = min(wanted, self.refuses_above)
         tokens_out = wanted if limit is None else min(wanted, limit)
-        self.cut_off += tokens_out < wanted
+        at_limit = wanted == tokens_out == limit or tokens_out < wanted
+        self.cut_off += at_limit
         tokens_in = request_bytes(messages, self.parameters) // 4
         self.tokens += tokens_in + tokens_out
         usage = RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out)
         text = "abc " * tokens_out
         said = ToolCallPart("a", json.dumps({"code": text})) if self.tools else TextPart(text)
-        return ModelResponse(parts=[said], usage=usage, finish_reason="length" if tokens_out < wanted else "stop")
+        return ModelResponse(parts=[said], usage=usage, finish_reason="length" if at_limit else "stop")
 
     async def talk(self, name: str, turns: int) -> None:
         """One conversation, each turn with all that was said before."""
