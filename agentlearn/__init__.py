@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from agentlearn.recorder import Recorder
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
-    from agentlearn.types.group import Group
-    from agentlearn.types.groups import Groups
+    from agentlearn.types.group import Group, Groups
     from agentlearn.types.task import Task
-    from agentlearn.types.trajectory import Trajectory, Verdict
-    from agentlearn.types.treatment import Treatment
+    from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
     from agentlearn_evals.compare_objects import compare, compare_sync
 
     __version__: str
@@ -37,7 +35,7 @@ _HOMES = {
     "Experience": "agentlearn.types.experience",
     "Experiences": "agentlearn.library.capability",
     "Group": "agentlearn.types.group",
-    "Groups": "agentlearn.types.groups",
+    "Groups": "agentlearn.types.group",
     "LearnReport": "agentlearn.learning.report",
     "LearnSettings": "agentlearn.config",
     "Library": "agentlearn.types.experience",
@@ -48,7 +46,7 @@ _HOMES = {
     "Shown": "agentlearn.library.shown",
     "Task": "agentlearn.types.task",
     "Trajectory": "agentlearn.types.trajectory",
-    "Treatment": "agentlearn.types.treatment",
+    "Treatment": "agentlearn.types.trajectory",
     "Verdict": "agentlearn.types.trajectory",
     "Work": "agentlearn.domain.base",
     "Worked": "agentlearn.domain.base",

@@ -1,12 +1,18 @@
 """Ask before spending money: print the estimate, then ask, unless an option has already allowed it."""
 
 import sys
+from collections.abc import Container, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-from agentlearn.config import LearnSettings
-from agentlearn.errors import ConfigError
+from agentlearn.cli.options import GivenSettings
+from agentlearn.config import LAB, SIMULATED_MODEL, LearnSettings, RunSettings, is_lab
+from agentlearn.errors import ConfigError, MissingExtra
+from agentlearn.lab.contract import announced_labs
 from agentlearn.learning.estimate import estimate, plan, refuse_unpriced_budget
 from agentlearn.learning.open_run import domain_of
-from agentlearn.models.endpoint import check_endpoint, is_paid
+from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
 from agentlearn.printing import ask_line, print_line
 
 
@@ -46,3 +52,107 @@ def ask(words: str, *, yes: bool, options: str = "--yes") -> None:
     print_line(words, to_stderr=True)
     if not yes and ask_line("Go on? [y/N]").lower() not in {"y", "yes"}:
         raise ConfigError("nothing was spent", code="not_allowed_to_spend")
+
+
+def require_extras(models: Iterable[str], *, sandbox: str | None, otel: bool) -> None:
+    """Raises MissingExtra when a model, the sandbox or tracing needs a package that is not installed."""
+    for model in models:
+        match model.partition(":"):
+            case "local", ":", _:
+                from agentlearn.train.serving.local import need_extra
+
+                need_extra(f"the endpoint {model!r}")
+            case "vllm", ":", name:
+                from agentlearn.train.serving.vllm import require_vllm
+
+                require_vllm(name)
+            case _:
+                pass
+    if sandbox == "monty":
+        from agentlearn.sandbox.zygote import INSTALL_MONTY, monty_installed
+
+        if not monty_installed():
+            raise MissingExtra(f"the code sandbox 'monty' needs pydantic-monty: {INSTALL_MONTY}")
+    if otel and find_spec("opentelemetry.sdk") is None:
+        from agentlearn.models.call_context import INSTALL_OTEL
+
+        raise MissingExtra(f"tracing needs the OpenTelemetry SDK: {INSTALL_OTEL}")
+
+
+TRACE = "trace.zip"
+
+
+def recording_words(folder: Path) -> str:
+    """The files below a folder in words: of one rollout, or of a run with a folder for each rollout."""
+    files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else []
+    if not files:
+        return "recorded nothing: the domain does not record, or recording failed"
+    size_bytes = sum(one.stat().st_size for one in files)
+    trace = next((one for one in sorted(files) if one.name == TRACE), None)
+    replay = f"; replay one with  playwright show-trace {trace}" if trace else ""
+    return f"{len(files)} files, {size_bytes / 1e6:,.1f} MB, in {folder}{replay}"
+
+
+def limits_note(model: str, question: str) -> str | None:
+    """Return what to know about a shipped model's answer to a question; None for a model that does not ship."""
+    if is_simulated(model):
+        return f"{model} is simulated: it answers only problems that agentlearn itself generates"
+    if not is_lab(model):
+        return None
+    lab = announced_labs().get(model.removeprefix("local:").removeprefix(LAB))
+    if lab is None:
+        return f"{model} is a lab model: it answers only problems like those it was trained on"
+    known = f"{model} knows only the {lab.families} families of problems that it was trained on"
+    if lab.knows(question):
+        return f"{known}; this is one of them, but its answer may still be wrong"
+    return f"{known}, and this is none of them: its answer means nothing; choose another model with --model"
+
+
+EXAMPLE_MODEL = "http://localhost:8000/v1#MODEL"
+"""A model in the messages, which the user replaces."""
+
+
+def require_model(settings: RunSettings, given: Container[str], command: str) -> None:
+    """Raise ConfigError for tasks from a source without a named model, unless the domain brings a model for them.
+
+    given: the settings that were given. command: the command without a model, for the message.
+    """
+    if settings.data is None or "model" in given or settings.model != SIMULATED_MODEL:
+        return
+    raise ConfigError(
+        f"no model is named for the tasks in {settings.data!r}, and {SIMULATED_MODEL} can only solve the bundled"
+        f" problems; name one: {command} --model {EXAMPLE_MODEL}",
+        code="no_model",
+    )
+
+
+def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
+    """The fields of a recipe, with a name for tasks of one's own that it gives none.
+
+    Raises ConfigError when it names neither a domain nor tasks with a reward.
+    """
+    from agentlearn.domain.custom import name_for
+
+    if "domain" in fields:
+        return fields
+    source, reward = fields.get("data"), fields.get("reward")
+    if source is None or reward is None:
+        raise ConfigError(
+            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
+            code="no_task",
+        )
+    return {**fields, "domain": fields.get("name") or name_for(str(source))}
+
+
+def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[str, Any]:
+    """The settings that a source of tasks stands for, where a command names one in place of a domain."""
+    from agentlearn.domain.custom import default_reward, name_for
+
+    reward = given.get("reward") or default_reward(source)
+    if reward is None:
+        raise ConfigError(
+            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
+            f" module:function; or name the domain that judges them: agentlearn {command} math --data {source}",
+            code="no_reward",
+        )
+    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}

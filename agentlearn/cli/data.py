@@ -18,8 +18,7 @@ from agentlearn.domain.custom import CustomTasks, custom_tasks, default_reward, 
 from agentlearn.errors import AgentlearnError, ConfigError, DataError, RolloutError
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 
 _LABEL = 11
 _FAMILIES = 8

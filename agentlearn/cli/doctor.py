@@ -52,7 +52,7 @@ def _probe(model: str, *, yes: bool) -> "tuple[CheckResult, ...]":
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_async
     from agentlearn.doctor.model_probe import probe, probe_words
-    from agentlearn.domain.check_result import CheckResult
+    from agentlearn.domain.base import CheckResult
     from agentlearn.models.endpoint import check_endpoint, is_paid
 
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agentlearn.cli.words import change_words, count_words, score_words
+from agentlearn.cli.output import change_words, count_words, score_words
 from agentlearn.learning.report import Delta, HeldOutScore
 from agentlearn.measure.contrast import ContrastVerdict
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.extras import require_extras
+from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
     GivenSettings,
@@ -53,12 +53,10 @@ def learn(
     if dry_run:
         _show_plan(settings, json=json)
         return
-    from agentlearn.cli.ask import ask_before_spending
+    from agentlearn.cli.ask import ask_before_spending, recording_words, require_model
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.own_tasks import require_model
     from agentlearn.cli.pages import page_at_the_end
     from agentlearn.cli.progress import LearnProgress, learn_command
-    from agentlearn.cli.recordings import recording_words
     from agentlearn.learning.lessons.run_learning import run_learning
 
     if run is None:
@@ -104,7 +102,7 @@ def _settings(
 
 def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
     """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
-    from agentlearn.cli.own_tasks import custom_task_fields, with_domain
+    from agentlearn.cli.ask import custom_task_fields, with_domain
     from agentlearn.domain.base import is_source
 
     path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()

@@ -1,5 +1,7 @@
 """`agentlearn library`. Libraries are plain files, so these commands work while a run holds the store."""
 
+import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, StoreOption, setting_options
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
 from agentlearn.text import block, visible_line
-from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.experience import Library, estimated_tokens
+from agentlearn.types.ranking import ChosenLessons, RankedLesson
 
 if TYPE_CHECKING:
     from agentlearn.library import LibraryStore
@@ -53,10 +55,8 @@ def library_show(
 
     With --query TEXT: the lessons that an agent would be shown for this task, best first.
     """
-    from agentlearn.cli.library_retrieval import chosen_for, query_json, query_lines
-    from agentlearn.cli.show.origins import lesson_origins, origin_lines, origins_json, replaced_lessons
-    from agentlearn.cli.show.versions import find_library
-    from agentlearn.learning.lessons.library_caution import library_caution
+    from agentlearn.cli.show.lessons import find_library, lesson_origins, origin_lines, origins_json, replaced_lessons
+    from agentlearn.learning.lessons.start import library_caution
 
     found = find_library(store, reference)
     library = found.library
@@ -103,3 +103,39 @@ def _library_store(store: Path) -> "LibraryStore":
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}
+
+
+def chosen_for(library: Library, query: str, options: RetrievalOptions, store: Path) -> ChosenLessons:
+    """The lessons that an agent would be shown for a task."""
+    from agentlearn.library.retrieval import Retriever
+
+    return asyncio.run(Retriever.in_store(options.retrieval, store).choose(library, query))
+
+
+def query_lines(library: Library, chosen: ChosenLessons) -> Iterator[str]:
+    """The chosen lessons as text, best first, with rank, score and cost."""
+    shown = library.render(chosen=chosen.lessons).labels
+    tokens = sum(estimated_tokens(library.by_id[lesson].lesson) for lesson in shown.values())
+    yield f"shown for this task: {len(shown)} of {len(library)} lessons, {tokens} tokens (estimated)"
+    if chosen.note:
+        yield f"note: {chosen.note}"
+    if not chosen.ranked:
+        yield "every lesson is shown, because they are few enough"
+    labels = {lesson: label for label, lesson in shown.items()}
+    for one in chosen.ranked:
+        lesson = library.by_id[one.lesson].lesson
+        yield f"{one.rank:>3}. [{labels[one.lesson]}] {lesson}"
+        yield f"      {_why(one)}  {estimated_tokens(lesson)} tokens"
+
+
+def query_json(chosen: ChosenLessons) -> dict[str, Any]:
+    """The choice for JSON output."""
+    return {"lessons": chosen.lessons, "ranked": [asdict(one) for one in chosen.ranked], "note": chosen.note}
+
+
+def _why(one: RankedLesson) -> str:
+    if not one.score:
+        return "nothing matches; the first lessons of the library fill the places"
+    words = "no word in common" if one.word_rank is None else f"rank {one.word_rank} by words"
+    near = "" if one.embedding_rank is None else f", rank {one.embedding_rank} by embeddings"
+    return f"score {one.score:.4g}  {words}{near}"

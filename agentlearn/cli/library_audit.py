@@ -8,8 +8,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
@@ -71,11 +70,11 @@ def library_card(
 ) -> None:
     """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
     from agentlearn.cli.show.card_facts import card_facts
-    from agentlearn.cli.show.versions import find_library
+    from agentlearn.cli.show.lessons import find_library
     from agentlearn.config.outputs import Outputs
     from agentlearn.files import write_whole
     from agentlearn.library.audit import audit_lessons, audited
-    from agentlearn.library.audit.card_page import card_page
+    from agentlearn.library.audit.audit_result import card_page
 
     library = find_library(store, reference).library
     page = card_page(card_facts(store, reference, library, audit_lessons(audited(library))))
@@ -119,7 +118,7 @@ class _Row:
 
 def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
-    from agentlearn.cli.show.versions import find_library
+    from agentlearn.cli.show.lessons import find_library
     from agentlearn.library.audit import AuditedLesson, audited
     from agentlearn.library.formats import format_of, read_source
 

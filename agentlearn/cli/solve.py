@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agentlearn.cli.extras import require_extras
+from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import GivenSettings, JsonOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
@@ -23,10 +23,9 @@ def solve(
     json: JsonOption = False,
 ) -> None:
     """Solve one problem and show each step."""
-    from agentlearn.cli.ask import ask
+    from agentlearn.cli.ask import ask, recording_words
     from agentlearn.cli.interrupt import run_async
-    from agentlearn.cli.recordings import recording_words
-    from agentlearn.cli.show.rollout_lines import step_lines
+    from agentlearn.cli.show.rollouts import step_lines
     from agentlearn.models.endpoint import check_endpoint, is_paid
     from agentlearn.rollout.solve import run_solving
 
@@ -60,7 +59,7 @@ def solve(
 
 def _caution(settings: SolveSettings) -> str | None:
     """A caution about lessons of a library that was given as a file."""
-    from agentlearn.learning.lessons.library_caution import library_caution
+    from agentlearn.learning.lessons.start import library_caution
     from agentlearn.library import LibraryStore
 
     return library_caution(settings.library, LibraryStore(settings.store / "libraries").load(settings.library))
@@ -68,7 +67,7 @@ def _caution(settings: SolveSettings) -> str | None:
 
 def _limits(settings: SolveSettings) -> str | None:
     """What to know about an answer of a model that ships; None for other models."""
-    from agentlearn.cli.model_limits import limits_note
+    from agentlearn.cli.ask import limits_note
     from agentlearn.domain.base import load_domain
     from agentlearn.types.task import Task
 

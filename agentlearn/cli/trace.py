@@ -33,12 +33,9 @@ def trace(
     A rollout is shown with its task, the texts that were sent, tools, lessons, every step, verdict, summary and
     proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
     """
-    from agentlearn.cli.show.addresses import GroupAddress, resolve
-    from agentlearn.cli.show.group_lines import group_lines
-    from agentlearn.cli.show.group_list import group_list, group_list_lines
-    from agentlearn.cli.show.group_record import GroupRecord
-    from agentlearn.cli.show.rollout_lines import rollout_lines
-    from agentlearn.cli.show.rollout_record import RolloutRecord
+    from agentlearn.cli.show.groups import GroupRecord, group_lines, group_list, group_list_lines
+    from agentlearn.cli.show.rollouts import RolloutRecord, rollout_lines
+    from agentlearn.cli.show.words import GroupAddress, resolve
     from agentlearn.store import RunRow, read_store
 
     with read_store(store) as reader:

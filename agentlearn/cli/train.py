@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.options import DryRunOption, GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
-from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.output import console, count_words, print_json, print_plan, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
-from agentlearn.cli.words import count_words
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments, LossName
@@ -169,7 +168,7 @@ def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
     A domain without `--model` is trained by the recipe of its lab model, if any.
     """
-    from agentlearn.cli.own_tasks import custom_task_fields, with_domain
+    from agentlearn.cli.ask import custom_task_fields, with_domain
     from agentlearn.domain.base import is_source
 
     if _is_recipe(what):

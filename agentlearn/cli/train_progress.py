@@ -7,11 +7,11 @@ from pathlib import Path
 from rich.console import Console
 
 from agentlearn.cli.live import Traffic
+from agentlearn.cli.output import clock_time, count_words, score_words
 from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.words import clock_time, count_words, score_words
 from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.learner import Update
+from agentlearn.learning.callbacks import Update
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext

@@ -3,14 +3,12 @@
 This package knows no domain: how an answer is read and judged is passed in.
 """
 
-from agentlearn.data.answer_cell import boxed_answer
-from agentlearn.data.check import AnswerRules, DataReport, check_source, detectable
-from agentlearn.data.column_choice import ColumnChoice, parse_columns
+from agentlearn.data.check import AnswerRules, DataReport, ReadableTasks, check_source, detectable, readable_tasks
 from agentlearn.data.gym import scorer
+from agentlearn.data.layout import boxed_answer
 from agentlearn.data.reading import StartAndPath, read_tasks
-from agentlearn.data.row import Columns, SourceRow, cell
+from agentlearn.data.row import ColumnChoice, Columns, SourceRow, cell, parse_columns
 from agentlearn.data.sources import name_of, rows
-from agentlearn.data.unreadable import ReadableTasks, readable_tasks
 
 __all__ = [
     "AnswerRules",

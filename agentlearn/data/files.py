@@ -1,16 +1,362 @@
-"""Reading rows from files and from folders of files. Every error names the file, the line and the next step."""
+"""Reading rows from files and from folders of files. Every error names the file, the line and the next step.
 
+Programs for tables write more than one kind of CSV: with semicolons where the comma is the decimal sign, with a first
+line `sep=;`, with an index that has no name, and with empty columns and rows around the table. All of these are read.
+"""
+
+import codecs
+import csv
+import gzip
+import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import re
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO, TextIOWrapper
+from itertools import chain, zip_longest
+from pathlib import Path, PurePath
+from typing import BinaryIO
+from xml.parsers import expat
 
-from agentlearn.data.csv_rows import csv_rows
-from agentlearn.data.file_text import PACKED, ending, is_packed, read_bytes, read_text
-from agentlearn.data.json_rows import json_rows, jsonl_rows
-from agentlearn.data.row import SourceRow
-from agentlearn.data.xml_rows import xml_rows
+from agentlearn.data.row import Columns, SourceRow, StrictDecoder
 from agentlearn.errors import DataError
+from agentlearn.files import readable
+
+WITHOUT_HEADER = ("question", "A", "B", "C", "D", "answer")
+"""Columns of a file in the layout of MMLU: six fields per row, the last one a letter from A to D."""
+
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_NAMED = {*Columns().problem, *Columns().answer}
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?\r?(?:\n|\Z)')
+_MAX_HEADER = 100_000
+"""Most characters of a header that are read to tell which delimiter the file uses."""
+
+
+def csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]:
+    """Yield the rows after the header that hold anything. Columns without a name are left out.
+
+    delimiter: the one that the file's ending stands for. Another one is used where the header shows it. Raises
+    DataError for a header with a repeated name, or where quotes break.
+    """
+    first_line = 1
+    if separator := _SEPARATOR_LINE.match(text):
+        text, delimiter, first_line = text[separator.end() :], separator[1], 2
+    else:
+        delimiter = _delimiter(text, delimiter)
+    lines = (
+        (start, fields) for start, fields in _lines(name, text, delimiter, first_line) if any(map(str.strip, fields))
+    )
+    start, header = next(lines, (1, []))
+    if _is_multiple_choice(header):
+        lines, header = chain([(start, header)], lines), list(WITHOUT_HEADER)
+    _demand_distinct(header, name, start)
+    for number, fields in lines:
+        if any(map(str.strip, fields[len(header) :])):
+            words = f"has more fields than the header; quote fields that hold {DELIMITERS[delimiter]}"
+            yield SourceRow(f"{name}:{number}", {}, fault=f"{name} line {number} {words}")
+        else:
+            named = zip_longest(header, fields[: len(header)])
+            yield SourceRow(f"{name}:{number}", {column: value for column, value in named if column.strip()})
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """Return the delimiter under which the header has most of the usual names, or else more than one name."""
+
+    def score(delimiter: str) -> tuple[int, bool, bool]:
+        try:
+            header = next(filter(None, csv.reader(StringIO(text[:_MAX_HEADER], newline=""), delimiter=delimiter)), [])
+        except csv.Error:
+            header = []
+        return len(_NAMED & {one.strip().casefold() for one in header}), len(header) > 1, delimiter == usual
+
+    return max(DELIMITERS, key=score)
+
+
+def _is_multiple_choice(first: Sequence[str]) -> bool:
+    """Whether the first row is a row of MMLU and not a header."""
+    named = {field.strip().casefold() for field in first}
+    is_header = named & {"question", "problem", "answer"} or first[1:5] == list("ABCD")
+    return len(first) == len(WITHOUT_HEADER) and bool(re.fullmatch("[A-D]", first[-1].strip())) and not is_header
+
+
+def _demand_distinct(header: Sequence[str], name: str, line: int) -> None:
+    seen: dict[str, str] = {}
+    for column in header:
+        folded = column.strip().casefold()
+        if folded and folded in seen:
+            raise DataError(
+                f"{name} line {line} names the columns {seen[folded]!r} and {column!r}, which are the same name; give"
+                " each column a name of its own",
+                code="repeated_column",
+            )
+        seen[folded] = column
+
+
+def _lines(file: str, text: str, delimiter: str, start: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the line where it starts; a quoted field may span several lines."""
+    reader = csv.reader(StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    before = start - 1
+    try:
+        for fields in reader:
+            yield start, fields
+            start = before + reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{file} line {start} is not CSV ({error}); check its quotes") from error
+
+
+PACKED = ".gz"
+MAX_UNPACKED_BYTES = 1 << 30
+"""Most bytes that a packed file may unpack to. A small file can unpack to more than the memory holds."""
+
+MAX_LINE = 1 << 28
+"""A line of as many characters is refused where a file is read line by line."""
+
+
+def ending(path: PurePath) -> str:
+    """Return the ending that gives a file's format, in lower case and without `.gz`: `.jsonl` of `a.jsonl.gz`."""
+    return PurePath(path.name[: -len(PACKED)] if is_packed(path) else path.name).suffix.lower()
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without its ending and without `.gz`."""
+    return Path(path.name[: -len(PACKED)]).stem if is_packed(path) else path.stem
+
+
+def is_packed(path: PurePath) -> bool:
+    """Whether a file is packed with gzip, by its name."""
+    return path.suffix.lower() == PACKED
+
+
+def read_text(path: Path, name: str, *, most: int | None = None) -> str:
+    """Return the text of a file. name: what messages call it. most: largest unpacked size. Raises DataError."""
+    body = _unpacked(path, name, MAX_UNPACKED_BYTES if most is None else most) if is_packed(path) else read_bytes(path)
+    wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = body.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{name} line {line} is not {_encoding(wide=wide)}; save the file as UTF-8") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise _not_plain(name, line)
+    return text
+
+
+def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of an open file without their ends, one at a time in memory. Raises DataError.
+
+    name: what messages call the file. Only a line feed ends a line: JSON text may contain Unicode line separators.
+    """
+    start, number = file.tell(), 0
+    wide = file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
+    file.seek(start)
+    text = TextIOWrapper(file, "utf-16" if wide else "utf-8-sig", newline="\n")
+    try:
+        while line := text.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE:
+                raise DataError(f"{name} line {number} has {MAX_LINE:,} characters or more; leave it out")
+            if "\0" in line:
+                raise _not_plain(name, number)
+            yield line.removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} line {number + 1} or one shortly after it is not {_encoding(wide=wide)}; save the file as UTF-8"
+        ) from error
+    finally:
+        text.detach()
+
+
+def _encoding(*, wide: bool) -> str:
+    return "UTF-16" if wide else "UTF-8"
+
+
+def _not_plain(name: str, line: int) -> DataError:
+    return DataError(f"{name} line {line} holds a NUL character, so it is not plain UTF-8; save the file as UTF-8")
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Return the first bytes of a file, or all of them. Raises DataError."""
+    try:
+        with readable(path).open("rb") as file:
+            return file.read(most)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {str(path)!r}; check the path") from error
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read ({error.strerror}); give a readable file") from error
+
+
+def _unpacked(path: Path, name: str, most: int) -> bytes:
+    read_bytes(path, most=1)  # a missing file gets the same message as an unpacked one
+    try:
+        with gzip.open(path) as file:
+            body = file.read(most + 1)
+    except EOFError as error:
+        raise DataError(f"{name} ends in the middle of its packed data; get the whole file again") from error
+    except (zlib.error, OSError) as error:
+        raise DataError(f"{name} is not a gzip file ({error}); pack it again, or give it unpacked") from error
+    if len(body) > most:
+        raise DataError(f"{name} unpacks to more than {most:,} bytes; divide it into smaller files")
+    return body
+
+
+_PER_LINE = "write one JSON object per line"
+_ARRAY = "write one array of JSON objects"
+
+
+def jsonl_rows(text: str, name: str) -> Iterator[SourceRow]:
+    """Yield one row per line that is not empty."""
+    # Not splitlines(): JSON text may contain Unicode line separators.
+    return line_rows(text.split("\n"), name)
+
+
+def line_rows(lines: Iterable[str], name: str) -> Iterator[SourceRow]:
+    """Yield one row per line that is not empty. The lines can come from a file one at a time."""
+    decoder = StrictDecoder()
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            with _json_words(name, number, _PER_LINE):
+                value = decoder.decode(line)
+        except DataError as error:
+            decoder.take_faults()
+            yield SourceRow(f"{name}:{number}", {}, fault=error.message)
+        else:
+            yield _row(value, decoder, name, number, "per line")
+
+
+def json_rows(text: str, name: str) -> Iterator[SourceRow]:
+    """Yield the objects of one array one by one, so that each keeps its line; or the object or objects of the file.
+
+    Raises DataError where the text stops being JSON.
+    """
+    at = skip_space(text, 0)
+    if text[at : at + 1] == "{":
+        yield from _objects(text, name, at)
+        return
+    if at == len(text):
+        return
+    if text[at] != "[":
+        raise DataError(f"{name} has no JSON array; {_ARRAY}, or name it '.jsonl'")
+    decoder, at = StrictDecoder(), skip_space(text, at + 1)
+    while text[at : at + 1] != "]":
+        number = _line(text, at)
+        with _json_words(name, 1, _ARRAY):
+            value, at = decoder.decode_at(text, at)
+        yield _row(value, decoder, name, number, "per entry")
+        at = skip_space(text, at)
+        if text[at : at + 1] not in {",", "]"}:
+            raise DataError(f"{name} line {_line(text, at)} has no ',' or ']' after an object; {_ARRAY}")
+        at = skip_space(text, at + 1) if text[at] == "," else at
+    if (after := skip_space(text, at + 1)) < len(text):
+        raise DataError(f"{name} line {_line(text, after)} goes on after the array; {_ARRAY}")
+
+
+def skip_space(text: str, at: int) -> int:
+    """Return the position of the next character that is not white space."""
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _objects(text: str, name: str, at: int) -> Iterator[SourceRow]:
+    """Yield objects that follow each other without an array: one problem per file, or JSON Lines named `.json`."""
+    decoder = StrictDecoder()
+    while at < len(text):
+        number = _line(text, at)
+        with _json_words(name, 1, f"{_ARRAY}, or one object per line"):
+            value, at = decoder.decode_at(text, at)
+        yield _row(value, decoder, name, number, "per line")
+        at = skip_space(text, at)
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _row(value: object, decoder: StrictDecoder, name: str, number: int, each: str) -> SourceRow:
+    where, faults = f"{name}:{number}", decoder.take_faults()
+    if not isinstance(value, dict):
+        words = f"is not a JSON object; write one object with 'problem' and 'answer' {each}"
+        return SourceRow(where, {}, fault=f"{name} line {number} {words}")
+    return SourceRow(where, value, fault=f"{name} line {number} {faults[0]}" if faults else "")
+
+
+@contextmanager
+def _json_words(file: str, first_line: int, advice: str) -> Generator[None]:
+    """Turn errors about JSON text that starts on that line into DataErrors."""
+    try:
+        yield
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        raise DataError(f"{file} line {line} column {error.colno} is not JSON ({error.msg}); {advice}") from error
+    except RecursionError as error:
+        raise DataError(f"{file} line {first_line} nests too deeply; write one flat JSON object per line") from error
+
+
+ROW = "problem"
+"""Name of the elements that are rows."""
+
+
+def xml_rows(text: str, name: str) -> Iterator[SourceRow]:
+    """Yield one row per `Problem`, with its attributes and its children as columns. Raises DataError."""
+    reader = _Reader(name)
+    try:
+        reader.parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        cause = expat.ErrorString(error.code)
+        raise DataError(f"{name} line {error.lineno} is not XML ({cause}); correct it, or give JSONL or CSV") from error
+    yield from reader.rows
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The rows met so far, and the one that is being read."""
+
+    name: str
+    rows: list[SourceRow] = field(default_factory=list[SourceRow])
+    parser: expat.XMLParserType = field(init=False)
+    _depth: int = 0
+    _row_depth: int = 0
+    _line: int = 0
+    _fields: dict[str, object] = field(default_factory=dict[str, object])
+    _fault: str = ""
+    _text: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.parser = expat.ParserCreate(encoding="utf-8")
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text.append
+        self.parser.EntityDeclHandler = self._refuse_entity
+
+    def _refuse_entity(self, *_: object) -> None:
+        line = self.parser.CurrentLineNumber
+        raise DataError(f"{self.name} line {line} declares an XML entity; write its text where it is used")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._text.clear()
+        if not self._row_depth and tag.casefold() == ROW:
+            self._row_depth, self._line = self._depth, self.parser.CurrentLineNumber
+            self._fields, self._fault = dict(attributes), ""
+        elif self._row_depth and self._depth > self._row_depth + 1:
+            self._fault = f"holds the element {tag!r} inside another one; write plain text there"
+
+    def _end(self, tag: str) -> None:
+        if self._row_depth and self._depth == self._row_depth + 1:
+            if tag in self._fields:
+                self._fault = f"has the element {tag!r} twice; keep one of them"
+            self._fields[tag] = "".join(self._text).strip()
+        elif self._depth == self._row_depth:
+            fault = f"{self.name} line {self._line} {self._fault}" if self._fault else ""
+            self.rows.append(SourceRow(f"{self.name}:{self._line}", self._fields, fault=fault))
+            self._row_depth = 0
+        self._depth -= 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,321 @@
 A short name fixes one revision of one dataset, so that a run can be repeated, and maps its columns to `problem` and
 `answer`. Only `webwalkerqa` uses the newest revision and keeps its rows as they are: the web domain reads both of its
 column layouts. A dataset with several parts is read as `hf:OWNER/NAME:PART/SPLIT`.
+
+The rules are those of the hub (https://huggingface.co/docs/hub/datasets-data-files-configuration), for files that are
+read here. A dataset that a program in its repository makes has no splits here: no such program is run.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+import os
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
-from agentlearn.data.files import file_rows
-from agentlearn.data.hub_files import HubSplit, split_files
+import yaml
+
+from agentlearn.data.files import ending, file_rows
 from agentlearn.data.row import SourceRow, cell
-from agentlearn.errors import DataError
+from agentlearn.errors import DataError, MissingExtra
+from agentlearn.files import write_whole
+
+CARD = "README.md"
+_KEYWORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+_ENDINGS = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
+_NOT_DATA = {"config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
+_SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}[^/]*")
+_FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFiles:
+    """One split of a dataset."""
+
+    config: str
+    """Name of the part of the dataset; "default" where it has only one."""
+    name: str
+    files: tuple[str, ...]
+    """Paths in the repository, in the order in which they are read."""
+    is_default: bool = False
+    """Whether the card says that its part is meant where none is named."""
+
+
+def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
+    """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
+    files = [name for name in sorted(names) if _is_data(name)]
+    configs = list(_configs(card))
+    if not configs:
+        return tuple(_by_name("default", files))
+    return tuple(split for config in configs for split in _of_config(config, files))
+
+
+def programs_in(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the programs at the top of a repository, one of which may be what makes the dataset."""
+    return tuple(name for name in names if name.endswith(".py") and "/" not in name)
+
+
+def _is_data(name: str) -> bool:
+    path = PurePosixPath(name)
+    hidden = any(part.startswith((".", "__")) for part in path.parts)
+    return not hidden and path.name not in _NOT_DATA and ending(path) in _ENDINGS
+
+
+def _configs(card: str) -> Iterator[Mapping[str, object]]:
+    """Yield what the card says about each part of the dataset."""
+    front = _FRONT.match(card)
+    try:
+        header = yaml.safe_load(front[1]) if front else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return
+    configs = header.get("configs") if isinstance(header, Mapping) else None
+    for config in configs if isinstance(configs, list) else []:
+        if isinstance(config, Mapping):
+            yield config
+
+
+def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[SplitFiles]:
+    name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
+    inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
+    given, is_default = config.get("data_files"), config.get("default") is True
+    if given is None:
+        yield from _by_name(name, inside, is_default=is_default)
+        return
+    for split, patterns in _patterns(given):
+        rules = [_pattern(pattern, folder) for pattern in patterns]
+        found = tuple(one for rule in rules for one in inside if _fits(one, rule))
+        if found:
+            yield SplitFiles(name, split, tuple(dict.fromkeys(found)), is_default)
+
+
+def _patterns(given: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield splits and their patterns, from any of the forms in which cards write them."""
+    match given:
+        case str():
+            yield "train", (given,)
+        case list() if all(isinstance(one, str) for one in given):
+            yield "train", tuple(given)
+        case list():
+            for one in given:
+                if isinstance(one, Mapping) and (path := one.get("path")):
+                    yield str(one.get("split") or "train"), (path,) if isinstance(path, str) else tuple(map(str, path))
+        case Mapping():
+            for split, path in given.items():
+                yield str(split), (path,) if isinstance(path, str) else tuple(map(str, path or ()))
+        case _:
+            return
+
+
+def _pattern(pattern: str, folder: str) -> tuple[str, ...]:
+    """Return a pattern of a card as one pattern per part of a path."""
+    return tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
+
+
+def _fits(path: str, pattern: tuple[str, ...]) -> bool:
+    """Whether a path fits a pattern, in which `**` stands for any number of folders."""
+    parts = path.split("/")
+    reached = {0}
+    """How many parts of the path the parts of the pattern so far can take."""
+    for one in pattern:
+        if one == "**":
+            reached = set(range(min(reached), len(parts) + 1)) if reached else reached
+        else:
+            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], one)}
+    return len(parts) in reached
+
+
+def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[SplitFiles]:
+    """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders."""
+    files = _of_usual_ending(files)
+    shards = [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
+    by_file = [(split, one) for one in files for split in _words(PurePosixPath(one).name)]
+    by_folder = [(split, one) for one in files for split in _words(str(PurePosixPath(one).parent))]
+    chosen = shards or by_file or by_folder or [("train", one) for one in files]
+    for split in dict.fromkeys(split for split, _ in chosen):
+        yield SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
+
+
+def _of_usual_ending(files: Sequence[str]) -> list[str]:
+    """Return the files with the ending that most have: the others are in another layout, or describe the dataset."""
+    counts = Counter(ending(PurePosixPath(one)) for one in files)
+    best = max(_ENDINGS, key=lambda one: counts[one])
+    return [one for one in files if ending(PurePosixPath(one)) == best]
+
+
+def _words(text: str) -> Iterator[str]:
+    words = set(re.split(r"[-._ 0-9/]+", text))
+    return (split for split, keywords in _KEYWORDS.items() if words.intersection(keywords))
+
+
+HUB_EXTRA = "pip install 'agentlearn-lib[hub]'"
+CONNECT_S = 3.0
+"""Longest wait for the hub to accept a connection."""
+_TIMEOUT_S = 30.0
+_DATASET = "dataset"
+_COMMIT = re.compile("[0-9a-f]{40}")
+T = TypeVar("T")
+
+
+class HubSplit(NamedTuple):
+    """Which rows of which dataset."""
+
+    source: str
+    """As the user named it, for messages."""
+    dataset: str
+    """OWNER/NAME."""
+    config: str | None
+    """Part of the dataset; None: its default."""
+    split: str
+    revision: str | None
+    """Commit, branch or tag; None: the newest."""
+
+
+class _Listing(NamedTuple):
+    """What a repository holds at one commit."""
+
+    commit: str
+    files: tuple[str, ...]
+
+
+def split_files(wanted: HubSplit) -> Iterator[Path]:
+    """Yield the split's files, each fetched when it is asked for. Raises MissingExtra, or DataError.
+
+    The list of files and the files are kept in the hub's own cache, and are read from there when the hub cannot be
+    reached.
+    """
+    if not _client_installed():
+        raise MissingExtra(f"reading {wanted.source!r} needs huggingface_hub: {HUB_EXTRA}")
+    unreachable = why_unreachable()
+    listing = _attempt(wanted, unreachable, lambda: _listing(wanted, offline=bool(unreachable)))
+    card = ""
+    if CARD in listing.files:
+        path = _attempt(wanted, unreachable, lambda: _fetched(wanted, listing, CARD, offline=bool(unreachable)))
+        card = path.read_text(encoding="utf-8", errors="replace")
+    for name in _chosen(wanted, splits_of(listing.files, card), listing.files).files:
+        yield _attempt(
+            wanted, unreachable, lambda name=name: _fetched(wanted, listing, name, offline=bool(unreachable))
+        )
+
+
+def _chosen(wanted: HubSplit, splits: tuple[SplitFiles, ...], files: tuple[str, ...]) -> SplitFiles:
+    """Return the split that is wanted. Raises DataError."""
+    if not splits:
+        programs = programs_in(files)
+        why = (
+            f"it is made by a program ({programs[0]}), and no program of a dataset is run"
+            if programs
+            else "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
+        )
+        raise _refused(wanted, f"{why}; download its rows and give them as a file")
+    configs = list(dict.fromkeys(one.config for one in splits))
+    config = wanted.config or _default_config(splits, configs)
+    if config not in configs:
+        names = ", ".join(f"'hf:{wanted.dataset}:{one}/{wanted.split}'" for one in configs[:_SHOWN])
+        had = f"has no part {config!r}" if config else "has several parts"
+        raise _refused(wanted, f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}")
+    found = {one.name: one for one in splits if one.config == config}
+    if wanted.split not in found:
+        raise _refused(wanted, f"it has no split {wanted.split!r}; choose one of {', '.join(map(repr, found))}")
+    return found[wanted.split]
+
+
+_SHOWN = 8
+
+
+def _default_config(splits: tuple[SplitFiles, ...], configs: list[str]) -> str | None:
+    marked = [one.config for one in splits if one.is_default]
+    return next(iter([*marked, *(one for one in configs if one == "default" or len(configs) == 1)]), None)
+
+
+def _listing(wanted: HubSplit, *, offline: bool) -> _Listing:
+    """Return the files of the repository; what a commit holds never changes, so the hub is asked once."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{wanted.dataset.replace('/', '--')}@{wanted.revision}.json")
+    fixed = wanted.revision is not None and _COMMIT.fullmatch(wanted.revision)
+    if (fixed or offline) and kept.is_file():
+        commit, files = json.loads(kept.read_text(encoding="utf-8"))
+        return _Listing(commit, tuple(files))
+    if offline:
+        raise LocalEntryNotFoundError(f"{wanted.dataset} is not in the cache")
+    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.dataset, revision=wanted.revision, timeout=_TIMEOUT_S)
+    listing = _Listing(str(info.sha), tuple(one.rfilename for one in info.siblings or ()))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(kept, json.dumps(listing).encode())
+    return listing
+
+
+def _fetched(wanted: HubSplit, listing: _Listing, name: str, *, offline: bool) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    path = hf_hub_download(
+        wanted.dataset,
+        name,
+        repo_type=_DATASET,
+        revision=listing.commit,
+        endpoint=_endpoint(),
+        local_files_only=offline,
+    )
+    return Path(str(path))
+
+
+def _attempt(wanted: HubSplit, unreachable: str, ask: Callable[[], T]) -> T:
+    """Return what the hub's client gives. Raises DataError for every failure of it."""
+    try:
+        return ask()
+    except Exception as error:  # the client raises errors of several libraries, with no common base class
+        if unreachable:
+            raise DataError(
+                f"{wanted.source!r} cannot be read: {unreachable}, and the dataset {wanted.dataset!r} is not in the"
+                " cache of this machine; check the network, or give a file",
+                code="hub",
+            ) from error
+        cause = " ".join(str(error).split()) or type(error).__name__
+        raise _refused(wanted, f"{cause}; check name, split and network, or give a file") from error
+
+
+def _refused(wanted: HubSplit, why: str) -> DataError:
+    return DataError(f"{wanted.source!r} cannot be read: {why}", code="hub")
+
+
+def why_unreachable() -> str:
+    """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
+    if os.environ.get("HF_HUB_OFFLINE", "").strip().casefold() in {"1", "on", "yes", "true"}:
+        return "HF_HUB_OFFLINE forbids to ask the hub"
+    address = urlsplit(_endpoint())
+    if getproxies() or not address.hostname:
+        return ""
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        socket.create_connection((address.hostname, port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"{address.hostname} does not answer ({error.strerror or error})"
+    return ""
+
+
+def _client_installed() -> bool:
+    try:
+        return find_spec("huggingface_hub") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+
 
 HUB = "hf:"
 

@@ -5,9 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agentlearn.data.answer_cell import amount_without_unit, boxed_answer, marked_answer
-from agentlearn.data.choices import TaskChoices, choices_in, choices_of
-from agentlearn.data.layout import RowLayout, layout_of
+from agentlearn.data.layout import (
+    RowLayout,
+    TaskChoices,
+    amount_without_unit,
+    boxed_answer,
+    choices_in,
+    choices_of,
+    layout_of,
+    marked_answer,
+)
 from agentlearn.data.row import Columns, SourceRow, both_places, cell
 from agentlearn.data.sources import has_fixed_columns, rows
 from agentlearn.errors import DataError

@@ -1,13 +1,112 @@
 """A row of a source of tasks, and the names of its columns."""
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
-from agentlearn.data.column_choice import ColumnChoice
-from agentlearn.data.strict_json import json_or_none
-from agentlearn.errors import DataError
+from agentlearn.errors import ConfigError, DataError
+
+PARTS = ("problem", "answer", "choices", "family")
+_EXAMPLE = "problem=Body+Question answer=Answer"
+_PART = re.compile(rf"(?:^|(?<=[\s,]))({'|'.join(PARTS)})\s*=", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """Which columns hold what. Several columns are joined with `+`."""
+
+    problem: str
+    answer: str = ""
+    """Empty: the column with the usual name, if any."""
+    choices: str = ""
+    """Empty: the task has no choices."""
+    family: str = ""
+    """Empty: the column with a usual name, if any."""
+
+    def __str__(self) -> str:
+        return " ".join(f"{part}={value}" for part in PARTS if (value := getattr(self, part)))
+
+
+def parse_columns(text: str) -> ColumnChoice:
+    """Return the choice that `problem=A+B answer=C` writes. Raises ConfigError."""
+    found = list(_PART.finditer(text))
+    if not found or text[: found[0].start()].strip(" ,"):
+        raise _refused(text, "does not say which column is the problem")
+    ends = [*(one.start() for one in found[1:]), len(text)]
+    values = [text[one.end() : end].strip().strip(",").strip() for one, end in zip(found, ends, strict=True)]
+    names = [one[1].lower() for one in found]
+    if len(set(names)) < len(names):
+        raise _refused(text, "gives the columns of one part twice")
+    if not all(values):
+        raise _refused(text, f"names no column for {names[values.index('')]!r}")
+    if "problem" not in names:
+        raise _refused(text, "does not say which column is the problem")
+    return ColumnChoice(**dict(zip(names, values, strict=True)))
+
+
+def _refused(text: str, why: str) -> ConfigError:
+    return ConfigError(f"--columns {text!r} {why}; write it as in --columns '{_EXAMPLE}'", code="bad_columns")
+
+
+class NumberText(str):
+    """A number of a JSON text, with all its digits. It is text everywhere, but its cell held a number."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class StrictDecoder:
+    """A JSON decoder that lists what is wrong with a value besides its syntax."""
+
+    faults: list[str] = field(default_factory=list[str])
+    """What is wrong with the values decoded since the last `take_faults`; each continues `FILE line N`."""
+    _decoder: json.JSONDecoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decoder = json.JSONDecoder(
+            parse_int=NumberText,
+            parse_float=NumberText,
+            parse_constant=self._no_number,
+            object_pairs_hook=self._object,
+        )
+
+    def decode(self, text: str) -> object:
+        """Return the value of a JSON text. Raises JSONDecodeError or RecursionError."""
+        return self._decoder.decode(text)
+
+    def decode_at(self, text: str, at: int) -> tuple[object, int]:
+        """Return the value that starts at a position, and the position after it."""
+        return self._decoder.raw_decode(text, at)
+
+    def take_faults(self) -> list[str]:
+        """Return the faults found so far, and forget them."""
+        found, self.faults = self.faults, []
+        return found
+
+    def _no_number(self, word: str) -> str:
+        self.faults.append(f"holds {word}, which is not a value in JSON; write null or the value, or take the row out")
+        return word
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key, value in pairs:
+            if key in found:
+                self.faults.append(f"has the key {key!r} twice in one object; keep one of them")
+            found[key] = value
+        return found
+
+
+def json_or_none(text: str) -> object:
+    """Return the value of a JSON text; None for a text that is not JSON or has a fault."""
+    decoder = StrictDecoder()
+    try:
+        value = decoder.decode(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return None if decoder.faults else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from agentlearn.data.file_text import stem
-from agentlearn.data.files import file_rows, files_in
+from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_name, hub_rows, published
 from agentlearn.data.row import SourceRow

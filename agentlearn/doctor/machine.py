@@ -5,29 +5,122 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from agentlearn.config import CallOptions
 from agentlearn.config.known_models import KNOWN_MODELS
 from agentlearn.config.model_folders import FetchedState, fetched_folder, fetched_state
-from agentlearn.doctor.isolated import Check, Waiting, results_of
-from agentlearn.doctor.plugin_checks import plugin_checks
-from agentlearn.domain.base import installed_domains, load_domain
-from agentlearn.domain.check_result import CheckResult
-from agentlearn.errors import ConfigError, MissingExtra, StoreMissing
+from agentlearn.domain.base import CheckResult, installed_domains, load_domain
+from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra, StoreMissing
 from agentlearn.installed import version
-from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import check_endpoint
-from agentlearn.models.services import pip_line
-from agentlearn.plugins import cause_words
+from agentlearn.models.services import found_models, is_service, pip_line
+from agentlearn.plugins import Plugin, Refusal, announced, cause_words, is_command, load, unreadable_packages
 from agentlearn.sandbox.protocol import SandboxReport
-from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
+from agentlearn.sandbox.zygote import INSTALL_MONTY, monty_installed
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
+
+SLOW_S = 3.0
+"""After this time the user is told which check is waited for."""
+ISOLATED_LIMIT_S = 60.0
+"""Longest time of one check; the others go on without it."""
+
+Waiting = Callable[[str], None]
+"""Called with the name of a check that takes long."""
+
+
+class Check(NamedTuple):
+    """A check by its name."""
+
+    what: str
+    """Name of the result where the check itself fails."""
+    run: Callable[[], Iterable[CheckResult]]
+    limit_s: float = ISOLATED_LIMIT_S
+
+
+def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
+    """Return the results of a check. If it raises anything or takes too long, that is one more result."""
+    results: list[CheckResult] = []
+
+    def run() -> None:
+        try:
+            results.extend(check.run())
+        except AgentlearnError as error:
+            results.append(CheckResult(what=check.what, state="broken", words=error.message))
+        except BaseException as error:  # noqa: BLE001  whatever is wrong with this machine is what is looked for
+            words = f"the check failed: {cause_words(error)}"
+            results.append(CheckResult(what=check.what, state="broken", words=words))
+
+    stdout = sys.stdout
+    thread = threading.Thread(target=run, name=f"check {check.what}", daemon=True)
+    thread.start()
+    thread.join(slow_s)
+    if thread.is_alive():
+        waiting(check.what)
+        thread.join(max(0.0, check.limit_s - slow_s))
+    sys.stdout = stdout  # a plug-in that hangs while it is imported would keep it
+    found = tuple(results)
+    if thread.is_alive():
+        words = f"the check did not finish in {check.limit_s:g} s"
+        found += (CheckResult(what=check.what, state="broken", words=words, mend="what it starts or imports hangs"),)
+    return found
+
+
+PLUGIN_CHECKS_LIMIT_S = 15.0
+"""Longest time for the import of one plug-in."""
+
+
+def _free(_name: str) -> bool:
+    return False
+
+
+_GROUPS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
+    ("domain", "agentlearn.domains", _free),
+    ("command", "agentlearn.commands", is_command),
+    ("model service", "agentlearn.endpoints", is_service),
+    ("skills", "agentlearn.skills", _free),
+    ("lab model", "agentlearn.lab", _free),
+)
+"""Kind, entry-point group, and which names are reserved in it."""
+_CALLED = ("agentlearn.commands", "agentlearn.endpoints")
+"""Groups whose plug-ins are functions, or entries that name one."""
+
+
+def plugin_checks() -> Iterator[Check]:
+    """Yield the checks of plug-ins. Domains are only loaded by checks of their own."""
+    yield Check("packages", _unreadable)
+    for kind, group, reserved in _GROUPS:
+        plugins = announced(group, reserved=reserved)
+        for refused in plugins.refused:
+            yield Check(f"{kind} {refused.name}", partial(_refused, kind, refused))
+        for plugin in plugins.usable.values():
+            if not plugin.own and kind != "domain":
+                yield Check(f"{kind} {plugin.name}", partial(_loads, plugin, kind), PLUGIN_CHECKS_LIMIT_S)
+
+
+def _unreadable() -> Iterator[CheckResult]:
+    for package in unreadable_packages():
+        yield CheckResult(what=f"package {package.name}", state="note", words=package.why)
+
+
+def _refused(kind: str, one: Refusal) -> Iterator[CheckResult]:
+    yield CheckResult(what=f"{kind} {one.name}", state="note" if one.harmless else "broken", words=one.why)
+
+
+def _loads(plugin: Plugin, kind: str) -> Iterator[CheckResult]:
+    found = load(plugin, kind)
+    if plugin.group in _CALLED and not callable(found) and not isinstance(found, tuple):
+        words = f"{plugin.value} of the package {plugin.package!r} is {type(found).__name__!r} and not a function"
+        yield CheckResult(what=f"{kind} {plugin.name}", state="broken", words=words)
+        return
+    yield CheckResult(what=f"{kind} {plugin.name}", state="ok", words=f"from the package {plugin.package!r}")
 
 
 def _do_not_tell(_what: str) -> None:

@@ -15,10 +15,10 @@ from inspect import isawaitable
 from typing import Any
 
 from agentlearn.domain.base import Domain
+from agentlearn.domain.contract import WRONG_ANSWER, rollout_ending_in
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.custom.function_reward import FunctionReward, place_of
 from agentlearn.domain.objects import MadeUp, OutputTasks
-from agentlearn.domain.stand_ins import WRONG_ANSWER, rollout_ending_in
 from agentlearn.errors import AgentlearnError, ConfigError, VerifierError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict

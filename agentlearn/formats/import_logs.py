@@ -18,8 +18,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from agentlearn.answers.thoughts import split_thoughts
-from agentlearn.data.file_text import read_bytes, text_lines
-from agentlearn.data.json_rows import line_rows
+from agentlearn.data.files import line_rows, read_bytes, text_lines
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
@@ -31,8 +30,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, TaskId, new_run_id, rollout_id
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import IMPORTED, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import IMPORTED, Trajectory, Treatment, Verdict
 from agentlearn.types.value import Value
 
 FOREIGN = "foreign"

@@ -1,14 +1,11 @@
 """HTML reports: `render_page` turns typed parts into one self-contained file."""
 
-from agentlearn.html.bars import Bar, BarGroup, Bars
-from agentlearn.html.dumbbell import Dumbbell, DumbbellRow
+from agentlearn.html.bars import Bar, BarGroup, Bars, Dumbbell, DumbbellRow
+from agentlearn.html.figure import Tone
 from agentlearn.html.forest import Forest, ForestRow
-from agentlearn.html.lines import LineChart, Point, Series
+from agentlearn.html.lines import LineChart, Point, Scatter, ScatterPoint, Series
 from agentlearn.html.page import Details, HtmlPage, PagePart, Section, render_page
-from agentlearn.html.prose import CodeBlock, KeyFigure, KeyFigures, Note, Paragraph, Statement
-from agentlearn.html.scatter import Scatter, ScatterPoint
-from agentlearn.html.table import Column, Table, TableCell
-from agentlearn.html.tone import Tone
+from agentlearn.html.table import CodeBlock, Column, KeyFigure, KeyFigures, Note, Paragraph, Statement, Table, TableCell
 
 __all__ = [
     "Bar",

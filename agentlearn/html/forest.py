@@ -4,13 +4,10 @@ import math
 
 from pydantic import Field
 
-from agentlearn.html.axis import axis, grid, level, placed, row_plot, upright
-from agentlearn.html.figure import figure, named
+from agentlearn.html.axis import Scale, axis, grid, level, placed, row_plot, scale_of, upright
+from agentlearn.html.figure import Tone, figure, finite, glyph, interval, named, shape, signed
 from agentlearn.html.markup import Html, element, joined
-from agentlearn.html.number_format import finite, interval, signed
 from agentlearn.html.saved_figure import INNER, Strip, placed_svg, rows_strip, words_at
-from agentlearn.html.scale import Scale, scale_of
-from agentlearn.html.tone import Tone, glyph, shape
 from agentlearn.types.value import Value
 
 

@@ -8,26 +8,25 @@ from functools import cache
 from importlib.resources import files
 from typing import assert_never
 
-from agentlearn.html.bars import Bars, bar_chart
-from agentlearn.html.dumbbell import Dumbbell, dumbbell
+from agentlearn.html.bars import Bars, Dumbbell, bar_chart, dumbbell
 from agentlearn.html.figure import fold, marked
 from agentlearn.html.forest import Forest, forest
-from agentlearn.html.lines import LineChart, line_chart
+from agentlearn.html.lines import LineChart, Scatter, line_chart, scatter
 from agentlearn.html.markup import Html, element, joined, raw
-from agentlearn.html.prose import (
+from agentlearn.html.table import (
     CodeBlock,
     KeyFigures,
     Note,
     Paragraph,
     Statement,
+    Table,
     code,
     key_figures,
     note,
     paragraph,
     statement,
+    table,
 )
-from agentlearn.html.scatter import Scatter, scatter
-from agentlearn.html.table import Table, table
 from agentlearn.types.value import Value
 
 

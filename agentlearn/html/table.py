@@ -1,13 +1,13 @@
 """Tables with aligned numbers. They can be sorted when scripts run, and scroll sideways on a narrow screen."""
 
+import re
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from agentlearn.html.figure import figure, named, scrolling
-from agentlearn.html.markup import Html, element
-from agentlearn.html.number_format import finite
-from agentlearn.html.tone import Tone, glyph
+from agentlearn.html.figure import Tone, figure, finite, glyph, named, scrolling
+from agentlearn.html.markup import Html, clipped, element
 from agentlearn.types.value import Value
 
 
@@ -85,3 +85,170 @@ def _cell(cell: TableCell, column: Column, position: int) -> Html:
     if position == 0:
         return element("th", *inside, scope="row", class_=classes or None, data_value=sort)
     return element("td", *inside, class_=classes or None, data_value=sort)
+
+
+_BRACKET = re.compile(r"\[[^\[\]\n]{1,24}\]")
+"""An interval, which is not broken over two lines."""
+
+
+class Statement(Value):
+    """A result in one sentence, in large type."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+class Paragraph(Value):
+    """Running text. Its line ends are kept."""
+
+    text: str
+    quiet: bool = False
+    """Use smaller, paler type, for explanations."""
+
+
+class Note(Value):
+    """A remark in a box. A warning is something to know before trusting the figures."""
+
+    text: str
+    kind: Literal["note", "warning"] = "note"
+    title: str = ""
+    """Heading of the box. Empty: `Note` or `Warning`."""
+
+
+class KeyFigure(Value):
+    """A number with its name."""
+
+    label: str
+    value: str
+    sub: str = ""
+
+
+class KeyFigures(Value):
+    """A few numbers side by side."""
+
+    caption: str
+    figures: tuple[KeyFigure, ...]
+
+
+class CodeBlock(Value):
+    """Commands, transcripts or settings. Line ends are kept and long lines are wrapped."""
+
+    text: str
+    label: str = ""
+
+
+def statement(part: Statement) -> Html:
+    """A `Statement` as HTML."""
+    unbroken = _BRACKET.sub(lambda found: found.group().replace(" ", "\u00a0"), part.text)
+    return element("p", glyph(part.tone), element("bdi", unbroken), class_=f"statement {part.tone}")
+
+
+def paragraph(part: Paragraph) -> Html:
+    """A `Paragraph` as HTML."""
+    return element("p", element("bdi", part.text), class_="quiet" if part.quiet else "prose")
+
+
+def note(part: Note) -> Html:
+    """A `Note` as HTML."""
+    title = part.title or part.kind.capitalize()
+    return element(
+        "div",
+        element("p", title, class_="title"),
+        element("p", element("bdi", part.text), class_="prose"),
+        class_=part.kind,
+        role="note",
+    )
+
+
+def key_figures(part: KeyFigures, mark: str) -> Html:
+    """`KeyFigures` as HTML."""
+    items = [
+        element(
+            "div",
+            element("dt", element("bdi", one.label)),
+            element(
+                "dd",
+                element("bdi", one.value),
+                element("span", element("bdi", one.sub), class_="sub") if one.sub else None,
+            ),
+        )
+        for one in part.figures
+    ]
+    return figure("keys", part.caption, element("dl", *items), mark=mark)
+
+
+def code(part: CodeBlock) -> Html:
+    """A `CodeBlock` as HTML."""
+    label = element("p", element("bdi", part.label), class_="quiet") if part.label else None
+    return element("div", label, element("pre", element("code", part.text), tabindex=0), class_="code")
+
+
+MOST = 20
+"""Largest number of entries of a list that are shown."""
+CHARACTERS = 600
+"""Largest number of characters of one text that are shown."""
+
+_EDGES: dict[Tone, str] = {
+    "plain": "#888",
+    "good": "#2a8a4a",
+    "bad": "#c0392b",
+    "held": "#3a6ea5",
+    "open": "#b8860b",
+}
+
+
+class SummaryList(Value):
+    """A list with a heading, such as lessons."""
+
+    title: str
+    entries: tuple[str, ...]
+
+
+class NotebookSummary(Value):
+    """What a notebook shows of a result."""
+
+    sentences: tuple[str, ...]
+    """The result. The first sentence is the verdict."""
+    tone: Tone = "plain"
+    cautions: tuple[str, ...] = ()
+    """What to know before trusting it."""
+    header: tuple[str, ...] = ()
+    """Headings of the table."""
+    rows: tuple[tuple[str, ...], ...] = ()
+    lists: tuple[SummaryList, ...] = ()
+    footer: str = ""
+
+
+def summary_html(part: NotebookSummary) -> str:
+    """Return a `NotebookSummary` as HTML. All texts are escaped, and long ones are cut."""
+    edge = f"border-left:4px solid {_EDGES[part.tone]};padding-left:0.8em"
+    cautions = SummaryList(title="Cautions", entries=part.cautions)
+    return element(
+        "div",
+        *(_line(text, bold=not number) for number, text in enumerate(part.sentences[:MOST])),
+        *(_list(one) for one in (cautions, *part.lists) if one.entries),
+        _table(part.header, part.rows) if part.rows else None,
+        _line(part.footer, bold=False) if part.footer else None,
+        style=edge,
+    ).text
+
+
+def _line(text: str, *, bold: bool) -> Html:
+    return element("p", _text(text), style="font-weight:bold" if bold else None)
+
+
+def _text(text: str) -> Html:
+    return element("bdi", clipped(text, CHARACTERS))
+
+
+def _list(part: SummaryList) -> Html:
+    shown = [element("li", _text(one)) for one in part.entries[:MOST]]
+    more = len(part.entries) - len(shown)
+    rest = element("li", f"and {more:,} more") if more > 0 else None
+    return element("div", element("p", f"{part.title}:"), element("ul", *shown, rest))
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
+    head = element("tr", *(element("th", one) for one in header))
+    body = [element("tr", *(element("td", _text(cell)) for cell in row)) for row in rows[:MOST]]
+    return element("table", element("thead", head), element("tbody", *body))

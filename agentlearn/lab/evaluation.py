@@ -12,8 +12,8 @@ from agentlearn.lab.contract import EvaluationTask, Lab
 from agentlearn.lab.engine import LabEngine, open_lab_engine
 from agentlearn.lab.lab_format import LabFormat
 from agentlearn.sandbox import CodeSandbox, Session, open_sandbox
-from agentlearn.sandbox.tool_text import render_result
-from agentlearn.serving import chatml
+from agentlearn.sandbox.python_tool import render_result
+from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.engine import Sampling
 from agentlearn.serving.tool_calls import parse_calls

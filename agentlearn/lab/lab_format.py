@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.lab.tokenizer import LabTokenizer
-from agentlearn.serving import chatml
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import Message, Tool
+from agentlearn.serving import chat_request as chatml
+from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
 from agentlearn.serving.tool_calls import parse_calls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabFormat:
-    """Implements `agentlearn.serving.chat_format.ChatFormat`."""
+    """Implements `agentlearn.serving.chat_request.ChatFormat`."""
 
     tokenizer: LabTokenizer
 

@@ -1,32 +1,174 @@
-"""Runs the rollouts of a batch or of an evaluation, and stores them as they finish."""
+"""Runs the rollouts of a batch or of an evaluation, and stores them as they finish.
+
+Only lessons that the run started with are hidden: newer ones live for a few batches, too short to be measured.
+
+Few votes say little, so three conditions must hold. At least half of the group's rollouts gave an answer that can be
+read. At least two of them gave the winning answer. They are more than half of those with an answer that can be read.
+"""
 
 import asyncio
 from asyncio import TaskGroup
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from types import MappingProxyType
 
 from agentlearn.config import OwnTaskOptions, RunSettings
+from agentlearn.domain.base import Domain
 from agentlearn.errors import AllFailed
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch, GroupStream, PlannedBatch
+from agentlearn.learning.batch import Allocation, Batch, GroupStream, PlannedBatch
 from agentlearn.learning.evaluate import Scores
-from agentlearn.learning.hidden_lessons import HiddenLessons
-from agentlearn.learning.majority import by_majority
+from agentlearn.learning.evidence import LessonBlock, blocks_of
 from agentlearn.learning.resume import FinishedRollouts, TaskRollout
-from agentlearn.learning.run_monitor import RunMonitor
+from agentlearn.learning.run_stats import RunMonitor
 from agentlearn.learning.stored_groups import StoredGroups
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
+from agentlearn.library.shown import masks
 from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
-from agentlearn.store import Store
+from agentlearn.store import ExposedRow, Store
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
-from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId, derive_seed
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, TaskId, derive_seed
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenLessons:
+    """Which lessons the rollouts of a run are not shown."""
+
+    start: Library
+    """The library that the run started with."""
+    hidden: int
+    """Rollouts of each group that a lesson is hidden from."""
+    seed: int
+    """Seed of the run. A resumed run hides the same lessons."""
+
+    def apply(self, planned: PlannedBatch) -> PlannedBatch:
+        """Return the batch with treatments that hide lessons."""
+        lessons = [one for one in planned.library.by_id if one in self.start.by_id]
+        if not lessons:
+            return planned
+        treatments = {
+            task: self._masked(planned.batch, task, found, lessons) for task, found in planned.treatments.items()
+        }
+        return replace(planned, treatments=treatments)
+
+    def _masked(
+        self, batch: Batch, task: TaskId, treatments: tuple[Treatment, ...], lessons: Iterable[ExperienceId]
+    ) -> tuple[Treatment, ...]:
+        key = f"{self.seed}/{batch.phase}/{task}/{treatments[0].library}"
+        chosen = masks(lessons, rollouts=len(treatments), hidden=self.hidden, key=key)
+        return tuple(one.model_copy(update={"masked": mask}) for one, mask in zip(treatments, chosen, strict=True))
+
+
+def reflector_sees(group: Group, threshold: float) -> Group:
+    """Return the group without the rollouts that failed while a lesson was hidden.
+
+    Their failures may come from the missing lesson, so lessons learned from them would repeat it.
+    """
+    seen = tuple(
+        one
+        for one in group.trajectories
+        if not one.treatment.masked or (one.reward is not None and one.reward >= threshold)
+    )
+    if len(seen) == len(group.trajectories):
+        return group
+    return Group(task=group.task, trajectories=seen, others=group.others)
+
+
+def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
+    """Return a sentence on the rollouts of a run that had hidden lessons, and on what that cost; empty without any."""
+    own = [row for row in rows if row.run == run]
+    hidden = [row for row in own if row.masked]
+    if not hidden:
+        return ""
+    unseen = sum(row.reward is not None and row.reward < threshold for row in hidden)
+    cost = hiding_cost(blocks_of(own), len(own))
+    change = f"by about {abs(100 * cost):.1f} points (estimate)"
+    direction = "lowered" if cost > 0 else "raised"
+    return (
+        f"lessons were hidden from {len(hidden)} of {len(own)} rollouts to measure them, which {direction} the mean"
+        f" reward {change}; {unseen} failures among them were not shown to the model that writes lessons"
+    )
+
+
+def hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
+    """Return the mean reward that hiding cost: each lesson's estimated effect, as often as it was hidden."""
+    by_lesson: defaultdict[ExperienceId, list[LessonBlock]] = defaultdict(list)
+    for block in blocks:
+        by_lesson[block.lesson].append(block)
+    lost = (fmean(one.effect for one in found) * sum(one.hidden for one in found) for found in by_lesson.values())
+    return sum(lost) / rollouts if rollouts else 0.0
+
+
+FEWEST_VOTES = 2
+"""Smallest number of rollouts that must agree on the winning answer."""
+
+
+def by_majority(group: Group, domain: Domain, voters: Collection[RolloutId] | None = None) -> Group:
+    """Return the group judged by its majority answer. Without a majority all are undecided, and the reason says why.
+
+    So are all of a group of neighbours, whose tasks differ. voters: the rollouts whose answers count; None: all.
+    """
+    keys = _keys(group.trajectories, domain)
+    votes = Counter(key for one, key in keys.items() if key is not None and (voters is None or one in voters))
+    why = _no_majority(group, votes, len(group.trajectories if voters is None else voters))
+    winner = votes.most_common(1)[0][0] if not why else None
+    judged = tuple(_judge(t, keys, winner, why or _majority(votes)) for t in group.trajectories)
+    return Group(task=group.task, trajectories=judged, others=group.others)
+
+
+def typical(trajectories: Sequence[Trajectory], domain: Domain) -> RolloutId | None:
+    """Return a rollout with the answer that is more frequent than every other one; None without such an answer."""
+    keys = _keys(trajectories, domain)
+    ranked = Counter(key for key in keys.values() if key is not None).most_common(2)
+    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+        return None
+    return next(one for one, key in keys.items() if key == ranked[0][0])
+
+
+def _keys(trajectories: Sequence[Trajectory], domain: Domain) -> dict[RolloutId, str | None]:
+    """The answers that are compared, by rollout. A failed rollout has none."""
+    return {t.id: domain.answer_key(t.answer) for t in trajectories if t.failure is None and t.answer is not None}
+
+
+def _no_majority(group: Group, votes: Counter[str], size: int) -> str:
+    """Why the votes decide nothing; empty when they do. size: number of rollouts that could vote."""
+    readable = votes.total()
+    if group.others:
+        return "the rollouts are of different tasks"
+    if readable == 0 or 2 * readable < size:
+        return f"no majority: {readable} of {size} rollouts gave an answer that can be read, and half of them must"
+    most = max(votes.values())
+    if most < FEWEST_VOTES:
+        return f"no majority: no two of {readable} answers agree"
+    if 2 * most <= readable:
+        return f"no majority: {most} of {readable} answers agree, and more than half must"
+    return ""
+
+
+def _majority(votes: Counter[str]) -> str:
+    [(winner, most)] = votes.most_common(1)
+    return f"majority of {most} of {votes.total()} answers is {winner}"
+
+
+def _judge(trajectory: Trajectory, keys: Mapping[RolloutId, str | None], winner: str | None, why: str) -> Trajectory:
+    if trajectory.failure is not None:
+        return trajectory
+    reason = f"labels none: {why}"
+    if winner is None:
+        verdict = Verdict(status="undecided", reason=reason)
+    elif trajectory.answer is None:
+        verdict = Verdict(status="no_answer", reward=0.0, reason=reason)
+    else:
+        right = keys[trajectory.id] == winner
+        verdict = Verdict(status="correct" if right else "incorrect", reward=1.0 if right else 0.0, reason=reason)
+    return trajectory.model_copy(update={"verdict": verdict})
+
 
 SamplingStarted = Callable[[int], Callable[[], None]]
 """Called before that many training rollouts start; returns a callback to call when each finishes."""

@@ -9,7 +9,8 @@ from agentlearn.data.gym import GYM, parse_gym
 from agentlearn.data.hub import HUB, published
 from agentlearn.domain.base import Domain
 from agentlearn.errors import ConfigError
-from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.batch import Allocation
+from agentlearn.learning.open_run import task_sets
 from agentlearn.learning.run_size import (
     LONG_ANSWER,
     SHORT_ANSWER,
@@ -23,7 +24,6 @@ from agentlearn.learning.run_size import (
     most_validation_rollouts,
     visits_of,
 )
-from agentlearn.learning.task_sets import task_sets
 from agentlearn.models.endpoint import is_paid
 from agentlearn.models.price import price_of
 from agentlearn.models.services import address_of

@@ -17,6 +17,7 @@ from agentlearn.learning.estimate import (
     estimate,
     known_price,
 )
+from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.run_size import (
     MIXED,
     VALIDATED,
@@ -25,7 +26,6 @@ from agentlearn.learning.run_size import (
     most_validation_rollouts,
     visits_of,
 )
-from agentlearn.learning.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.value import Value

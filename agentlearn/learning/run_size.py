@@ -14,7 +14,7 @@ from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.domain.base import RolloutShape, is_domain, load_domain
 from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.errors import StoreError
-from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.batch import Allocation
 from agentlearn.learning.lessons.start import starts_with_lessons
 from agentlearn.models.endpoint import is_simulated
 from agentlearn.store import RunRow, StoreReader, read_store

@@ -11,12 +11,10 @@ from agentlearn.config.solve_options import SolveOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.objects import Deps, Out, Program, RewardGiven
 from agentlearn.errors import DataError
-from agentlearn.learning.given import directory_of
-from agentlearn.learning.subject import Subject, named_model, subject_of
+from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.given_library import library_from
-from agentlearn.library.library_source import GivenLibrary
+from agentlearn.library.library_source import GivenLibrary, library_from
 from agentlearn.rollout.solve import Solved, SolveGiven, run_solving
 from agentlearn.store import Store
 from agentlearn.types.task import Task

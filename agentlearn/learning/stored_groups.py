@@ -1,22 +1,167 @@
 """Learning from stored rollouts: groups made of rollouts that the store already holds."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from agentlearn.config import LearnSettings
+from agentlearn.data.nearest import most_central, nearest_groups, same_text
 from agentlearn.data.overlap import overlaps
-from agentlearn.domain.base import Domain
+from agentlearn.domain.base import Domain, installed_domains
+from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError
-from agentlearn.learning.live_groups import live_groups
-from agentlearn.learning.live_tasks import NOT_MEASURED, held_out_tasks, is_recorded
-from agentlearn.learning.task_sets import TaskSets
-from agentlearn.store import Selection, StoreReader
-from agentlearn.types.group import Group
-from agentlearn.types.groups import Groups
+from agentlearn.learning.open_run import TaskSets, domain_of
+from agentlearn.store import LiveRow, Selection, StoreReader, read_store
+from agentlearn.types.group import Group, Groups, LiveGroup
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, measures
+
+_Kind = tuple[str, str, tuple[str, ...]]
+"""Model, library version and withheld lessons."""
+
+
+def read_groups(store: Path, name: str, *, min_size: int = 2, max_size: int = 8) -> Groups:
+    """Read the groups of a recorder. Raises StoreError."""
+    with read_store(store) as reader:
+        return live_groups(reader, name, min_size=min_size, max_size=max_size)
+
+
+def live_groups(
+    reader: StoreReader, name: str, *, run: RunId | None = None, min_size: int = 2, max_size: int = 8
+) -> Groups:
+    """Return the groups of the latest 100,000 rollouts that have a reward. One task leads at most one group.
+
+    run: only rollouts of this run.
+    """
+    rows = sorted(reader.live(name, run), key=lambda row: (row.at, row.id))
+    tasks = reader.tasks(sorted({row.task for row in rows}))
+    same: defaultdict[tuple[_Kind, str, str | None], list[LiveRow]] = defaultdict(list)
+    for row in rows:
+        task = tasks[row.task]
+        same[_kind(row), same_text(task.problem), task.answer].append(row)
+    whole = [_latest(members, max_size) for members in same.values() if _teaches(members, min_size)]
+    alone = [members[-1] for members in same.values() if not _teaches(members, min_size)]
+    listed = [row for members in whole for row in members] + alone
+    place = {row.id: number for number, row in enumerate(listed)}
+    near = nearest_groups(
+        [tasks[row.task].problem for row in listed],
+        [_kind(row) for row in listed],
+        [row.reward for row in listed],
+        max_size=max_size,
+        begun=[[place[row.id] for row in members] for members in whole],
+    )
+    together = [[listed[number] for number in places] for places in near if len(places) >= min_size]
+    single = sum(len(places) for places in near if len(places) < min_size)
+    best: dict[TaskId, LiveGroup] = {}
+    for unsorted in together:  # of several groups that one task leads, one that can teach, the larger, the later
+        group = _group(sorted(unsorted, key=lambda row: (row.at, row.id)), tasks)
+        known = best.get(group.task.id)
+        if known is None or (group.mixed, len(group.rollouts)) >= (known.mixed, len(known.rollouts)):
+            best[group.task.id] = group
+    groups = tuple(best[task] for task in sorted(best))
+    grouped = sum(len(group.rollouts) for group in groups)
+    return Groups(
+        name=name,
+        store=reader.directory,
+        groups=groups,
+        single=single,
+        set_aside=len(rows) - grouped - single,
+        without_reward=reader.live_without_reward(name, run),
+    )
+
+
+def _teaches(members: Sequence[LiveRow], min_size: int) -> bool:
+    """Whether rollouts of one task are enough for a group and differ. If not, the latest one looks for neighbours."""
+    return len(members) >= min_size and len({row.reward for row in members}) > 1
+
+
+def _kind(row: LiveRow) -> _Kind:
+    """What the rollouts of a group must have in common. A person's answer goes with the rollout that it corrects."""
+    return row.model, str(row.library), tuple(row.masked)
+
+
+def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:
+    """The latest rollouts with each reward in turn, so that a group that is cut down can still teach."""
+    by_reward: defaultdict[float, list[LiveRow]] = defaultdict(list)
+    for row in members:
+        by_reward[row.reward].append(row)
+    kept: list[LiveRow] = []
+    while len(kept) < min(max_size, len(members)):
+        for reward in sorted(by_reward):
+            if by_reward[reward] and len(kept) < max_size:
+                kept.append(by_reward[reward].pop())
+    return sorted(kept, key=lambda row: (row.at, row.id))
+
+
+def _group(members: Sequence[LiveRow], tasks: Mapping[TaskId, Task]) -> LiveGroup:
+    central = members[most_central([tasks[row.task].problem for row in members])].task
+    others = dict.fromkeys(row.task for row in members if row.task != central)
+    return LiveGroup(
+        task=tasks[central],
+        others=tuple(tasks[one] for one in others),
+        rollouts=tuple(row.id for row in members),
+        rewards=tuple(row.reward for row in members),
+    )
+
+
+_REWARD = "exact"
+"""How answers to held-out tasks of a recorder are judged where `--reward` says nothing else."""
+_HELD_OUT = 4
+"""One in this many tasks with a right answer is held out."""
+
+NOT_MEASURED = (
+    "the lessons were not measured: recorded tasks seldom have a right answer; --eval holds out those that have one,"
+    " and --test-data takes tasks of yours"
+)
+
+
+def is_recorded(settings: LearnSettings, reader: StoreReader) -> bool:
+    """Whether the settings name a recorder, and not a domain that is installed."""
+    return settings.domain not in installed_domains() and reader.is_live(settings.domain)
+
+
+def stored_domain(
+    settings: LearnSettings, reader: StoreReader, given: Domain | None = None, *, measured: bool = False
+) -> tuple[LearnSettings, Domain]:
+    """Return the domain of stored rollouts, which a program may have given. Raises ConfigError when there is none.
+
+    A recorder needs none that is installed. Its tasks are held out only when `evaluate` is set by name: most of them
+    have no right answer, and the application's own agent is not here to be measured. measured: whether a program gave
+    tasks to measure on.
+    """
+    if not is_recorded(settings, reader):
+        return settings, given or domain_of(settings)
+    domain = given or (custom_tasks(settings.domain, _REWARD) if settings.reward is None else domain_of(settings))
+    asked = "evaluate" in settings.model_fields_set or bool(settings.test_data) or measured
+    return settings if asked else settings.model_copy(update={"evaluate": False}), domain
+
+
+def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
+    """Return the tasks to measure on: a quarter of those with a right answer, chosen by their ids. Raises ConfigError.
+
+    rollouts: the groups, by task. The right answer is the task's own, or the one that a person wrote.
+    """
+    chosen = [task for task in rollouts if int(task[:8], 16) % _HELD_OUT == 0]
+    found = [held for task in chosen if (held := _with_answer(task, rollouts[task], reader)) is not None]
+    if not found:
+        raise ConfigError(
+            "none of the recorded tasks that would be held out has a right answer; leave out --eval, give test tasks"
+            " with --test-data, or record demonstrations with feedback",
+            code="no_test_tasks",
+        )
+    return found
+
+
+def _with_answer(task_id: TaskId, rollouts: tuple[RolloutId, ...], reader: StoreReader) -> Task | None:
+    task = reader.task(task_id)
+    if task.answer is not None:
+        return task
+    written = [one.trajectory for one in reader.whole(rollouts) if one.trajectory.phase == DEMONSTRATION]
+    answer = next((one.answer for one in written if one.task == task_id and one.answer), None)
+    return None if answer is None else task.model_copy(update={"answer": answer, "split": "test"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,22 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.config import SIMULATED_MODEL, default_model
+from agentlearn.config.environment import default_store
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, name_for
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, tasks_from
-from agentlearn.domain.objects.given_reward import reward_from
+from agentlearn.domain.objects.given_tasks import reward_from
 from agentlearn.errors import ConfigError
+from agentlearn.learning.open_run import GivenTasks
 from agentlearn.models.endpoint import model_name
-from agentlearn.types.groups import Groups
+from agentlearn.store import Store
+from agentlearn.types.experience import Library
+from agentlearn.types.group import Groups
 from agentlearn.types.task import Split, Task
 
 if TYPE_CHECKING:
@@ -172,3 +176,37 @@ def _slug(name: str) -> str:
 def named_model(model: "Model | str") -> str:
     """Return the name under which a model is recorded."""
     return model if isinstance(model, str) else model_name(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Objects that a program gives to a run. What is None is found by its name in the settings."""
+
+    domain: Domain | None = None
+    """What is learned."""
+    tasks: GivenTasks = field(default_factory=GivenTasks)
+    """Tasks to learn from, and held-out tasks."""
+    groups: Groups | None = None
+    """Groups of recorded rollouts to learn from, with `from_store`."""
+    model: "Model | None" = None
+    """Model that solves the tasks."""
+    reflector: "Model | None" = None
+    """Model that writes the lessons; None: the one of that name, which may be `model`."""
+    store: Store | None = None
+    """An open store. It stays open when the run ends."""
+    start: Library | None = None
+    """Library to start from."""
+
+
+NOTHING_GIVEN = Given()
+
+
+def directory_of(store: Store | Path | str | None) -> Path:
+    """Return the directory of the store that a program gave; None: AGENTLEARN_STORE, else `.agentlearn`."""
+    match store:
+        case None:
+            return default_store()
+        case Store():
+            return store.directory
+        case _:
+            return Path(store)

@@ -15,11 +15,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.hiding import hidden_in_episode, share_of
-from agentlearn.library.last_prompt import asked_in, text_of
 from agentlearn.library.library_source import FixedLibrary, GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, with_shown
+from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of, with_shown
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name

@@ -12,13 +12,12 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
-from agentlearn.library.curate.near_index import NearIndex
-from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords
-from agentlearn.library.curate.tags import tags_of
+from agentlearn.library.curate.operations import tags_of
+from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
 from agentlearn.library.formats import Form, FoundLesson, ReadLessons, format_of, library_format
-from agentlearn.library.formats.checked_json import shown_value
+from agentlearn.library.formats.our_json import shown_value
 from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
-from agentlearn.library.history.ancestry import Ancestry
+from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id

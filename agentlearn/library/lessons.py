@@ -16,11 +16,9 @@ from typing import Any, cast
 
 from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.library.client_calls import CHAT, MESSAGES, ClientCalls, other_client
-from agentlearn.library.hiding import hidden_in_episode, share_of
-from agentlearn.library.last_prompt import text_of
 from agentlearn.library.library_source import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown
+from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 

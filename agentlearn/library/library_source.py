@@ -257,3 +257,18 @@ def _mark_of(file: Path) -> _Mark:
     except OSError:
         return None
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def library_from(given: GivenLibrary | None, libraries: LibraryStore) -> Library:
+    """Return the library that was given; the empty one for None. Raises LibraryError."""
+    match given:
+        case None:
+            return EMPTY_LIBRARY
+        case Library():
+            return given
+        case str():
+            return libraries.load(given)
+        case Path():
+            return libraries.load(str(given.absolute()))
+        case _:
+            return Library.of(given)

@@ -2,24 +2,83 @@
 
 A run is stopped by its budget, by its user or by a service that no longer answers. It then makes no new calls. Calls in
 flight are paid for, so they finish and are recorded before the work is cancelled; a resumed run takes them from there.
+
+The store implements the protocol that is defined here, so that model calls do not import the store.
+
+No global state is set, so a program that configures OpenTelemetry itself is not affected.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+import os
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
-from agentlearn.errors import AgentlearnError, BudgetExceeded
-from agentlearn.models.budget import Budget, Reservation
-from agentlearn.models.journal import Journal
-from agentlearn.models.token_estimate import ExpectedCall
-from agentlearn.types.ids import RunId
+from opentelemetry.trace import Tracer, TracerProvider
+from pydantic_ai.capabilities import AbstractCapability, Instrumentation
+from pydantic_ai.models.instrumented import InstrumentationSettings
 
-if TYPE_CHECKING:
-    from agentlearn.models.tracing import Tracing
+from agentlearn.errors import AgentlearnError, BudgetExceeded, MissingExtra
+from agentlearn.log import get_log
+from agentlearn.models.budget import Budget, Reservation
+from agentlearn.models.token_estimate import ExpectedCall
+from agentlearn.types.ids import CallId, RunId
+from agentlearn.types.value import Value
+
+Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "probe", "solve"]
+
+
+class CallRecord(Value):
+    """An answered model call or a tool result."""
+
+    id: CallId
+    """Hash of (run, stage, unit, kind, ordinal, request). A resumed run gets the same id for the same call."""
+    run: RunId
+    stage: Stage
+    unit: str
+    """Unit of work that made the call: a rollout id, or the stage's own key."""
+    ordinal: int
+    """Index among the unit's records of the same kind, from 0."""
+    kind: Literal["model", "tool"]
+    name: str
+    """Model name or tool name."""
+    ok: bool
+    error: str = ""
+    """Status of a failed tool call; empty when ok."""
+    response: str = ""
+    """JSON of pydantic-ai's `ModelResponse`, or the tool's text."""
+    request_hash: str = ""
+    """Hash of the request; part of the id."""
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+    """None when the price is unknown."""
+    attempts: int = 1
+    """Number of requests sent, including retries."""
+    seconds: float = 0.0
+    at: datetime
+
+
+class Journal(Protocol):
+    """Stores the records of a run."""
+
+    async def record(self, record: CallRecord) -> None:
+        """Store the record durably before returning. Raises StoreError."""
+        ...
+
+    def recorded(self, identity: CallId) -> CallRecord | None:
+        """Return the record with that id from the interrupted run that is being resumed; None when there is none."""
+        ...
+
+    def began(self, unit: str) -> bool:
+        """Whether the interrupted run has records of that unit of work and did not finish it."""
+        ...
+
 
 T = TypeVar("T")
 
@@ -216,3 +275,64 @@ async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
     for task in running:
         if not task.cancelled():
             task.exception()  # read it, or asyncio reports that it was never retrieved
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""Environment variable with the address that spans are sent to; setting it turns tracing on."""
+INSTALL_OTEL = "pip install 'agentlearn-lib[otel]'"
+
+_LOG = get_log()
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """The tracer of a run."""
+
+    tracer: Tracer
+    settings: InstrumentationSettings
+
+    @classmethod
+    def of(cls, provider: TracerProvider) -> "Tracing":
+        """Tracing through that provider."""
+        return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
+
+    @contextmanager
+    def span(self, name: str, attributes: Mapping[str, str]) -> Generator[list[AbstractCapability[Any]]]:
+        """Open the span `agentlearn NAME`, and yield the capability that puts an agent's spans inside it.
+
+        attributes: each name gets the prefix `agentlearn.`.
+        """
+        prefixed = {f"agentlearn.{name}": value for name, value in attributes.items()}
+        with self.tracer.start_as_current_span(f"agentlearn {name}", attributes=prefixed):
+            yield [Instrumentation(settings=self.settings)]
+
+
+@asynccontextmanager
+async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
+    """Send spans by OTLP over HTTP to the address in the environment until the block ends; None when tracing is off.
+
+    Raises MissingExtra when tracing is wanted and the SDK is not installed. When only the environment asks for
+    tracing, a missing SDK is logged as a warning.
+    """
+    if not wanted and not os.environ.get(ENDPOINT):
+        yield None
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider as Provider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        message = f"tracing needs the OpenTelemetry SDK: {INSTALL_OTEL}"
+        if wanted:
+            raise MissingExtra(message) from error
+        _LOG.warning("tracing.missing", reason=message)
+        yield None
+        return
+    name = os.environ.get("OTEL_SERVICE_NAME", "agentlearn")
+    provider = Provider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield Tracing.of(provider)
+    finally:
+        await asyncio.to_thread(provider.shutdown)

@@ -4,22 +4,270 @@ A `ModelClient` belongs to one unit of work (a rollout, a summary, a comparison)
 limiter. The `seed` of a request is derived from the unit's seed and the request's index, so the answer of a seeded
 service depends on nothing else. Each response is committed to the journal before it is used. A resumed run takes the
 responses of the interrupted run from the journal.
+
+Only the request is shortened. The trajectory keeps every text, and its tokens are those of the request, as the model
+saw it. What is left out depends on the messages alone, so a resumed run sends the same requests. It changes rarely:
+each time room is needed, more is left out than needed, so most requests extend the one before and a prompt cache holds.
 """
 
-from pydantic_ai.messages import ModelMessage, ModelResponse
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from agentlearn.models.budget import Reservation, may_send
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
-from agentlearn.models.calls.answers import replay
-from agentlearn.models.calls.attempts import Attempts
-from agentlearn.models.calls.call_site import CallSite
-from agentlearn.models.calls.model_call import next_call
-from agentlearn.models.calls.sending import Sending
+from agentlearn.models.calls.attempts import Attempts, NotSent
+from agentlearn.models.calls.model_call import (
+    CUT_OFF,
+    CallSite,
+    ModelCall,
+    answered,
+    expected_call,
+    next_call,
+    record,
+    record_unused,
+    replay,
+    usage_of,
+)
+from agentlearn.models.chat_reply import ask_once
+from agentlearn.models.endings import ReplyFault, UnusedReply, fault_of, is_at_limit
 from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.shortened_history import shortened
+from agentlearn.models.limiter import Ticket
+from agentlearn.models.outage import retry_after_s
+from agentlearn.models.refusal import is_filtered
+from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, message_bytes, request_bytes
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.types.trajectory import PLACE, STATUS
+
+
+@dataclass(slots=True)
+class Sending:
+    """The requests of one call."""
+
+    site: CallSite
+    call: ModelCall
+    requests: int = 0
+    """Requests that were sent."""
+    started: float = field(default_factory=time.perf_counter)
+    """When the call began."""
+    cut_off_at: int = 0
+    """Output tokens at which the last reply was cut off because the budget allowed no more; 0: it was not."""
+    size_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size_bytes = request_bytes(self.call.messages, self.call.parameters)
+
+    async def once(self, probing: bool) -> ModelResponse:
+        """Return the recorded reply. probing: whether this request asks a silent service again."""
+        site = self.site
+        async with site.state.limiter.slot() as ticket, self._in_budget() as reserved:
+            if site.state.outage.down and not probing:
+                raise NotSent  # the service has fallen silent since
+            limit = None if reserved is None else reserved.output_limit
+            sent_at = time.perf_counter()
+            response, limit = await self._reply_within(limit, ticket)
+            ticket.answered(time.perf_counter() - sent_at, site.unit.stage)
+            await self._keep(response, limit)
+        return response
+
+    async def _keep(self, response: ModelResponse, limit: int | None) -> None:
+        """Record a reply. Raises NotSent for one that was cut off at a limit which the budget has set, and UnusedReply
+        for one that the service did not finish."""
+        site, seconds = self.site, time.perf_counter() - self.started
+        counts = usage_of(site.state, site.unit.stage, response, self.size_bytes)
+        answered(site, counts)
+        if limit is not None and is_at_limit(response, limit):
+            self.cut_off_at = limit
+            await record_unused(site, self.call, response, counts, CUT_OFF, attempts=self.requests, seconds=seconds)
+            raise NotSent
+        own: int | None = self.call.sampling.get("max_tokens")
+        fault = fault_of(response, self.call.parameters, limit=limit or own, whole=site.state.free)
+        if fault is None:
+            await record(site, self.call, response, counts, attempts=self.requests, seconds=seconds)
+            return
+        site.state.count_fault(site.unit.stage, fault)
+        await record_unused(site, self.call, response, counts, fault.code, attempts=self.requests, seconds=seconds)
+        raise UnusedReply(fault)
+
+    @asynccontextmanager
+    async def _in_budget(self) -> AsyncGenerator[Reservation | None]:
+        """Wait for room in the budget, and hold it for the block."""
+        slots, unit = self.site.state.limiter.most, self.site.unit
+        async with unit.call_context.one_call(self._expected, slots=slots, while_held=unit.clock_stopped) as reserved:
+            yield reserved
+
+    def _expected(self) -> ExpectedCall | None:
+        """Return what the call will probably take; None when it is not held back."""
+        site, call = self.site, self.call
+        if not site.unit.call_context.budget.limits_calls or site.state.takes_all:
+            return None
+        expected = expected_call(site.model, site.state, site.unit.stage, call.messages, call.parameters, call.sampling)
+        return expected.cut_off_at(self.cut_off_at) if self.cut_off_at else expected
+
+    async def _reply_within(self, limit: int | None, ticket: Ticket) -> tuple[ModelResponse, int | None]:
+        """Return the reply and the limit on its output that was sent, which is none where the service refuses it."""
+        state = self.site.state
+        if limit is None or not may_send(limit, state.refused_output):
+            return await self._reply(self.call.sampling, ticket), None
+        limited = ModelSettings(**self.call.sampling)
+        limited["max_tokens"] = limit
+        try:
+            return await self._reply(limited, ticket), limit
+        except ModelHTTPError as error:
+            if error.status_code not in {400, 422}:
+                raise
+        response = await self._reply(self.call.sampling, ticket)
+        state.refused_outputs += 1
+        state.refused_output = min(limit, state.refused_output or limit)
+        return response, None
+
+    async def _reply(self, sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
+        """Send the request and return the reply."""
+        state, call = self.site.state, self.call
+        self.requests += 1
+        try:
+            async with asyncio.timeout(state.deadline_s):
+                return await ask_once(self.site.model, call.messages, sampling, call.parameters, salt=call.id)
+        except ModelHTTPError as error:
+            if error.status_code == 429:
+                ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
+            if is_filtered(error):
+                fault = ReplyFault(
+                    "filtered", f"refused the request with its content filter (status {error.status_code})"
+                )
+                state.count_fault(self.site.unit.stage, fault)
+                raise UnusedReply(fault) from error
+            raise
+
+
+ROOM = 0.75
+"""Share of the largest size to which a request is shortened once it is larger."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def shortened(
+    messages: Sequence[ModelMessage], parameters: ModelRequestParameters, max_tokens: int
+) -> list[ModelMessage]:
+    """Return the messages of a request that has at most `max_tokens` tokens (estimated), if that is possible.
+
+    The first request and the newest turn with its results always stay whole, so a request is larger than `max_tokens`
+    only if these are. A tool call and its result stay together. max_tokens: at least 1; counts instructions and tools
+    too.
+    """
+    history = _History(messages, parameters)
+    noted, left_out = history.cut(max_tokens * BYTES_PER_TOKEN)
+    return history.after(noted, left_out)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """An answer of the model and what came back, whole and with notes."""
+
+    whole: tuple[ModelMessage, ...]
+
+    @cached_property
+    def noted(self) -> tuple[ModelMessage, ...]:
+        return tuple(_noted(one) if isinstance(one, ModelRequest) else one for one in self.whole)
+
+    @cached_property
+    def whole_bytes(self) -> int:
+        return sum(map(message_bytes, self.whole))
+
+    @cached_property
+    def noted_bytes(self) -> int:
+        return sum(map(message_bytes, self.noted))
+
+
+class _History:
+    """The messages of a request in turns, after what was asked first."""
+
+    def __init__(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> None:
+        starts = [at for at, one in enumerate(messages) if isinstance(one, ModelResponse)]
+        self._asked = list(messages[: starts[0]] if starts else messages)
+        bounds = pairwise([*starts, len(messages)])
+        self._turns = [_Turn(tuple(messages[start:end])) for start, end in bounds]
+        own = [messages[-1]] if messages else []
+        # Instructions, tools and what was asked first: in every request
+        self._fixed = request_bytes(own, parameters) - sum(map(message_bytes, own))
+        self._fixed += sum(map(message_bytes, self._asked))
+
+    def cut(self, most_bytes: float) -> tuple[int, int]:
+        """Return how many of the oldest turns have notes and how many are left out, as turn after turn was made."""
+        noted = left_out = 0
+        size = self._fixed
+        for newest, turn in enumerate(self._turns):
+            size += turn.whole_bytes
+            if size <= most_bytes:
+                continue
+            while noted < newest and size > ROOM * most_bytes:
+                size -= self._turns[noted].whole_bytes - self._turns[noted].noted_bytes
+                noted += 1
+            if size <= most_bytes:
+                continue
+            while left_out < newest and size > ROOM * most_bytes:
+                size += self._summary_bytes(left_out + 1) - self._summary_bytes(left_out)
+                size -= self._turns[left_out].noted_bytes
+                left_out += 1
+        return noted, left_out
+
+    def after(self, noted: int, left_out: int) -> list[ModelMessage]:
+        """Return the messages, cut like that."""
+        kept = [*(one.noted for one in self._turns[left_out:noted]), *(one.whole for one in self._turns[noted:])]
+        return [*self._asked_with_summary(left_out), *(message for turn in kept for message in turn)]
+
+    def _asked_with_summary(self, left_out: int) -> list[ModelMessage]:
+        if not left_out or not self._asked or not isinstance(last := self._asked[-1], ModelRequest):
+            return self._asked
+        return [*self._asked[:-1], replace(last, parts=[*last.parts, _summary(left_out)])]
+
+    def _summary_bytes(self, left_out: int) -> int:
+        return message_bytes(ModelRequest(parts=[_summary(left_out)])) if left_out else 0
+
+
+def _summary(left_out: int) -> UserPromptPart:
+    turns = "turn was" if left_out == 1 else f"{left_out} turns were"
+    return UserPromptPart(f"[Your first {turns} left out here to save room.]", timestamp=_EPOCH)
+
+
+def _noted(request: ModelRequest) -> ModelRequest:
+    """Return a request with notes in place of its tool results and pictures, where a note is shorter."""
+    return replace(request, parts=[_noted_part(part) for part in request.parts])
+
+
+def _noted_part(part: ModelRequestPart) -> ModelRequestPart:
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        texts = [one for one in part.content if isinstance(one, str)]
+        return replace(part, content=[*texts, "[A picture was left out here to save room.]"])
+    if not isinstance(part, ToolReturnPart):
+        return part
+    text = part.model_response_str()
+    metadata: object = part.metadata
+    known: dict[object, object] = metadata if isinstance(metadata, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    place = f", {known[PLACE]}" if known.get(PLACE) else ""
+    note = (
+        f"[The result of {part.tool_name} was left out here to save room: status {known.get(STATUS, 'ok')}{place},"
+        f" {len(text):,} characters.]"
+    )
+    return replace(part, content=note) if len(note) < len(text) else part
 
 
 class ModelClient(WrapperModel):

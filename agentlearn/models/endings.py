@@ -3,21 +3,52 @@
 A reply is finished when the model stopped or called a tool. Any other ending is the doing of the service: it broke the
 reply off, cut it at a limit that nobody asked for, or filtered it. A service can also lose what the model wrote, by
 leaving it in a field for reasoning or by leaving a tool call in the text. Such replies are not used.
+
+vLLM and our local servers add them with `return_token_ids`. They are kept in the response's `provider_details`, and so
+in the journal.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from agentlearn.models.tokens import IDS
-from agentlearn.text import visible
+from agentlearn.text import storable, visible
 from agentlearn.types.ids import content_hash
+from agentlearn.types.trajectory import SampledTokens
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
+
+PROMPT_IDS = "prompt_token_ids"
+IDS = "token_ids"
+LOGPROBS = "token_logprobs"
+
+
+def without_tokens(response: ModelResponse) -> ModelResponse:
+    """Return the answer without its tokens."""
+    details = response.provider_details
+    if not details or not any(key in details for key in (PROMPT_IDS, IDS, LOGPROBS)):
+        return response
+    kept = {key: value for key, value in details.items() if key not in {PROMPT_IDS, IDS, LOGPROBS}}
+    return replace(response, provider_details=kept or None)
+
+
+def tokens_of(response: ModelResponse, instructions: str = "") -> SampledTokens | None:
+    """Return the tokens of an answer; None when the service did not send all of them.
+
+    instructions: those of the request, if they differ from those of the request before.
+    """
+    details = response.provider_details or {}
+    prompt, ids, logprobs = (cast("list[Any] | None", details.get(key)) for key in (PROMPT_IDS, IDS, LOGPROBS))
+    if prompt is None or ids is None or logprobs is None or len(ids) != len(logprobs):
+        return None
+    return SampledTokens(
+        prompt=tuple(prompt), ids=tuple(ids), logprobs=tuple(logprobs), instructions=storable(instructions)
+    )
+
 
 FaultCode = Literal["broken_off", "cut_off", "filtered", "only_reasoning", "empty", "call_in_text"]
 """Why a reply is not used.

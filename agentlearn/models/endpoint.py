@@ -22,7 +22,7 @@ from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.log import get_log
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings, never_sent
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.services import check_key, check_variables, is_service, known_service, pip_line
 from agentlearn.plugins import Plugin, announced, cause_words, guarded, load
 from agentlearn.secret_values import know_environment, know_secret
@@ -315,9 +315,14 @@ async def _served(
     import httpx2
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from agentlearn.models.body_limits import ACCEPTED, read_within_limit
-    from agentlearn.models.chat_model import ChatClient, ChatModel, token_settings
-    from agentlearn.models.http_transport import http_transport
+    from agentlearn.models.chat_model import (
+        ACCEPTED,
+        ChatClient,
+        ChatModel,
+        http_transport,
+        read_within_limit,
+        token_settings,
+    )
 
     limits = httpx2.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
     # `ModelClient` has the deadline and the retries; a second set in the HTTP client would multiply them.

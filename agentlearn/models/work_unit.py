@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.models.call_context import CallContext
-from agentlearn.models.journal import CallRecord, Stage
+from agentlearn.models.call_context import CallContext, CallRecord, Stage
 from agentlearn.types.ids import CallId, content_hash
 
 if TYPE_CHECKING:

@@ -21,13 +21,12 @@ from agentlearn.recorder.shown import ShownLibrary, shown_of
 from agentlearn.secret_values import know_environment
 from agentlearn.store.journal_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.feedback import Feedback
-from agentlearn.types.groups import Groups
+from agentlearn.types.group import Groups
 from agentlearn.types.ids import RolloutId, RunId, content_hash, new_run_id
+from agentlearn.types.operation import Feedback
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import LIVE, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import LIVE, Trajectory, Treatment, Verdict
 
 UNKNOWN_MODEL = "unknown"
 """Model of a record that names none."""
@@ -176,7 +175,7 @@ class Recorder:
         with their nearest neighbours, if these are near enough. Rollouts of one group were made by the same model with
         the same lessons; right answers written by persons join the rollout that they correct.
         """
-        from agentlearn.learning.live_groups import read_groups
+        from agentlearn.learning.stored_groups import read_groups
 
         return read_groups(self.store, self.name, min_size=min_size, max_size=max_size)
 

@@ -8,9 +8,8 @@ What a file says about itself can only add tasks here, never remove any.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agentlearn.library.curate.near_index import NearIndex
-from agentlearn.library.curate.similarity import SAME_LESSON
-from agentlearn.library.history.ancestry import Ancestry
+from agentlearn.library.curate.similarity import SAME_LESSON, NearIndex
+from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.store import StoreReader
 from agentlearn.store.views import VersionMade

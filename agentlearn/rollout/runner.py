@@ -1,6 +1,7 @@
 """Runs one rollout: an agent on one task under one treatment. An error becomes a stored failure."""
 
 import asyncio
+import errno
 import hashlib
 import time
 import traceback
@@ -31,7 +32,16 @@ from pydantic_ai import (
 )
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequestPart,
+    ModelResponse,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.config import RolloutOptions, SiteOptions
@@ -48,13 +58,11 @@ from agentlearn.errors import (
 )
 from agentlearn.library.capability import Experiences
 from agentlearn.log import get_log
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.endings import without_tokens
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.journal import CallRecord
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.first_rollouts import cause_of
-from agentlearn.rollout.shortage import shortage_is_lost
-from agentlearn.rollout.stored_messages import stored_messages
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.sandbox import open_sandbox
@@ -62,8 +70,54 @@ from agentlearn.secret_values import without_secrets
 from agentlearn.store import Store
 from agentlearn.types.ids import ExperienceId, RolloutId, derive_seed, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Usage, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import VERIFY_RAISED, Failure, PromptRef, Trajectory, Treatment, Usage, Verdict
+
+SHORTAGES = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EIO, errno.EROFS)
+)
+"""No space or no quota on the disk, too many open files, no new process, no memory, a broken or read-only disk."""
+
+
+@asynccontextmanager
+async def shortage_is_lost() -> AsyncGenerator[None]:
+    """Raise ToolLost where the block raises an OSError for such a shortage: it says nothing about the agent."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+        raise ToolLost(f"a tool could not work on this machine: {error}", code="tool_system") from error
+
+
+def stored_messages(messages: Sequence[ModelMessage]) -> bytes:
+    """Return the messages as JSON.
+
+    Exact tokens are left out, because the steps contain them. What a tool returned besides text, such as a screenshot,
+    is replaced by its type, size and hash. Pictures of a task itself are kept.
+    """
+    return ModelMessagesTypeAdapter.dump_json([_stored(one) for one in messages])
+
+
+def _stored(message: ModelMessage) -> ModelMessage:
+    if isinstance(message, ModelResponse):
+        return without_tokens(message)
+    if not any(isinstance(part, ToolReturnPart) for part in message.parts):
+        return message
+    return replace(message, parts=[_without_binary(part) for part in message.parts])
+
+
+def _without_binary(part: ModelRequestPart) -> ModelRequestPart:
+    if not isinstance(part, UserPromptPart) or isinstance(part.content, str):
+        return part
+    return replace(part, content=[_described(one) for one in part.content])
+
+
+def _described(content: UserContent) -> UserContent:
+    if not isinstance(content, BinaryContent):
+        return content
+    digest = hashlib.sha256(content.data).hexdigest()
+    return f"[{content.media_type}, {len(content.data)} bytes, sha256 {digest}, not stored]"
+
 
 DEFAULT_SANDBOX = "zygote"
 DEFAULT_OPTIONS = RolloutOptions()

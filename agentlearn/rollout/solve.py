@@ -13,21 +13,18 @@ from agentlearn.domain.objects import Out
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
-from agentlearn.models.answer_limit import local_answer_limit
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
-from agentlearn.models.call_settings import call_settings
+from agentlearn.models.call_context import CallContext, open_tracing
+from agentlearn.models.call_settings import call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
-from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store, open_store
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -44,7 +41,7 @@ class Solved(Trajectory, Generic[Out]):
     """What to know about the answer."""
 
     def _repr_html_(self) -> str:
-        from agentlearn.html.summary import NotebookSummary, summary_html
+        from agentlearn.html.table import NotebookSummary, summary_html
 
         ended = self.answer or "no answer" if self.failure is None else f"failed: {self.failure.message}"
         verdict = self.verdict

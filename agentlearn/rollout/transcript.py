@@ -17,8 +17,8 @@ from pydantic_ai.messages import (
 )
 
 from agentlearn.answers.thoughts import split_thoughts
-from agentlearn.models.journal import CallRecord
-from agentlearn.models.tokens import tokens_of
+from agentlearn.models.call_context import CallRecord
+from agentlearn.models.endings import tokens_of
 from agentlearn.text import storable
 from agentlearn.types.author import Author
 from agentlearn.types.trajectory import PLACE, STATUS, ModelTurn, Step, ToolCall, ToolResult, Usage, UserTurn

@@ -20,10 +20,9 @@ from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.inside.cell import CellStatus, shorten_traceback
 from agentlearn.sandbox.inside.config import SandboxLimits
 from agentlearn.sandbox.inside.output import cut_middle
-from agentlearn.sandbox.interpreter import KILLED, CallReply, Exit, InterpreterGone
 from agentlearn.sandbox.protocol import CodeSandbox, SandboxReport
-from agentlearn.sandbox.refusal import INSTALL_MONTY, monty_installed
 from agentlearn.sandbox.session import STARTS_AT_ONCE, InterpreterSandbox, calls_at_once
+from agentlearn.sandbox.zygote import INSTALL_MONTY, KILLED, CallReply, Exit, InterpreterGone, monty_installed
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontyError, MontySession

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from agentlearn.errors import ToolError, ToolLost
 from agentlearn.sandbox.inside.config import SandboxLimits
-from agentlearn.sandbox.interpreter import EXIT_GRACE_S, Exit, Interpreter, InterpreterGone
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
+from agentlearn.sandbox.zygote import EXIT_GRACE_S, Exit, Interpreter, InterpreterGone
 
 StartInterpreter = Callable[[int], Awaitable[Interpreter]]
 """Starts a new interpreter with seeded random generators. Raises ToolError."""

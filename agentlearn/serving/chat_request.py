@@ -1,9 +1,14 @@
-"""Chat completion requests: parsed and checked, or refused with the error that a real service would send."""
+"""Chat completion requests: parsed and checked, or refused with the error that a real service would send.
+
+Assistant messages are kept verbatim, so a conversation that continues starts with exactly the text sampled before.
+`TEMPLATE` renders the same text with jinja; a test compares the two.
+"""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import cast
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
 
 JsonObject = Mapping[str, object]
 
@@ -226,3 +231,162 @@ def _object(value: object) -> JsonObject:
 
 def _list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAnswer:
+    """A model's answer, split into text and tool calls."""
+
+    text: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Tool name and arguments of each call. Arguments are the JSON text that the model wrote."""
+
+
+class ChatFormat(Protocol):
+    """One model's tokenizer and chat template."""
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        ...
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+        """Return the prompt: the conversation, and the text that starts the assistant's answer.
+
+        A message's `verbatim` text is used unchanged. Raises RequestRefused (400) for messages it cannot render.
+        """
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text. Special tokens are recognised; none is added."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, special tokens included."""
+        ...
+
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
+        """Parse an answer without its stop token. Text that is not a valid call stays text.
+
+        tools: those that were offered. prompt: what the model read; a template may write the start of an answer itself.
+        """
+        ...
+
+
+START = "<|im_start|>"
+END = "<|im_end|>"
+CALL = "<tool_call>\n"
+CALL_END = "\n</tool_call>"
+TOOLS = "Tools: "
+ANSWER = f"{START}assistant\n"
+
+TEMPLATE = """\
+{%- set ns = namespace(system='', tools='') -%}
+{%- for tool in tools or [] -%}
+{%- set ns.tools = ns.tools + (', ' if ns.tools else '') + tool.function.name -%}
+{%- endfor -%}
+{%- for message in messages if message.role in ['system', 'developer'] and message.content -%}
+{%- set ns.system = ns.system + ('\n\n' if ns.system else '') + message.content -%}
+{%- endfor -%}
+{%- if ns.tools -%}{%- set ns.system = ns.system + ('\n\n' if ns.system else '') + 'Tools: ' + ns.tools -%}{%- endif -%}
+{%- if ns.system -%}{{- '<|im_start|>system\n' + ns.system + '<|im_end|>\n' -}}{%- endif -%}
+{%- for message in messages if message.role not in ['system', 'developer'] -%}
+{%- set said = message.content or '' -%}
+{{- '<|im_start|>' + message.role + '\n' + said -}}
+{{- '\n' if message.tool_calls and said and not said.endswith('\n') else '' -}}
+{%- for call in message.tool_calls or [] -%}
+{%- set function = call.function or call -%}
+{{- '\n' if not loop.first else '' -}}
+{{- '<tool_call>\n{"name": ' + function.name | tojson + ', "arguments": ' -}}
+{%- if function.arguments is string -%}{{- function.arguments -}}
+{%- else -%}{{- function.arguments | tojson(separators=(',', ':')) -}}{%- endif -%}
+{{- '}\n</tool_call>' -}}
+{%- endfor -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
+"""
+"""For `tokenizer.chat_template`. Arguments are written without white space, as pydantic-ai sends them."""
+
+
+def conversation_text(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
+    """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
+    return system_text(messages, tools) + "".join(map(turn_text, messages)) + (ANSWER if answer else "")
+
+
+def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
+    """Return the system message: the text of all system messages, and the names of the tools."""
+    said = [message.text for message in messages if message.role == "system" and message.text]
+    offered = [TOOLS + ", ".join(tools)] if tools else []
+    return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
+
+
+def turn_text(message: Message) -> str:
+    """Return one message as text; empty for system messages."""
+    if message.role == "system":
+        return ""
+    return f"{START}{message.role}\n{message_text(message)}{END}\n"
+
+
+def message_text(message: Message) -> str:
+    """Return text and calls of a message: verbatim if known, else with each call on its own lines."""
+    if message.verbatim:
+        return message.verbatim
+    between = "\n" if message.calls and message.text and not message.text.endswith("\n") else ""
+    return message.text + between + "\n".join(call_text(one) for one in message.calls)
+
+
+def call_text(call: CallInMessage) -> str:
+    """Return a tool call as text."""
+    name = json.dumps(call.name, ensure_ascii=False)
+    return f'{CALL}{{"name": {name}, "arguments": {call.arguments}}}{CALL_END}'
+
+
+MAX_ANSWERS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    written: str
+    parsed: ParsedAnswer
+
+
+class WrittenReplies:
+    """The exact text of answers, by the ids of their calls, or by their text if they have no calls."""
+
+    def __init__(self, limit: int = MAX_ANSWERS) -> None:
+        self._limit = limit
+        self._answers: OrderedDict[tuple[str, ...] | str, _Answer] = OrderedDict()
+
+    def store(self, written: str, parsed: ParsedAnswer, calls: Sequence[str]) -> None:
+        """Store an answer. calls: ids of its tool calls."""
+        key = tuple(calls) or parsed.text
+        self._answers.pop(key, None)
+        self._answers[key] = _Answer(written, parsed)
+        if len(self._answers) > self._limit:
+            self._answers.popitem(last=False)
+
+    def restored(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return the messages; unchanged assistant messages get their `verbatim` text."""
+        return tuple(self._restored(message) if message.role == "assistant" else message for message in messages)
+
+    def _restored(self, message: Message) -> Message:
+        key = tuple(call.id for call in message.calls) or message.text
+        known = self._answers.get(key)
+        sent = ParsedAnswer(message.text, tuple((call.name, call.arguments) for call in message.calls))
+        if known is None or _meaning(known.parsed) != _meaning(sent):
+            return message
+        self._answers.move_to_end(key)
+        return replace(message, verbatim=known.written)
+
+
+def _meaning(parsed: ParsedAnswer) -> tuple[object, ...]:
+    """The part of an answer to compare. Clients may change the white space in arguments."""
+    return parsed.text, [(name, _value(arguments)) for name, arguments in parsed.calls]
+
+
+def _value(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments

@@ -4,25 +4,105 @@ Besides the usual fields it supports `top_k`, `min_p` and `return_token_ids`, an
 and answer. A conversation that continues starts with exactly the ids of its earlier prompt and answer. Unsupported
 features (JSON schemas, stop sequences, penalties) are refused. `tool_choice` "required" or a tool's name means "auto",
 because a model in training must choose by itself.
+
+A text can have several tokenizations. A conversation that continues therefore takes the ids of its earlier part from
+this cache, and only new text is encoded.
 """
 
+import asyncio
+import hashlib
 import json
+import re
+import threading
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from array import array
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from agentlearn.errors import AgentlearnError
+from agentlearn.errors import AgentlearnError, EndpointError
 from agentlearn.log import get_log
 from agentlearn.serving.chat_completion import Completion, Tokens, completion_body, completion_events
-from agentlearn.serving.chat_format import ChatFormat, ParsedAnswer
-from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
+from agentlearn.serving.chat_request import (
+    ChatFormat,
+    ChatRequest,
+    JsonObject,
+    ParsedAnswer,
+    RequestRefused,
+    WrittenReplies,
+    chat_request,
+)
 from agentlearn.serving.engine import Engine, Sampled, Sampling
 from agentlearn.serving.http11 import HOST, App, HttpRequest, HttpResponse, listening
-from agentlearn.serving.token_cache import TokenCache
-from agentlearn.serving.written_replies import WrittenReplies
 from agentlearn.text import storable
 from agentlearn.types.ids import content_hash, derive_seed
+
+MAX_TOKENS_KEPT = 4_000_000
+"""Number of tokens to keep (16 MB) before the oldest conversations are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    ids: "array[int]"
+    """Tokens of prompt and answer."""
+    calls: frozenset[str]
+    """Ids of the answer's tool calls, which distinguish answers with equal text."""
+
+
+class TokenCache:
+    """Token ids by rendered text."""
+
+    def __init__(self, ends: Sequence[str], encode: Callable[[str], list[int]], limit: int = MAX_TOKENS_KEPT) -> None:
+        """ends: texts that end an answer. limit: number of tokens to keep."""
+        self._ends = re.compile("|".join(re.escape(end) for end in ends if end) or r"(?!)")
+        self._encode = encode
+        self._limit = limit
+        self._kept = 0
+        self._entries: OrderedDict[tuple[bytes, frozenset[str]], _Entry] = OrderedDict()
+        self._named: OrderedDict[bytes, list[frozenset[str]]] = OrderedDict()
+
+    def store(self, text: str, ids: Sequence[int], calls: Sequence[str]) -> None:
+        """Store the token ids of a prompt with its answer. calls: ids of the answer's tool calls."""
+        key, names = _key(text), frozenset(calls)
+        self._drop(key, names)
+        self._entries[key, names] = _Entry(array("i", ids), names)
+        self._named.setdefault(key, []).append(names)
+        self._kept += len(ids)
+        while self._kept > self._limit and len(self._entries) > 1:
+            self._drop(*next(iter(self._entries)))
+
+    def ids(self, text: str, calls: Sequence[str] = ()) -> list[int]:
+        """Return the token ids of a prompt: cached ids for its longest known prefix, then newly encoded ones.
+
+        calls: ids of all tool calls in the conversation.
+        """
+        for end in self._answer_ends(text):
+            key = _key(text[:end])
+            if (named := self._named.get(key)) is not None:
+                names = next((one for one in reversed(named) if one and one <= set(calls)), named[-1])
+                self._entries.move_to_end((key, names))
+                return [*self._entries[key, names].ids, *self._encode(text[end:])]
+        return self._encode(text)
+
+    def _answer_ends(self, text: str) -> list[int]:
+        """Positions where an answer may end, the last first: before and after each end text."""
+        return sorted({at for found in self._ends.finditer(text) for at in found.span()}, reverse=True)
+
+    def _drop(self, key: bytes, names: frozenset[str]) -> None:
+        entry = self._entries.pop((key, names), None)
+        if entry is None:
+            return
+        self._kept -= len(entry.ids)
+        self._named[key].remove(names)
+        if not self._named[key]:
+            del self._named[key]
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
 
 _LOG = get_log()
 
@@ -226,3 +306,40 @@ def _refusal(refused: RequestRefused) -> HttpResponse:
 
 def _json(value: JsonObject) -> HttpResponse:
     return HttpResponse(200, json.dumps(value).encode())
+
+
+@asynccontextmanager
+async def serve_in_thread(opened: Callable[[], AbstractAsyncContextManager[str]]) -> AsyncGenerator[str]:
+    """Run a service in a thread while the block runs; yields its URL.
+
+    opened: creates the service, which is entered and left in that thread. Raises EndpointError when it cannot listen.
+    """
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]] = Future()
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        async with opened() as url:
+            ready.set_result((asyncio.get_running_loop(), stop, url))
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except Exception as error:  # noqa: BLE001  raised again in the caller's thread
+            if not ready.done():
+                ready.set_exception(_as_endpoint_error(error))
+
+    thread = threading.Thread(target=run, name="agentlearn-service", daemon=True)
+    thread.start()
+    loop, stop, url = await asyncio.wrap_future(ready)
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        await asyncio.to_thread(thread.join)
+
+
+def _as_endpoint_error(error: Exception) -> Exception:
+    if isinstance(error, OSError):
+        return EndpointError(f"a local model cannot be served on loopback: {error}", code="not_served")
+    return error

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from agentlearn.errors import EndpointError, words_of_failed_start
 from agentlearn.log import get_log
 from agentlearn.printing import print_line
-from agentlearn.serving.subprocesses import end_process, start_module, wait_for_stdin_end
+from agentlearn.serving.supervised_server import end_process, start_module, wait_for_stdin_end
 from agentlearn.text import Block
 
 _LOG = get_log()

@@ -25,8 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import Tool
+from agentlearn.serving.chat_request import ParsedAnswer, Tool
 
 _Call = tuple[str, str]
 """Name of a tool, and its arguments as the text of a JSON object."""

@@ -3,21 +3,16 @@
 Every function takes numbers and returns numbers. Randomness comes from a seed argument. scipy is not needed.
 """
 
-from agentlearn.stats.clustered import clustered_mean
+from agentlearn.stats.clustered import Interval, clustered_mean, mean_interval
 from agentlearn.stats.difference import (
     MeanDifference,
     NonInferiority,
     detectable_difference,
     estimate_difference,
     no_worse,
+    two_way_mean,
 )
-from agentlearn.stats.e_process import EProcess, e_bh, log_threshold
-from agentlearn.stats.interim_looks import look_factor
-from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.mcnemar import mcnemar_p
 from agentlearn.stats.mean_test import MeanTest, mean_test, typical_size
-from agentlearn.stats.multiplicity import benjamini_hochberg, holm
-from agentlearn.stats.passes import pass_at_k, pass_hat_k
 from agentlearn.stats.power import (
     COARSE,
     Clusters,
@@ -31,10 +26,17 @@ from agentlearn.stats.power import (
     tasks_needed,
     variance_parts,
 )
-from agentlearn.stats.score import missed_bounds, missed_chance, score_interval, score_statistic
-from agentlearn.stats.sequential import Anytime, anytime
-from agentlearn.stats.sign_flip import sign_flip_p
-from agentlearn.stats.two_way import two_way_mean
+from agentlearn.stats.score import (
+    mcnemar_p,
+    missed_bounds,
+    missed_chance,
+    pass_at_k,
+    pass_hat_k,
+    score_interval,
+    score_statistic,
+)
+from agentlearn.stats.sequential import Anytime, EProcess, anytime, e_bh, log_threshold, look_factor
+from agentlearn.stats.sign_flip import benjamini_hochberg, holm, sign_flip_p
 
 __all__ = [
     "COARSE",

@@ -1,15 +1,144 @@
 """The mean over tasks that come in clusters, with standard errors that are valid for few clusters of unequal sizes.
 
 Tasks of one cluster (same source problem, template or website) may be correlated in any way; clusters must not be.
+
+Computed with mpmath from the regularised incomplete beta function, because scipy is too heavy a dependency for two
+functions. Each call creates its own mpmath context, so the global precision is neither read nor changed.
 """
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.interval import Interval, mean_interval
-from agentlearn.stats.numbers import between, finite_numbers
-from agentlearn.stats.students_t import quantile
+from agentlearn.types.value import Value
+
+
+def finite_numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """The values as floats. Raises ConfigError if there are none or one is infinite or NaN."""
+    if not len(values):
+        raise ConfigError(f"{name} is empty; a statistic needs at least one number")
+    floats = tuple(map(float, values))
+    for index, value in enumerate(floats):
+        if not math.isfinite(value):
+            raise ConfigError(f"{name}[{index}] is {value!r}; leave out missing measurements and pass finite numbers")
+    return floats
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """The value, if it is strictly between low and high. Raises ConfigError otherwise, also for NaN."""
+    if not low < value < high:
+        raise ConfigError(f"{name} is {value!r}; it must be strictly between {low:g} and {high:g}")
+    return value
+
+
+def not_negative(name: str, value: float) -> float:
+    """The value, if it is finite and not negative. Raises ConfigError otherwise, also for NaN."""
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be finite and not negative")
+    return value
+
+
+# Decimal digits of precision: enough for exact rounding to a double.
+_DIGITS = 30
+
+
+def cdf(t: float, degrees: float) -> float:
+    """P(T <= t). Relative error below 1e-14 in both tails. Raises ConfigError for NaN or degrees <= 0.
+
+    Infinite degrees give the normal distribution.
+    """
+    if degrees != math.inf:
+        between("degrees", degrees, 0, math.inf)
+    if math.isinf(t):
+        return float(t > 0)
+    between("t", t, -math.inf, math.inf)
+    if degrees == math.inf:
+        return math.erfc(-t / math.sqrt(2)) / 2
+    context = _context()
+    tail = _tail(context, context.mpf(abs(t)), context.mpf(degrees))
+    return float(tail if t < 0 else 1 - tail)
+
+
+@lru_cache(maxsize=1024)
+def quantile(p: float, degrees: float) -> float:
+    """The t with P(T <= t) = p, for 0 < p < 1. Raises ConfigError for other p or degrees <= 0."""
+    between("p", p, 0, 1)
+    if degrees == math.inf:
+        return NormalDist().inv_cdf(p)
+    between("degrees", degrees, 0, math.inf)
+    if p == 0.5:
+        return 0.0
+    context = _context()
+    wanted = min(context.mpf(p), 1 - context.mpf(p))
+    size = _inverse_tail(context, wanted, context.mpf(degrees))
+    return float(size if p > 0.5 else -size)
+
+
+def _context() -> Any:
+    from mpmath.ctx_mp import MPContext
+
+    context = MPContext()
+    context.dps = _DIGITS
+    return context
+
+
+def _tail(context: Any, t: Any, degrees: Any) -> Any:
+    """P(T > t) for t >= 0."""
+    square = t * t
+    if square < 1:
+        inner = context.betainc(0.5, degrees / 2, 0, square / (degrees + square), regularized=True)
+        return (1 - inner) / 2
+    return context.betainc(degrees / 2, 0.5, 0, degrees / (degrees + square), regularized=True) / 2
+
+
+def _inverse_tail(context: Any, wanted: Any, degrees: Any) -> Any:
+    """The t > 0 with P(T > t) = wanted, for 0 < wanted < 1/2."""
+
+    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
+        return context.log(_tail(context, context.exp(log_t), degrees) / wanted)
+
+    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
+    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
+    high = low + 0.5
+    while excess(high) > 0:
+        low, high = high, high + 1
+    return context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
+
+
+class Interval(Value):
+    """A mean with its confidence interval. What the data do not determine is None."""
+
+    mean: float
+    low: float | None
+    """Lower bound of the interval."""
+    high: float | None
+    """Upper bound of the interval."""
+    standard_error: float | None
+    degrees: float | None
+    """Degrees of freedom of the interval; fractional for some methods."""
+    n: int
+    """Number of independent values."""
+
+
+def mean_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Mean of independent values with its two-sided t interval at `level`.
+
+    One value gives a mean without an interval; equal values give an interval of width 0.
+    Raises ConfigError for no values, for values that are not finite, and for a level outside 0..1.
+    """
+    between("level", level, 0, 1)
+    numbers = finite_numbers("values", values)
+    n = len(numbers)
+    mean = math.fsum(numbers) / n
+    if n < 2:
+        return Interval(mean=mean, low=None, high=None, standard_error=None, degrees=None, n=n)
+    variance = math.fsum((number - mean) ** 2 for number in numbers) / (n - 1)
+    error = math.sqrt(variance / n)
+    half_width = quantile((1 + level) / 2, n - 1) * error
+    return Interval(mean=mean, low=mean - half_width, high=mean + half_width, standard_error=error, degrees=n - 1, n=n)
 
 
 def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], *, level: float = 0.95) -> Interval:

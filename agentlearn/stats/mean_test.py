@@ -9,10 +9,8 @@ whole range and still has such a mean.
 import math
 from collections.abc import Hashable, Sequence
 
-from agentlearn.stats.clustered import grouped
-from agentlearn.stats.numbers import between, finite_numbers
+from agentlearn.stats.clustered import between, cdf, finite_numbers, grouped
 from agentlearn.stats.score import missed_chance, score_statistic
-from agentlearn.stats.students_t import cdf
 from agentlearn.types.value import Value
 
 # Decimals to which sums of clusters are compared: sums that differ only by rounding are the same value.

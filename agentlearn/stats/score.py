@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.interval import Interval
-from agentlearn.stats.numbers import between, finite_numbers
+from agentlearn.stats.clustered import Interval, between, finite_numbers
 
 # Bisections of a range of 2 until neighbouring doubles are reached.
 _HALVINGS = 60
@@ -214,3 +213,48 @@ def _t_below(t: float, degrees: int) -> float:
     """P(T <= t) within about 0.002, without the cost of the exact one. Source: Wallace 1959."""
     root = math.sqrt(degrees * math.log1p(t * t / degrees)) * (8 * degrees + 1) / (8 * degrees + 3)
     return math.erfc(math.copysign(root, -t) / math.sqrt(2)) / 2
+
+
+def mcnemar_p(gained: int, lost: int) -> float:
+    """Two-sided exact p-value of the hypothesis that a task is as likely to be gained as lost; 1 if none changed.
+
+    gained, lost: number of tasks that only the second, only the first arm got right. For one rollout per task: several
+    rollouts of a task are not independent pairs. Raises ConfigError for counts that are negative or not whole.
+    Source: McNemar 1947, with binomial tails.
+    """
+    for name, count in (("gained", gained), ("lost", lost)):
+        if count != int(count) or count < 0:
+            raise ConfigError(f"{name} is {count!r}; give the number of tasks that changed that way")
+    moved = int(gained + lost)
+    tail = sum(math.comb(moved, few) for few in range(int(min(gained, lost)) + 1))
+    return min(1.0, 2 * tail / 2**moved)
+
+
+def pass_at_k(n: int, c: int, k: int) -> float | None:
+    """Unbiased estimate of pass@k from n rollouts of which c are right; None when n < k.
+
+    Computes 1 - C(n-c, k) / C(n, k) with integers up to the last division. Average the result over tasks.
+    Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2107.03374.
+    """
+    if not _countable("pass@k", n, c, k):
+        return None
+    every = math.comb(n, k)
+    return (every - math.comb(n - c, k)) / every
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float | None:
+    """Unbiased estimate of pass^k from n rollouts of which c are right; None when n < k.
+
+    Computes C(c, k) / C(n, k) with integers up to the last division. Average the result over tasks.
+    Raises ConfigError unless 0 <= c <= n and k >= 1. Source: arXiv:2406.12045.
+    """
+    if not _countable("pass^k", n, c, k):
+        return None
+    return math.comb(c, k) / math.comb(n, k)
+
+
+def _countable(name: str, n: int, c: int, k: int) -> bool:
+    """Whether there are enough rollouts. Raises ConfigError for impossible counts."""
+    if k < 1 or not 0 <= c <= n:
+        raise ConfigError(f"{name} of n={n!r}, c={c!r}, k={k!r} is not defined; it needs 0 <= c <= n and k >= 1")
+    return n >= k

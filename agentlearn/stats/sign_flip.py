@@ -4,8 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.clustered import grouped
-from agentlearn.stats.numbers import finite_numbers
+from agentlearn.stats.clustered import finite_numbers, grouped
 
 EXACT_UP_TO = 20
 """Largest number of non-zero differences for which all assignments of signs are enumerated."""
@@ -64,3 +63,42 @@ def _sampled(sizes: Sequence[float], observed: float, seed: int, samples: int) -
         signs = rng.integers(0, 2, size=(min(_CHUNK, samples - start), len(sizes)), dtype=np.int8) * 2 - 1
         reached += int(np.count_nonzero(np.abs(signs @ column) >= observed))
     return reached
+
+
+def holm(ps: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values in the order given. Rejecting those up to alpha bounds the family-wise error rate by alpha.
+
+    Valid under any dependence between the tests. Raises ConfigError for no p-values or one outside 0..1.
+    Source: Holm 1979.
+    """
+    ranked = _ranked(ps)
+    adjusted = [0.0] * len(ranked)
+    largest = 0.0
+    for rank, (p, index) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values in the order given. Rejecting those up to alpha bounds the false discovery rate by alpha.
+
+    Valid for independent or positively dependent tests. Raises ConfigError for no p-values or one outside 0..1.
+    Source: Benjamini and Hochberg 1995.
+    """
+    ranked = _ranked(ps)
+    adjusted = [0.0] * len(ranked)
+    smallest = 1.0
+    for rank in range(len(ranked), 0, -1):
+        p, index = ranked[rank - 1]
+        smallest = min(smallest, p * len(ranked) / rank)
+        adjusted[index] = smallest
+    return tuple(adjusted)
+
+
+def _ranked(ps: Sequence[float]) -> list[tuple[float, int]]:
+    """The p-values from small to large, each with its index in `ps`."""
+    for index, p in enumerate(finite_numbers("ps", ps)):
+        if not 0 <= p <= 1:
+            raise ConfigError(f"ps[{index}] is {p!r}; a p-value must be between 0 and 1")
+    return sorted((float(p), index) for index, p in enumerate(ps))

@@ -13,16 +13,25 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 
 from agentlearn.errors import StoreError
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store.text import escape, from_json, to_json
 from agentlearn.types.author import Author
-from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
-from agentlearn.types.feedback import Feedback
+from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import RunId, content_hash
-from agentlearn.types.operation import Applied, End, Ended, Folded, Operation, Proposal, Quarantined, Rejected
+from agentlearn.types.operation import (
+    Applied,
+    End,
+    Ended,
+    Feedback,
+    Folded,
+    LessonDecision,
+    Operation,
+    Proposal,
+    Quarantined,
+    Rejected,
+)
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
-from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
     Failure,
@@ -31,11 +40,11 @@ from agentlearn.types.trajectory import (
     Step,
     ToolResult,
     Trajectory,
+    Treatment,
     Usage,
     UserTurn,
     Verdict,
 )
-from agentlearn.types.treatment import Treatment
 
 
 class TableRow(NamedTuple):

@@ -12,8 +12,7 @@ from agentlearn.store.codec import RowGroup, time_of, trajectory_rows
 from agentlearn.store.text import unescape
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId
-from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict
 
 PERSON = "person"
 """Model of a rollout that a person wrote."""

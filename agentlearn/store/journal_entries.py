@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import StoreDamaged
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
     RowGroup,
     call_rows,
@@ -25,9 +25,9 @@ from agentlearn.store.codec import (
 )
 from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.experience import Library
-from agentlearn.types.feedback import Feedback
+from agentlearn.types.group import Summary
+from agentlearn.types.operation import Feedback
 from agentlearn.types.run_event import RunEvent
-from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn.types.value import Value

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
     call_from_row,
     decision_from_row,
@@ -47,12 +47,11 @@ from agentlearn.store.views import (
     VersionRow,
     WholeRollout,
 )
-from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Experience, Library
-from agentlearn.types.feedback import Feedback
+from agentlearn.types.group import Summary
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.run_event import RunFailure, RunInputs
-from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.log import get_log
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
     RowGroup,
     call_rows,
@@ -40,12 +40,11 @@ from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
 from agentlearn.store.reader import StoreReader
 from agentlearn.store.remote import RemoteSource, StoreNotAnswering
 from agentlearn.store.views import RolloutTexts, Selection
-from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.group import Summary
 from agentlearn.types.ids import CallId, RunId
-from agentlearn.types.operation import Ended
+from agentlearn.types.operation import Ended, LessonDecision
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
-from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Trajectory
 

@@ -1,35 +1,124 @@
-"""Gradient GRPO as a learner: computes advantages and training rows from groups, and updates the weights."""
+"""Gradient GRPO as a learner: computes advantages and training rows from groups, and updates the weights.
+
+The weights do not change while groups wait, so all groups of an update were sampled by the same weights.
+"""
 
 import asyncio
 import time
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.errors import WeightsDiffer
-from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, Update
-from agentlearn.train.distill.early_end import ANSWER_TOKENS, HINT_AFTER, early_end, nothing_left
-from agentlearn.train.distill.lesson_prompts import no_place_for_lessons
-from agentlearn.train.distill.teaching import Teaching
+from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
+from agentlearn.train.distill.teaching import (
+    ANSWER_TOKENS,
+    HINT_AFTER,
+    Teaching,
+    early_end,
+    no_place_for_lessons,
+    nothing_left,
+)
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
-from agentlearn.train.dynamic_sampling import DynamicSampling
 from agentlearn.train.further_rewards import FurtherRewards
-from agentlearn.train.sampler import Sampler
 from agentlearn.train.settings import TrainSettings
+from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
-from agentlearn.train.update.sequences import training_rows
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weight_versions import WeightVersions
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupKind
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
+
+
+@dataclass(slots=True)
+class DynamicSampling:
+    """The groups that wait for the next update. An update learns from all of them."""
+
+    wanted: int
+    """Number of groups for an update."""
+    limit: int | None
+    """Largest number of batches sampled for an update; None: every batch is an update, with all its groups."""
+    groups: list[Group] = field(default_factory=list[Group])
+    batches: int = 0
+    """Number of batches that the waiting groups come from."""
+
+    def add(self, groups: Sequence[Group], advantages: Mapping[RolloutId, float]) -> None:
+        """Add the groups of a batch. With a limit, groups in which every advantage is 0 are left out."""
+        self.batches += 1
+        self.groups += [
+            group for group in groups if self.limit is None or any(advantages.get(one.id) for one in group.trajectories)
+        ]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the update can be made."""
+        return self.limit is None or len(self.groups) >= self.wanted or self.batches >= self.limit
+
+    @property
+    def waits_because(self) -> str:
+        """Why the update waits."""
+        return (
+            f"{len(self.groups)} of {self.wanted} groups have rewards that differ, after {self.batches} of at most "
+            f"{self.limit} batches; the update waits for more"
+        )
+
+    def take(self) -> list[Group]:
+        """Return the waiting groups in order of their tasks, and start again with none."""
+        taken, self.groups, self.batches = self.groups, [], 0
+        return sorted(taken, key=lambda group: group.task.id)
+
+
+@dataclass(slots=True)
+class WeightVersions:
+    """The weights that rollouts were made with, by the number of optimiser steps that a rollout is stored with.
+
+    An update makes any number of optimiser steps: none when no gradient was finite, several with minibatches. Staleness
+    is counted in updates, so this keeps after which update each number of steps was reached.
+    """
+
+    step: int = 0
+    """Optimiser steps of the weights that the sampler has."""
+    _steps: list[int] = field(default_factory=list[int])
+    """Known numbers of steps, rising."""
+    _updates: dict[int, int] = field(default_factory=dict[int, int])
+    """The last update after which the weights had that number of steps."""
+
+    @classmethod
+    def of(cls, step: int, update: int, metrics: Mapping[int, Mapping[str, float]]) -> "WeightVersions":
+        """Return the versions of a run that has made `update` updates and `step` steps.
+
+        metrics: the stored metrics of its updates by number, of which those before its first update need no entry.
+        """
+        versions = cls()
+        versions.add(0, 0)
+        for number, values in sorted(metrics.items()):
+            if number < update and "optimiser_steps" in values:
+                versions.add(int(values["optimiser_steps"]), number)
+        versions.add(step, update)
+        return versions
+
+    def add(self, step: int, update: int) -> None:
+        """Note that the sampler has the weights after this update."""
+        if step not in self._updates:
+            insort(self._steps, step)
+        self._updates[step] = max(update, self._updates.get(step, 0))
+        self.step = step
+
+    def staleness(self, step: int, update: int) -> int:
+        """Return how many updates were made since weights of that many steps, when `update` updates were made.
+
+        0 for weights from after the present ones, which a resumed run can find in the store.
+        """
+        at = bisect_right(self._steps, step)
+        return max(0, update - self._updates[self._steps[at - 1]]) if at else update
+
 
 FP32_DIFFERENCE, LARGEST_DIFFERENCE = 0.002, 0.1
 """Defaults of `largest_difference` in nats: where sampler and trainer compute in fp32 (measured: 1e-6 to 1e-4), and

@@ -10,13 +10,11 @@ import torch
 
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.learning.batch import Batch, batches_of
-from agentlearn.learning.lessons.library_caution import library_caution
-from agentlearn.learning.open_run import budget_of, domain_of
-from agentlearn.learning.task_sets import TaskSets, task_sets
+from agentlearn.learning.lessons.start import library_caution
+from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.models.call_context import CallContext
-from agentlearn.models.tracing import open_tracing
+from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store
 from agentlearn.train.callbacks import TrainCallbacks
@@ -37,10 +35,10 @@ from agentlearn.train.distributed.torchrun import (
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
-from agentlearn.train.planned_model import context_note, refuse_long_warmup, refuse_own_judge
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.trainable import TrainableModel, open_trainable
+from agentlearn.train.training_plan import context_note, refuse_long_warmup, refuse_own_judge
 from agentlearn.train.training_run import MetricsWriter, TrainingRun
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -25,13 +25,36 @@ from agentlearn.train.engine.engine_check import context_limit
 from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.lab.build import export_lab_model
-from agentlearn.train.sampler import Sampler
 from agentlearn.train.serving.existing_vllm import existing_vllm
 from agentlearn.train.serving.local import serve_model
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.loading import LoadedModel
 from agentlearn.train.weights.model import load_for_training, weights_hash
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Samples rollouts with weights that are trained in this process."""
+
+    def weights_sha256(self) -> str:
+        """Hash of the weights that it samples with."""
+        ...
+
+    def rounds(self, rollouts: int, *, at_once: int) -> AbstractContextManager[RoundBarrier] | None:
+        """Context for the rollouts of one batch in which results do not depend on timing, bit by bit.
+
+        Each rollout must leave the context's barrier when it ends. None when the sampler cannot do this.
+        """
+        ...
+
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Context in which nothing is sampled, so that weights may change."""
+        ...
+
+    async def synchronise(self, model: Any) -> None:
+        """Sample with the weights of this model from now on. Raises EndpointError when that cannot be verified."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,14 +10,13 @@ from statistics import fmean
 from typing import Any
 
 from agentlearn.errors import AgentlearnError, ProcessLost
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch
+from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import rollouts_at_once
+from agentlearn.learning.callbacks import Update
 from agentlearn.learning.evaluate import ArmNames
-from agentlearn.learning.learner import Update
 from agentlearn.learning.loop import RunLoop
+from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.run_result import RunResult, verdict_notes
-from agentlearn.learning.task_sets import TaskSets
 from agentlearn.learning.warnings import FALLEN
 from agentlearn.log import get_log
 from agentlearn.stats import sign_flip_p

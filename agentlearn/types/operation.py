@@ -3,12 +3,13 @@
 A `Proposal` is not checked yet. `next_version` in `library.curate` checks proposals and applies those that pass.
 """
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from agentlearn.types.experience import Lesson
-from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId
+from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import PromptRef
 from agentlearn.types.value import Value
 
@@ -125,3 +126,57 @@ class Ended(Value):
     end: End
     flags: tuple[str, ...] = ()
     """Codes of doubts that did not refuse it, such as `mentions_answer`."""
+
+
+OF_VERSION = "version"
+"""Phase of a decision about a whole version. Such a decision has no proposal and no words of a lesson."""
+
+
+class LessonDecision(Value):
+    """One decision. It is stored once and never changed."""
+
+    run: RunId
+    """The run whose proposal was decided on."""
+    phase: str
+    batch: int
+    proposal: ProposalId
+    verdict: Literal["approved", "rejected"]
+    lesson_key: str
+    """Words of the lesson in lower case: the same lesson in other spelling counts as decided too."""
+    who: str
+    """Name of the person's account on this machine."""
+    note: str = ""
+    at: datetime
+    library: str
+    """Name of the library that the run learned."""
+    version: LibraryVersion | None = None
+    """The version that the approval made, or that was decided on; None for a rejected lesson of no version."""
+    experience: ExperienceId | None = None
+    """The experience that the approval made, or that it left out of the version."""
+
+    @property
+    def of_version(self) -> bool:
+        """Whether it is about a whole version, not about a lesson."""
+        return self.phase == OF_VERSION
+
+
+class Feedback(Value):
+    """One piece of feedback. All are kept; the last reward counts."""
+
+    id: RolloutId
+    """Its own id. A demonstration becomes a rollout with this id."""
+    name: str
+    """Name of the recorder."""
+    rollout: RolloutId | None = None
+    """The rollout that it is about; None when it is about an episode."""
+    episode: str = ""
+    """The episode that it is about; empty when it is about one rollout."""
+    reward: float | None = Field(default=None)
+    """None for a comment or a demonstration without a reward."""
+    reason: str = ""
+    """Why, in words."""
+    demonstration: str = ""
+    """A right answer, written by a person; empty for none."""
+    by: str = ""
+    """Who gave it."""
+    at: datetime

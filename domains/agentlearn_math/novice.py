@@ -11,7 +11,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from agentlearn.sandbox.tool_text import TOOL, printed_value
+from agentlearn.sandbox.python_tool import TOOL, printed_value
 from agentlearn.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import Family, printed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from agentlearn.config import SiteOptions
     from agentlearn.data import ColumnChoice, Columns, SourceRow, StartAndPath
-    from agentlearn.domain.check_result import CheckResult
+    from agentlearn.domain.base import CheckResult
     from agentlearn_web.act_tools import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
     from agentlearn_web.browser.pool import Browsers
@@ -168,7 +168,7 @@ class WebDomain(Domain):
 
     def agent(self) -> "Agent[WalkDeps, Answer]":
         """Return the walker; its deps are the value that `open` yields."""
-        from agentlearn_web.agent import web_agent
+        from agentlearn_web.act_tools import web_agent
 
         return web_agent()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from agentlearn.domain.check_result import CheckResult
+from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError
 from agentlearn_web.browser.chromium import DEBIAN_INSTALL, EXTRA, PLAYWRIGHT_INSTALL, find_chromium
 from agentlearn_web.browser.pool import has_sandbox

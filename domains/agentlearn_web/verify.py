@@ -1,10 +1,16 @@
-"""The verdict on a walk: whether its answer is right, and how much of the known path it visited."""
+"""The verdict on a walk: whether its answer is right, and how much of the known path it visited.
+
+The answer is put between marks with a code that its writer cannot know. If the judge is unavailable, or replies twice
+without a valid verdict, the walk stays undecided.
+"""
 
 from collections.abc import Awaitable
 
 from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.matching import match_answers
 from agentlearn.domain.base import JudgeModel
+from agentlearn.domain.custom.judge_reward import JudgeReward
+from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
 from agentlearn_web.observation import parse_observation
@@ -63,7 +69,6 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
 
 
 async def _ask_judge(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:
-    from agentlearn_web.judge import JUDGE
 
     verdict = await JUDGE.with_model(judge).judge(task, trajectory)
     return with_path_credit(verdict, task, trajectory) if shaped else verdict
@@ -104,3 +109,12 @@ def _longest_common(wanted: list[str], shown: list[str]) -> int:
         for at, other in enumerate(wanted, start=1):
             before, row[at] = row[at], before + 1 if one == other else max(row[at], row[at - 1])
     return row[-1]
+
+
+def web_judge_prompt() -> Prompt:
+    """Return the judge's rubric."""
+    return load_prompt("judge", 1, package="agentlearn_web.prompts")
+
+
+JUDGE = JudgeReward(rubric=web_judge_prompt)
+"""Needs a model first: `JUDGE.with_model(model).judge(task, trajectory)`."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agentlearn.measure.contrast import Contrast
     from agentlearn.measure.observation import Observation
-    from agentlearn_evals.compare_callbacks import CompareCallbacks
     from agentlearn_evals.compare_objects import compare, compare_sync
     from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
     from agentlearn_evals.comparing import Compared, run_comparison, run_comparison_sync
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from agentlearn_evals.designing import PowerReport, power
     from agentlearn_evals.log_comparison import compare_logs
     from agentlearn_evals.page import comparison_page
+    from agentlearn_evals.progress import CompareCallbacks
 
 _HOMES = {
     "CompareSettings": "compare_settings",
@@ -29,7 +29,7 @@ _HOMES = {
     "Observation": "agentlearn.measure.observation",
     "PowerReport": "designing",
     "PowerSettings": "compare_settings",
-    "CompareCallbacks": "compare_callbacks",
+    "CompareCallbacks": "progress",
     "compare": "compare_objects",
     "compare_logs": "log_comparison",
     "compare_sync": "compare_objects",

@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
 
-from agentlearn.measure.arm_score import arm_score, passes
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_of
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable
+from agentlearn.measure.score_table import ScoreTable, arm_score, passes
 from agentlearn_evals.comparison import ArmLine, Flip, Slice, TaskLine
 
 Places = Mapping[tuple[str, str, int], str]

@@ -9,9 +9,8 @@ from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
 from agentlearn.measure.observation import Observation
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.endpoint import Endpoint, open_endpoint
-from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
 from agentlearn.store import Store
@@ -19,9 +18,9 @@ from agentlearn.types.ids import new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, arm_library_tokens
+from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.rollout_specs import (
     RolloutSpec,
     StoredRollouts,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from agentlearn.cli.extras import require_extras
+from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
     GivenSettings,
@@ -78,7 +78,7 @@ def compare(
     log: LogOption = "warning",
 ) -> None:
     """Compare libraries, models or instructions with a baseline, and report which is better."""
-    from agentlearn.cli.recordings import recording_words
+    from agentlearn.cli.ask import recording_words
     from agentlearn_evals.write_results import refuse_unknown
 
     show_logs(log)

@@ -14,8 +14,7 @@ from agentlearn.domain.objects import Deps, Out, OutputTasks, Program, RewardGiv
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.learning.callbacks import calling_both, wants_progress
-from agentlearn.learning.given import directory_of
-from agentlearn.learning.subject import Subject, named_model, subject_of
+from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.library_source import GivenLibrary
@@ -23,14 +22,13 @@ from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
 from agentlearn_evals.before_calls import check_models
-from agentlearn_evals.compare_callbacks import CompareCallbacks
-from agentlearn_evals.compare_options import CompareOptions
-from agentlearn_evals.compare_settings import CompareSettings
+from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.eval_tasks import EvalTasks, held_out_run, held_out_tasks, load_eval_tasks
 from agentlearn_evals.given_arms import ArmModels, arms_from, texts_of
 from agentlearn_evals.plan import ONE_RUN, CompareGiven, checked_plan, refuse_contradictory_looks
+from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """Settings of `compare` and of `power`."""
 
 import math
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -23,6 +24,7 @@ from agentlearn.config import (
     as_tuple,
 )
 from agentlearn.config.endpoint_address import endpoint_name
+from agentlearn.config.solve_options import RolloutKeywords
 from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction
 
@@ -165,3 +167,29 @@ class PowerSettings(OptionGroup):
     """Probability of reporting a difference if there is none."""
     model: ModelName = SIMULATED_MODEL
     """Model whose price is used."""
+
+
+class CompareOptions(RolloutKeywords, total=False):
+    """Settings of `CompareSettings` that `compare` has no parameter for. `CompareSettings` says what they mean."""
+
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_minutes: float | None
+    columns: str | None
+    max_unreadable: float
+    tools: Literal["none", "python"]
+    instructions: str | None
+    only_instructions: bool
+    methods: Sequence[str]
+    held_out_of: str | None
+    limit: int | None
+    baseline: str | None
+    pairs: Sequence[str | tuple[str, str]] | str
+    score_range: tuple[float, float] | str | None
+    margin: float | None
+    correction: Correction
+    planned_looks: int
+    sequential: bool
+    block: int
+    fresh: bool
+    retry_failed: bool

@@ -1,10 +1,12 @@
 """Compares arms on tasks: makes or reuses their rollouts, computes the result and stores it."""
 
+import json
 import platform
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -19,23 +21,90 @@ from agentlearn.measure.score_table import ScoreTable, comparable, in_score_rang
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
-from agentlearn.store import Store, open_store
-from agentlearn.types.ids import content_hash
+from agentlearn.store import RunRow, Store, open_store
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import LibraryVersion, content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
-from agentlearn_evals.arms import Arm
+from agentlearn_evals.arms import Arm, method_lines
 from agentlearn_evals.before_calls import check_models, check_verdicts
+from agentlearn_evals.breakdown import arm_score
 from agentlearn_evals.collect import Collector, open_collector
-from agentlearn_evals.compare_callbacks import CompareCallbacks
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import ArmFlag, Comparison, InterimLook, Reproducibility
+from agentlearn_evals.comparison import ArmFlag, Comparison, InterimLook, Reproducibility, VersionPoint
 from agentlearn_evals.eval_tasks import EvalTasks, data_hash
 from agentlearn_evals.flags import find_flags, untrusted_arms
-from agentlearn_evals.interim_looks import earlier_looks, earlier_reports
-from agentlearn_evals.learning_curve import learning_curve
-from agentlearn_evals.methods import method_lines
 from agentlearn_evals.plan import ComparePlan, forecast_with, plan_comparison
+from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.sequential import SequentialDesign
+
+EvalReport = tuple[RunRow, Mapping[str, Any]]
+"""A finished comparison: its run and its stored report."""
+
+
+def earlier_reports(runs: Sequence[RunRow]) -> list[EvalReport]:
+    """Return the finished comparisons among the runs, oldest first."""
+    finished = [row for row in runs if row.kind == "eval" and row.report]
+    return [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
+
+
+def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast) -> tuple[InterimLook, ...]:
+    """Return the earlier looks at the contrast's two arms, oldest first, whatever tasks and seeds they had.
+
+    Two looks at the same scores count as one, and scores that were looked at before keep the look that they had then.
+    """
+    found: dict[str, InterimLook] = {}
+    for row, report in reports:
+        for one in report["contrasts"]:
+            if not {*one["key"].split()} & {*contrast.key.split()}:
+                continue
+            if one["data"] == contrast.data:
+                return tuple(found.values())
+            look = InterimLook(
+                arm=contrast.arm,
+                baseline=contrast.baseline,
+                run=row.run,
+                at=row.started_at.isoformat(),
+                pairs=one["pairs"],
+                p=one["p"],
+            )
+            found.setdefault(one["data"], look)
+    return tuple(found.values())
+
+
+_LEVEL = 0.95
+
+
+def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint, ...]:
+    """Return the longest line of arms whose libraries descend from one another; empty for fewer than two."""
+    libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
+    roots = [arm for arm in libraries.values() if arm.library.parent not in libraries]
+    longest = max((_descendants(root.library, libraries) for root in roots), key=len, default=[])
+    if len(longest) < 2:
+        return ()
+    points: list[VersionPoint] = []
+    for step, arm in enumerate(longest):
+        interval = arm_score(table, arm.name, _LEVEL)
+        points.append(
+            VersionPoint(
+                arm=arm.name,
+                version=arm.library.version,
+                step=step,
+                lessons=len(arm.library),
+                score=interval.mean,
+                low=interval.low,
+                high=interval.high,
+            )
+        )
+    return tuple(points)
+
+
+def _descendants(library: Library, libraries: Mapping[LibraryVersion, Arm]) -> list[Arm]:
+    line = [libraries[library.version]]
+    while following := [arm for arm in libraries.values() if arm.library.parent == line[-1].library.version]:
+        line.append(following[0])
+    return line
+
 
 _RUNS = 10_000
 """Number of earlier runs that are searched for interim looks."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agentlearn.cli.stages import short_count
+from agentlearn.cli.live import short_count
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.sentences import signed_difference
 from agentlearn_evals.comparison import ArmLine, Comparison

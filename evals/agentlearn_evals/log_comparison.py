@@ -13,16 +13,14 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdict
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.types.ids import content_hash
-from agentlearn_evals.analysis import assemble
+from agentlearn_evals.analysis import assemble, demand_decided, lost_rollouts
 from agentlearn_evals.arms import baseline_first, named_pairs
 from agentlearn_evals.compare_settings import refuse_large_margin
 from agentlearn_evals.comparing import Compared
 from agentlearn_evals.comparison import Comparison, Reproducibility
 from agentlearn_evals.formats import LogFile, LogSet, read_logs
 from agentlearn_evals.formats.log_file import Span
-from agentlearn_evals.log_fingerprint import fingerprint
-from agentlearn_evals.log_looks import EarlierLogs, LogSettings, compare_and_record, without_store
-from agentlearn_evals.lost_rollouts import demand_decided, lost_rollouts
+from agentlearn_evals.log_looks import EarlierLogs, LogSettings, compare_and_record, fingerprint, without_store
 
 
 def compare_logs(

@@ -18,8 +18,7 @@ from agentlearn.learning.run_size import (
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render
-from agentlearn.models.answer_limit import local_answer_limit
-from agentlearn.models.call_settings import CallSettings, call_settings
+from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import Store, StoreReader, read_store
@@ -27,10 +26,9 @@ from agentlearn.types.experience import estimated_tokens
 from agentlearn.types.ids import TaskId, content_hash
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.value import Value
-from agentlearn_evals.arms import Arm, baseline_first, named_pairs, resolve_arms, temperature_words
+from agentlearn_evals.arms import Arm, baseline_first, named_pairs, parse_methods, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
-from agentlearn_evals.methods import parse_methods
 from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, made_together, stored_rollouts, treatment_of
 
 if TYPE_CHECKING:

@@ -9,17 +9,33 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from agentlearn.cli.given_command import same_command
-from agentlearn.cli.heartbeat import Heartbeat
+from agentlearn.cli.live import short_count
 from agentlearn.cli.output import console
-from agentlearn.cli.stages import short_count
+from agentlearn.cli.progress_lines import Heartbeat
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
 from agentlearn.text import number_text, visible_line
 from agentlearn.types.trajectory import Trajectory
-from agentlearn_evals.compare_callbacks import CompareCallbacks
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan
+
+
+class CompareCallbacks:
+    """Every method does nothing; override the ones you need. Methods must be quick: they run in the event loop."""
+
+    def opened(self, call_context: CallContext, wanted: int, reused: Mapping[str, int]) -> None:
+        """Called when all models are open. `call_context.stop` ends the comparison.
+
+        wanted: rollouts per arm. reused: how many of them are already stored, by arm.
+        """
+
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Called when a model service has fallen silent and the run waits for it, and when it answers again."""
+
+    def rollout_done(self, arm: str, trajectory: Trajectory) -> None:
+        """Called after each new rollout has been stored."""
+
 
 _NAME = 60
 """Largest number of characters of an arm before its bar."""

@@ -15,8 +15,7 @@ from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed
 from agentlearn.types.ranking import Retrieval
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import PromptRef
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm
 

@@ -11,7 +11,7 @@ from random import Random
 from agentlearn.measure.contrast import Contrast, Worst
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, known_range, with_verdicts
 from agentlearn.measure.score_table import ScoreTable, text_clusters
-from agentlearn.measure.undecided import worst_differences
+from agentlearn.measure.sentences import worst_differences
 from agentlearn.stats import Anytime, anytime
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task

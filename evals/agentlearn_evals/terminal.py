@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentlearn.cli.stages import cost_words, short_count
-from agentlearn.cli.table import print_table
+from agentlearn.cli.live import cost_words, short_count
+from agentlearn.cli.output import print_table
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference

@@ -17,8 +17,8 @@ from typing import Any
 
 from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
 from agentlearn_web.boundary.access_policy import AccessPolicy
-from agentlearn_web.boundary.flags import FLAGS, context_options
 from agentlearn_web.boundary.proxy import open_proxy
+from agentlearn_web.boundary.proxy_session import FLAGS, context_options
 from agentlearn_web.browser.chromium import find_chromium
 from scripts.bench.found import Found, Row, Target
 

@@ -282,7 +282,7 @@ async def _bare(base_url: str, in_flight: int, batches: list[Batch]) -> int:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.settings import ModelSettings
 
-    from agentlearn.learning.lessons.reply_schema import ProposalsReply, StepsReply
+    from agentlearn.learning.lessons.stage_agent import ProposalsReply, StepsReply
 
     places, calls = asyncio.Semaphore(in_flight), 0
     limits = httpx2.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)

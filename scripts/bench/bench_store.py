@@ -24,8 +24,7 @@ from agentlearn.store import trajectory_store as trajectory_store
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId, content_hash
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Usage, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Usage, Verdict
 from scripts.bench.found import Found, Row, Target
 
 TREATMENT = Treatment(model="sim:novice", library=EMPTY_LIBRARY.version, temperature=0.7)

@@ -20,8 +20,8 @@ from datasets import Dataset
 from transformers import Qwen3ForCausalLM, TrainerCallback
 
 from agentlearn.train.arguments import gradient_arguments
-from agentlearn.train.update.logprobs import token_logprobs
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.logprob_model import token_logprobs
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.types.ids import RolloutId
 from tests.support.tiny_lm import tiny_config, tiny_tokenizer

@@ -14,7 +14,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentlearn.train.arguments import gradient_arguments
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import checkpoint_layers, with_adapter
 from agentlearn.types.ids import RolloutId

@@ -14,11 +14,11 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import Finished, RolloutSlot, open_rollouts
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.task import Task
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Treatment
 from tests.support.stages import RUN, ListJournal
 
 Script = Callable[[list[ModelMessage], AgentInfo], ModelResponse]

@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo
 
 from agentlearn.domain.base import load_domain
 from agentlearn.errors import ConfigError
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import CallId
 from agentlearn.types.task import Task

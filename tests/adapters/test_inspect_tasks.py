@@ -20,7 +20,7 @@ from agentlearn.errors import ToolError
 from agentlearn.types.experience import library_of
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
 from agentlearn_adapters.inspect_tasks import InspectDomain
-from agentlearn_adapters.inspect_tasks.score_values import reward_of
+from agentlearn_adapters.inspect_tasks.inspect_loading import reward_of
 from tests.adapters.scripted_rollouts import Script, rollouts, says, shown
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in code of inspect_ai

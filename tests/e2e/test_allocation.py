@@ -13,12 +13,10 @@ import pytest
 from agentlearn import LearnReport, LearnSettings
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Schedule
+from agentlearn.learning.batch import Allocation, Schedule
 from agentlearn.learning.lessons.run_learning import run_learning
-from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.open_run import domain_of, task_sets
 from agentlearn.learning.resume import settings_of
-from agentlearn.learning.task_sets import task_sets
 from agentlearn.store import read_store
 from agentlearn.types.group import Group
 from agentlearn.types.ids import TaskId

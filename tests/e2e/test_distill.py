@@ -11,11 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError, Interrupted  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
+from agentlearn.learning.callbacks import Update  # noqa: E402
 from agentlearn.library import LibraryStore  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
-from agentlearn.train.distill.lesson_prompts import RolloutPrompts  # noqa: E402
+from agentlearn.train.distill.teaching import RolloutPrompts  # noqa: E402
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
 from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402

@@ -19,7 +19,7 @@ from agentlearn.cli.app import run as command_line
 from agentlearn.errors import BudgetExceeded, ConfigError, EndpointGone
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.resume import settings_of
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store import Store, check_store, read_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.journal_file import JournalFile

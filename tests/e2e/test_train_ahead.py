@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import Interrupted  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
+from agentlearn.learning.callbacks import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train import trainable  # noqa: E402
 from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402

@@ -20,7 +20,7 @@ from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.update.metrics import StepMetrics  # noqa: E402
-from agentlearn.train.update.training_row import TrainingRow  # noqa: E402
+from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.types.ids import RolloutId  # noqa: E402
 from agentlearn.types.task import Task  # noqa: E402

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from agentlearn.stats import estimate_difference, mean_interval, no_worse, pass_at_k, sign_flip_p
-from agentlearn.stats.students_t import cdf, quantile
+from agentlearn.stats.clustered import cdf, quantile
 
 scores = st.floats(-100, 100).map(lambda value: round(value, 6))
 samples = st.lists(scores, min_size=2, max_size=14)

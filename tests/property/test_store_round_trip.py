@@ -11,10 +11,11 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, Store, StoreReader, open_store, read_store
 from agentlearn.store.text import escape, unescape
 from agentlearn.types.experience import Experience, Library, Origin
+from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import RunId
 from agentlearn.types.operation import (
     Add,
@@ -30,7 +31,6 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.run_event import RunEvent
-from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
     Failure,
@@ -39,10 +39,10 @@ from agentlearn.types.trajectory import (
     ToolCall,
     ToolResult,
     Trajectory,
+    Treatment,
     Usage,
     Verdict,
 )
-from agentlearn.types.treatment import Treatment
 
 T = TypeVar("T")
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Treatment, Verdict
 
 
 def sampled_group(

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from agentlearn_web.boundary.addresses import read_host
+from agentlearn_web.boundary.access_policy import read_host
 
 SECRET = "the secret of the inside"
 _HEAD = (

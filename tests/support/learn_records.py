@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.cli.pages.learn_record import FamilyScore, LearnRecord, PageGroup
-from agentlearn.cli.show.origins import LessonOrigin
+from agentlearn.cli.show.lessons import LessonOrigin
 from agentlearn.config import LearnSettings
 from agentlearn.learning.report import (
     Allocated,

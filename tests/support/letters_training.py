@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from agentlearn.errors import AgentlearnError, Interrupted
-from agentlearn.learning.learner import Update
+from agentlearn.learning.callbacks import Update
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.callbacks import TrainCallbacks

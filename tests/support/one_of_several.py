@@ -13,8 +13,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 
 from agentlearn.train.arguments import gradient_arguments
-from agentlearn.train.distributed.layout import gather_model, layout_of
-from agentlearn.train.distributed.sharding import ShardingAccelerator
+from agentlearn.train.distributed.sharding import ShardingAccelerator, gather_model, layout_of
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
 from agentlearn.train.weights.model import state_hash, weights_hash, with_adapter

@@ -15,7 +15,7 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import RolloutSlot, open_rollouts
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
 from agentlearn.store import open_store
@@ -24,8 +24,7 @@ from agentlearn.types.group import Group
 from agentlearn.types.ids import new_run_id
 from agentlearn.types.operation import Rejected
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment
 from agentlearn_web import WebDomain
 from tests.support.stages import scripted
 

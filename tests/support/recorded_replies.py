@@ -33,8 +33,8 @@ from agentlearn.errors import AgentlearnError, EndpointError
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint, open_endpoint
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.price import cost_usd
-from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import new_run_id
 from agentlearn.types.trajectory import ModelTurn

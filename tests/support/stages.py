@@ -8,21 +8,19 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
-from agentlearn.learning.lessons.stage_context import StageContext
+from agentlearn.learning.lessons.stage_agent import StageContext
 from agentlearn.library.render import render
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.journal import CallRecord
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import CallId, RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment, Verdict
 
 RUN = RunId("01test")
 Reply = Callable[[str], object]

@@ -8,8 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import Message, Tool
+from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.tool_calls import parse_calls
 

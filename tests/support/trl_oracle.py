@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
-from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
+from agentlearn.train.update.metrics import EntropyBonus, highest_entropies
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 with warnings.catch_warnings():

@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.ids import RolloutId
 from tests.support.tiny_lm import VOCABULARY, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer

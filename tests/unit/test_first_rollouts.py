@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentlearn.domain.stand_ins import rollout_ending_in
+from agentlearn.domain.contract import rollout_ending_in
 from agentlearn.errors import AllFailed, EndpointError, VerifierError
 from agentlearn.rollout.first_rollouts import FIRST, FirstRollouts, cause_of
 from agentlearn.types.task import Task

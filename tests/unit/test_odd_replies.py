@@ -11,10 +11,10 @@ from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import open_service
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Treatment
 from tests.support.raw_http import scripted
 from tests.support.stages import RUN, ListJournal
 from tests.support.toy_domain import ToyDomain

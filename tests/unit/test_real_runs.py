@@ -10,8 +10,7 @@ import pytest
 from agentlearn.data.gym import gym_rows
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment
 from scripts.bench.real.measuring import once
 from scripts.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
 from scripts.bench.real.runs import RunFailed

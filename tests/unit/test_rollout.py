@@ -35,12 +35,11 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts, sandbox_for
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment
 from tests.support.stages import RUN, ListJournal
 from tests.support.toy_domain import ToyDomain, read_answer
 

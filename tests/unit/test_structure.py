@@ -98,7 +98,7 @@ PRINTING = {
     "agentlearn.cli.output": "makes the console, from the guarded streams",
     "agentlearn.cli.ending": "flushes what is left at the end",
     "agentlearn.cli.stop_signals": "replaces a stream that nobody reads any more",
-    "agentlearn.doctor.isolated": "keeps what a check prints from the report",
+    "agentlearn.doctor.machine": "keeps what a check prints from the report",
     "agentlearn.plugins": "sends to stderr what a plug-in prints",
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
     "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 
 from agentlearn.config import CallOptions
 from agentlearn.errors import ConfigError, WeightsDiffer
+from agentlearn.models.endings import SampledTokens, tokens_of
 from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
-from agentlearn.models.tokens import SampledTokens, tokens_of
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.engine import Sampling
 from agentlearn.serving.supervised_server import ServerCommand, supervised_server

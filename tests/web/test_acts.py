@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agentlearn_web.browser.acts.key_names import KEYS
+from agentlearn_web.browser.acts.keyboard import KEYS
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
 from agentlearn_web.task_files import TaskFile

@@ -25,11 +25,11 @@ from agentlearn_web.boundary.access_policy import (
     HostPort,
     RefusedConnection,
     read_allowed_host,
+    read_host,
     walk_policy,
 )
-from agentlearn_web.boundary.addresses import read_host
-from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
+from agentlearn_web.boundary.proxy_session import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.resolve import Streams
 from agentlearn_web.browser.chromium import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond

@@ -18,11 +18,10 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment
 from agentlearn_web import WebDomain
-from agentlearn_web.agent import WalkDeps
-from agentlearn_web.browser.site_check import SiteLost
+from agentlearn_web.act_tools import WalkDeps
+from agentlearn_web.browser.walk import SiteLost
 from tests.support.killing import descendants
 from tests.support.walking import Site, Walking, served, walking
 from tests.unit.test_rollout import RUN, ListJournal, endpoint

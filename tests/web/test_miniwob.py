@@ -21,10 +21,8 @@ from agentlearn.errors import ConfigError, DataError
 from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.browser.walk_settings import ACTS
 from agentlearn_web.miniwob import MiniwobDomain, domain, variant
-from agentlearn_web.miniwob.episode_agent import EpisodeDeps, miniwob_agent
-from agentlearn_web.miniwob.episode_tasks import episode_task
-from agentlearn_web.miniwob.pages import LABELLED_PAGES, PAGES, miniwob_folder
-from agentlearn_web.miniwob.serving import page_url
+from agentlearn_web.miniwob.episode import EpisodeDeps, miniwob_agent
+from agentlearn_web.miniwob.pages import LABELLED_PAGES, PAGES, episode_task, miniwob_folder, page_url
 from agentlearn_web.observation import PageObservation, render_observation
 from tests.web.miniwob_act_scripts import ACT_SCRIPTS
 from tests.web.miniwob_more_scripts import ALL_SCRIPTS, MORE_SCRIPTS, UNSCRIPTED

@@ -22,7 +22,7 @@ from agentlearn.rollout.solve import Solved, SolveGiven, run_solving
 from agentlearn.types.task import Task
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.sessions.certificates import CERTUTIL, CERTUTIL_INSTALL
+from agentlearn_web.sessions.site_access import CERTUTIL, CERTUTIL_INSTALL
 from tests.support.walking import Reply, ref, served, words
 from tests.web.browsers import needs_browser
 

@@ -3,6 +3,6 @@
 `write_learn_page(store, run)` writes the page of a learn run from Python.
 """
 
-from agentlearn.cli.pages.write_page import page_at_the_end, write_learn_page
+from agentlearn.cli.pages.learn_page import page_at_the_end, write_learn_page
 
 __all__ = ["page_at_the_end", "write_learn_page"]

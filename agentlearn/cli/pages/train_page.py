@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agentlearn.cli.words import clock_time, score_words
+from agentlearn.cli.output import clock_time, score_words
 from agentlearn.config import is_lab
 from agentlearn.files import own_folder, write_whole
 from agentlearn.html import (

@@ -5,17 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentlearn.cli.held_out import verdict_words
-from agentlearn.cli.pages.learn_record import stored_report
-from agentlearn.cli.pages.run_command import run_command
-from agentlearn.cli.show.origins import origins_in
-from agentlearn.cli.words import change_words, count_words, score_words
+from agentlearn.cli.output import change_words, count_words, score_words
+from agentlearn.cli.pages.learn_record import run_command, stored_report
+from agentlearn.cli.show.lessons import origins_in
 from agentlearn.config import is_lab
 from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.errors import AgentlearnError, StoreError
 from agentlearn.learning.report import LearnReport
-from agentlearn.library.audit.audit_result import LibraryAudit
-from agentlearn.library.audit.card_page import CardFacts, CardRun
+from agentlearn.library.audit.audit_result import CardFacts, CardRun, LibraryAudit
 from agentlearn.store import RunRow, StoreReader, read_store
 from agentlearn.types.experience import Library
 

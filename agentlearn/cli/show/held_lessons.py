@@ -74,7 +74,7 @@ def held_json(one: HeldBack) -> dict[str, Any]:
 
 
 def _of_runs(store: Path, prefix: str) -> list[str]:
-    from agentlearn.learning.lessons.quarantine import pending_lessons
+    from agentlearn.learning.lessons.pending_versions import pending_lessons
     from agentlearn.store import read_store
 
     try:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
 from agentlearn.domain.custom.function_reward import FunctionReward
-from agentlearn.domain.custom.gym_reward import GymReward
 from agentlearn.domain.custom.judge_reward import JudgeReward, judge_rubric
-from agentlearn.domain.custom.reward import Reward, find_reward
+from agentlearn.domain.custom.reward import GymReward, Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox

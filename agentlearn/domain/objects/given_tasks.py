@@ -1,17 +1,19 @@
 """Tasks as a program gives them: texts, pairs, mappings, objects, rows of a data frame, or tasks."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, is_dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from agentlearn.domain.custom import CustomTasks
+from agentlearn.domain.custom import CustomTasks, Reward, find_reward
+from agentlearn.domain.custom.function_reward import function_reward
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.types.task import Split, Task
+from agentlearn.types.trajectory import Trajectory, Verdict
 
 _FORMS = "a text, a pair (problem, answer), a mapping with 'problem' and 'answer', or a Task"
 
@@ -160,3 +162,29 @@ def _json_value(value: Any, at: int, name: str) -> Any:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+Out = TypeVar("Out")
+RewardResult = bool | float | tuple[bool | float, str] | Verdict
+"""What a reward returns: right or wrong, a number from 0 to 1, either with the reason in words, or a verdict."""
+RewardFunction = (
+    Callable[[Task, Out], RewardResult | Awaitable[RewardResult]]
+    | Callable[[Task, Out, Trajectory], RewardResult | Awaitable[RewardResult]]
+)
+"""Judges the output of a rollout. The third parameter is the record of the rollout: steps, tool calls, tokens."""
+RewardGiven = RewardFunction[Out] | str
+"""A function, or the name of a reward: `exact`, `number`, `choice`, `contains`, `judge`, or `module:function`."""
+
+
+def reward_from(given: RewardGiven[Any] | None) -> Reward:
+    """Return the reward that was given. Raises ConfigError."""
+    if isinstance(given, str):
+        return find_reward(given)
+    if given is None:
+        raise ConfigError(
+            "no reward was given; add reward=, a function (task, output) that returns True, False, a number from 0 to"
+            " 1, or (number, 'why'), or a name such as 'exact'",
+            code="no_reward",
+        )
+    name = getattr(given, "__name__", type(given).__name__)
+    return function_reward(str(name), given)

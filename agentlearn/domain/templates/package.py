@@ -5,7 +5,9 @@ from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
 
-from agentlearn.domain.base import installed_domains
+import yaml
+
+from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.errors import ConfigError
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -60,3 +62,22 @@ def _demand_name(name: str) -> None:
 def _filled(form: str, name: str, package: str) -> str:
     text = files("agentlearn.domain.templates").joinpath("files", f"{form}.txt").read_text(encoding="utf-8")
     return _HOLE.sub(lambda hole: name if hole[1] == "name" else package, text)
+
+
+def write_recipe(domain: str, out: Path) -> Path:
+    """Write a recipe for an installed domain. Raises UnknownDomain, or ConfigError when the file exists."""
+    load_domain(domain)
+    text = files("agentlearn.domain.templates").joinpath("files", "recipe.yaml.txt").read_text(encoding="utf-8")
+    name = yaml.safe_dump(domain).partition("\n")[0]
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text.replace("{{ domain }}", name).replace("{{ out }}", str(out)))
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{str(out)!r} already exists and is not overwritten; choose another --out", code="exists"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{str(out)!r} cannot be written ({error.strerror}); choose another --out", code="cannot_write"
+        ) from error
+    return out

@@ -10,6 +10,9 @@ often would show their own mean as surely as one likes. Its unit is the task, or
 
 Undecided rollouts could be right or wrong. The evidence must hold if they are right equally often with and without the
 lesson, whatever that share is; and the bounds that hold whatever each of them is must leave the label, beyond chance.
+
+A person can see each decision before it is made, and undo it: parked lessons stay in the library, and are not shown.
+Lessons that a person wrote are reported and never parked here.
 """
 
 import math
@@ -21,9 +24,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentlearn.learning.evidence.blocks import DAY, LessonBlock
+from agentlearn.learning.evidence.blocks import DAY, LessonBlock, blocks_of
+from agentlearn.library.store import LibraryStore
 from agentlearn.stats import EProcess, anytime, benjamini_hochberg, e_bh, log_threshold, mean_test, typical_size
-from agentlearn.stats.students_t import cdf
+from agentlearn.stats.clustered import cdf
+from agentlearn.store import StoreReader
+from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value
 
@@ -335,3 +341,135 @@ def evidence_of(
         if model in (None, one.model):
             found[one.lesson].append(one)
     return {lesson: tuple(known) for lesson, known in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryEvidence:
+    """What is known about the lessons of a library, the removed and the parked ones included."""
+
+    name: str
+    library: Library
+    """Its current version."""
+    evidence: tuple[LessonEvidence, ...]
+    """Of every lesson that was ever tested under this name, with each model."""
+
+    @property
+    def tested(self) -> int:
+        """Number of tests that share the budget of errors: one for each lesson and model with evidence."""
+        return sum(bool(one.blocks) for one in self.evidence)
+
+
+def library_evidence(
+    reader: StoreReader, libraries: LibraryStore, name: str, rules: EvidenceRules | None = None
+) -> LibraryEvidence:
+    """The evidence on a library's lessons. Raises LibraryError for an unknown name.
+
+    Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
+    """
+    versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
+    ever = lessons_ever(versions.values())
+    rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
+    hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
+    learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
+    blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
+    return LibraryEvidence(name, libraries.load(name), judge(blocks, rules))
+
+
+def lessons_ever(versions: Iterable[Library]) -> tuple[ExperienceId, ...]:
+    """Every lesson that one of these versions holds, sorted. Withheld ones are among them."""
+    known = list(versions)
+    shown = {lesson for version in known for lesson in version.by_id}
+    return tuple(sorted(shown | {one.experience.id for version in known for one in version.withheld}))
+
+
+@dataclass(frozen=True, slots=True)
+class ParkingPlan:
+    """What the evidence says should no longer be shown."""
+
+    park: tuple["ToPark", ...] = ()
+    """Lessons to park."""
+    reported: tuple["ToPark", ...] = ()
+    """Lessons that a person wrote. A person decides on them."""
+
+    @property
+    def reasons(self) -> dict[ExperienceId, str]:
+        """Why each lesson is to be parked, by lesson."""
+        return {one.experience.id: one.reason for one in self.park}
+
+
+@dataclass(frozen=True, slots=True)
+class ToPark:
+    """A lesson that should no longer be shown, and why."""
+
+    experience: Experience
+    evidence: LessonEvidence | None
+    """None when a lesson gives way to others although nothing is known about it."""
+    reason: str
+
+
+def to_park(evidence: Iterable[LessonEvidence], library: Library, *, model: str | None = None) -> ParkingPlan:
+    """The lessons of this version that are labelled harmful.
+
+    model: only the evidence with this model counts. None: with any model, but a lesson that is proven with another
+    model is only reported.
+    """
+    known = evidence_of(evidence, model)
+    park, reported = list[ToPark](), list[ToPark]()
+    for one in library.experiences:
+        harmful = [found for found in known.get(one.id, ()) if found.label == "harmful"]
+        if not harmful:
+            continue
+        worst = min(harmful, key=lambda found: found.points)
+        proven = any(found.label == "proven" for found in known[one.id])
+        entry = ToPark(one, worst, f"{evidence_words(worst)}{', but proven with another model' if proven else ''}")
+        (reported if one.origin.kind == "person" or proven else park).append(entry)
+    return ParkingPlan(tuple(park), tuple(reported))
+
+
+def to_evict(
+    evidence: Iterable[LessonEvidence],
+    library: Library,
+    *,
+    max_lessons: int | None = None,
+    max_tokens: int | None = None,
+    model: str | None = None,
+) -> tuple[ToPark, ...]:
+    """The lessons that give way so that the library fits into its limits; empty when it fits.
+
+    The lesson with the least value per token goes first, by its estimate. Only lessons with evidence can go, and proven
+    ones and those that a person wrote cannot, so the library may stay larger than its limits.
+    """
+    known = evidence_of(evidence, model)
+    candidates = sorted(
+        (
+            (value, one, found)
+            for one in library.experiences
+            if one.origin.kind != "person" and (found := _weakest(known.get(one.id, ()))) is not None
+            for value in [found.points / max(1, estimated_tokens(one.lesson))]
+        ),
+        key=lambda entry: (entry[0], entry[1].id),
+    )
+    lessons, tokens, gone = len(library), library.tokens, list[ToPark]()
+    for value, one, found in candidates:
+        if (max_lessons is None or lessons <= max_lessons) and (max_tokens is None or tokens <= max_tokens):
+            break
+        reason = f"the library is full, and this lesson has the least value per token ({value:+.2f} points)"
+        gone.append(ToPark(one, found, f"{reason}: {evidence_words(found)}"))
+        lessons, tokens = lessons - 1, tokens - estimated_tokens(one.lesson)
+    return tuple(gone)
+
+
+def _weakest(found: Sequence[LessonEvidence]) -> LessonEvidence | None:
+    """The evidence that speaks least for a lesson; None where there is none, or where it is proven with some model."""
+    measured = [one for one in found if one.blocks]
+    if any(one.label == "proven" for one in measured):
+        return None
+    return min(measured, key=lambda one: one.points, default=None)
+
+
+def evidence_words(one: LessonEvidence) -> str:
+    """The evidence on a lesson in words."""
+    exposures = f"{one.shown} rollouts with it and {one.hidden} without it"
+    where = f" on {one.holds_for_words}" if one.holds_for else ""
+    estimate = f"{one.points:+.1f} points [{one.low:+.1f}, {one.high:+.1f}]"
+    return f"{one.label}: {estimate} with {one.model}{where}, {exposures}"

@@ -15,19 +15,17 @@ from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGive
 from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks, calling_both, wants_progress
-from agentlearn.learning.given import Given, directory_of
 from agentlearn.learning.lessons.run_learning import run_learning
+from agentlearn.learning.open_run import GivenTasks
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import resumed_run
-from agentlearn.learning.subject import Subject, named_model, subject_of
-from agentlearn.learning.task_sets import GivenTasks
+from agentlearn.learning.subject import Given, Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.given_library import library_from
-from agentlearn.library.library_source import GivenLibrary
+from agentlearn.library.library_source import GivenLibrary, library_from
 from agentlearn.store import Store, read_store
 from agentlearn.text import meant_or_known
-from agentlearn.types.groups import Groups
+from agentlearn.types.group import Groups
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent

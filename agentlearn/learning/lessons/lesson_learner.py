@@ -8,15 +8,11 @@ from dataclasses import dataclass, field
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
-from agentlearn.learning.hidden_lessons import reflector_sees
-from agentlearn.learning.learner import Advanced, Evidence, Held, Outcome, RolledBack, Update
+from agentlearn.learning.batch_runner import reflector_sees
+from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
-from agentlearn.learning.lessons.compare import compare
-from agentlearn.learning.lessons.consolidate import consolidate
-from agentlearn.learning.lessons.shown_reason import shown_reason
-from agentlearn.learning.lessons.stage_context import StageContext
-from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompts
-from agentlearn.learning.lessons.summarise import summarise
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageContext, StagePrompts, shown_reason
+from agentlearn.learning.lessons.stages import compare, consolidate, summarise
 from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.render import render
@@ -26,13 +22,11 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group, differ
+from agentlearn.types.group import Group, Summary, differ
 from agentlearn.types.ids import ExperienceId, RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
-from agentlearn.types.summary import Summary
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, UserTurn
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, UserTurn
 
 _WITHOUT_SIZE_LIMITS = {"max_lessons": 10_000, "max_library_tokens": 10**9}
 """For checking a single group: only the whole batch's deletes and merges decide whether the library has room."""

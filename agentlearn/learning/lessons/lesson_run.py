@@ -4,22 +4,20 @@ import time
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch
-from agentlearn.learning.evaluate import ArmNames
-from agentlearn.learning.hidden_lessons import HiddenLessons, hiding_note
-from agentlearn.learning.learn_report import LessonResult, learn_report
-from agentlearn.learning.learner import Update
+from agentlearn.learning.batch import Allocation, Batch
+from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
+from agentlearn.learning.callbacks import Update
+from agentlearn.learning.evaluate import ArmNames, weights_record, weights_sha256
 from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.quarantine import refused_lessons
+from agentlearn.learning.lessons.pending_versions import refused_lessons
 from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons, why_it_waits
 from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
+from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.report import HeldOut, LearnReport, LessonWorth, SelectedVersion
-from agentlearn.learning.task_sets import TaskSets
+from agentlearn.learning.run_result import LessonResult, learn_report
 from agentlearn.learning.warnings import unprotected
-from agentlearn.learning.weights_check import weights_record, weights_sha256
 from agentlearn.library import LibraryStore
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library

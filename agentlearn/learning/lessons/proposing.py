@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentlearn.learning.lessons.reply_schema import Fault
-from agentlearn.learning.lessons.stage_agent import MAX_RAW_CHARACTERS, StageAgent, StageReply
-from agentlearn.learning.lessons.stage_context import StageContext
+from agentlearn.learning.lessons.stage_agent import MAX_RAW_CHARACTERS, Fault, StageAgent, StageContext, StageReply
 from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.text import storable
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash

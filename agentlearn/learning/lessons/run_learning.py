@@ -12,22 +12,32 @@ from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.estimate import refuse_unpriced_budget
-from agentlearn.learning.given import NOTHING_GIVEN, Given
 from agentlearn.learning.lessons.lesson_run import LessonRun
-from agentlearn.learning.lessons.library_caution import library_caution
-from agentlearn.learning.lessons.start import start_library
-from agentlearn.learning.live_tasks import is_recorded, stored_domain
-from agentlearn.learning.open_run import answer_limit_of, budget_of, domain_of, reflector_limit_of, service_settings
+from agentlearn.learning.lessons.start import library_caution, start_library
+from agentlearn.learning.open_run import (
+    answer_limit_of,
+    budget_of,
+    domain_of,
+    reflector_limit_of,
+    service_settings,
+    task_sets,
+    with_validation,
+)
 from agentlearn.learning.pilot import pilot_sets
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_task_sets
-from agentlearn.learning.task_sets import task_sets, with_validation
+from agentlearn.learning.stored_groups import (
+    StoredGroups,
+    is_recorded,
+    refuse_contradictions,
+    stored_domain,
+    stored_task_sets,
+)
+from agentlearn.learning.subject import NOTHING_GIVEN, Given
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.call_settings import CallSettings
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
-from agentlearn.models.tracing import open_tracing
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.experience import Library

@@ -4,12 +4,15 @@ What persons wrote into the library of that name stays in every case, so that no
 The command line and Python follow the same rule.
 """
 
+import shlex
+
 from agentlearn.config import LearnSettings
 from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library.curate.hostile import wrong_form
 from agentlearn.library.curate.similarity import refusal_key
 from agentlearn.library.history import MAIN
-from agentlearn.library.history.library_diff import held_lessons
-from agentlearn.library.history.library_names import is_library_name
+from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.library.history.version_files import is_library_name
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons
 
 
@@ -82,3 +85,25 @@ def start_words(settings: LearnSettings, start: Library) -> str:
         place = f"{name}@{start.version[:8]}"
     by = "all" if written == len(start) else f"{written}" if written else "none"
     return f"{place}: {counted_lessons(len(start))}, {by} of them written by a person"
+
+
+_LISTED = 5
+
+
+def library_caution(reference: str, library: Library) -> str | None:
+    """One sentence with the number, ids and codes of lessons that may be harmful; None when there are none.
+
+    Only for files: in a library of the store, a person has approved such lessons. Nothing is removed, because a person
+    chose the file.
+    """
+    if not (reference.endswith(".json") or "/" in reference):
+        return None
+    doubts = [(one.id, end.code) for one in library.experiences if (end := wrong_form(one.lesson)) is not None]
+    if not doubts:
+        return None
+    listed = ", ".join(f"{identity[:12]} ({code})" for identity, code in doubts[:_LISTED])
+    more = f" and {len(doubts) - _LISTED} more" if len(doubts) > _LISTED else ""
+    return (
+        f"caution: {len(doubts)} of the {len(library)} lessons in {reference!r} may be harmful: {listed}{more};"
+        f" read them with `agentlearn library show {shlex.quote(reference)}`"
+    )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agentlearn.learning.lessons.shown_reason import shown_reason
+from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import lower_case_words
 from agentlearn.store import StoreReader

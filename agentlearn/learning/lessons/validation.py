@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from agentlearn.config import LearnSettings
-from agentlearn.learning.batch_runner import BatchRunner
+from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
 from agentlearn.learning.evaluate import ArmNames, Scores, held_out, score_of
 from agentlearn.learning.lessons.candidates import Candidates
-from agentlearn.learning.majority import by_majority, typical
 from agentlearn.learning.report import Delta, HeldOutScore, LessonWorth
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group

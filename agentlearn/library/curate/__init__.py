@@ -13,10 +13,9 @@ code and a sentence. A lesson takes seven forms on its way:
 """
 
 from agentlearn.library.curate.codes import DropReason, LessonFlag, QuarantineCode, RejectionCode
-from agentlearn.library.curate.context import CheckContext
-from agentlearn.library.curate.ends import EndCounts, count_ends
+from agentlearn.library.curate.library_draft import CheckContext, EndCounts, count_ends
 from agentlearn.library.curate.next_version import NextVersion, next_version
-from agentlearn.library.curate.parse import ParsedItem, parse_item
+from agentlearn.library.curate.operations import ParsedItem, parse_item
 
 __all__ = [
     "CheckContext",

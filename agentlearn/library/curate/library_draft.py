@@ -1,15 +1,52 @@
 """A library under construction: the lessons that stay, and the changes accepted so far."""
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
-from agentlearn.library.curate.operations import lesson_of, targets_of
-from agentlearn.library.curate.similarity import LessonWords
-from agentlearn.library.curate.tags import MAX_TAGS
+from pydantic import Field
+
+from agentlearn.config.options import LessonOptions
+from agentlearn.errors import ConfigError, LibraryError
+from agentlearn.library.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.operations import MAX_TAGS, lesson_of, targets_of
+from agentlearn.library.curate.similarity import (
+    COPIED_WORDS,
+    LessonWords,
+    Shingle,
+    lower_case_words,
+    shingles,
+    words_line,
+)
 from agentlearn.types.author import Author, strangers
-from agentlearn.types.experience import Experience, Library, Origin, estimated_tokens, experience_id
+from agentlearn.types.experience import (
+    Experience,
+    Library,
+    Origin,
+    Withheld,
+    WithheldStatus,
+    estimated_tokens,
+    experience_id,
+)
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation
+from agentlearn.types.operation import (
+    Add,
+    Applied,
+    Delete,
+    Dropped,
+    Ended,
+    Folded,
+    Merge,
+    Modify,
+    Operation,
+    Quarantined,
+    Rejected,
+)
+from agentlearn.types.task import Task
+from agentlearn.types.value import Value
 
 
 @dataclass(slots=True)
@@ -98,3 +135,163 @@ class LibraryDraft:
                 strangers=() if self.by_person else strangers(authors),
             ),
         )
+
+
+_FEWEST_WORDS = 4
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_FORMAT_WORDS = frozenset(
+    {"decimal", "place", "places", "digit", "digits", "nearest", "modulo", "mod", "percent", "round"}
+)
+
+
+def _short_lines(problem: str) -> Iterable[str]:
+    """The problem when it is short, and its short sentences with a number that do not only ask for a form."""
+    if _FEWEST_WORDS <= len(lower_case_words(problem)) < COPIED_WORDS:
+        yield words_line(problem)
+    for sentence in _SENTENCE_END.split(problem):
+        words = lower_case_words(sentence)
+        if (
+            _FEWEST_WORDS <= len(words) < COPIED_WORDS
+            and any(map(str.isdigit, words))
+            and not _FORMAT_WORDS & set(words)
+        ):
+            yield words_line(sentence)
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """Limits of a batch, and the answers, problems, pages and reasons that its lessons must not repeat.
+
+    All collections are sets, so the order of tasks, pages and reasons cannot matter.
+    """
+
+    options: LessonOptions = field(default_factory=LessonOptions)
+    """Limits on deletes and on the library."""
+    max_merge_targets: int = 8
+    """Largest number of experiences that one merge may replace; else a merge could evade `max_deletes`."""
+    near_duplicate: float = 0.85
+    """Jaccard similarity of two lessons' words, 0..1, from which they count as the same."""
+    answers: frozenset[str] = frozenset()
+    """Expected answers of the batch's tasks, as the domain writes them."""
+    shingles: frozenset[Shingle] = frozenset()
+    """Every run of eight words in the batch's problems, and in what users said after them."""
+    short_problems: frozenset[str] = frozenset()
+    """Problems of four to seven words, and short sentences of problems with a number, as `words_line` returns them."""
+    seen: frozenset[str] = frozenset()
+    """Pages that the batch's rollouts read, each in the form that `words_line` returns."""
+    reasons: frozenset[str] = frozenset()
+    """Reasons of verdicts that the stages were shown, each in the form that `words_line` returns."""
+    refused: frozenset[str] = frozenset()
+    """Lessons that a person refused, as `refusal_key` returns them."""
+    waived: frozenset[str] = frozenset()
+    """Codes of rules that do not count, because a person set them aside. Only those of `codes.ACCEPTABLE` can be."""
+    by_person: bool = False
+    """Whether a person asks, and not a stage of a run."""
+    strangers: tuple[Author, ...] = ()
+    """The strangers whose text those who propose have read."""
+    refused_authors: frozenset[Author] = frozenset()
+    """The strangers behind lessons and versions that a person refused."""
+    library: str = ""
+    """Name of the library that is changed, which the ids of new lessons belong to."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.near_duplicate <= 1:
+            raise ConfigError(f"near_duplicate is {self.near_duplicate!r}; give a similarity above 0 and at most 1")
+        if self.max_merge_targets < 2:
+            raise ConfigError(f"max_merge_targets is {self.max_merge_targets!r}; give at least 2")
+
+    @classmethod
+    def of(
+        cls,
+        tasks: Iterable[Task],
+        *,
+        pages: Iterable[str] = (),
+        reasons: Iterable[str] = (),
+        said: Iterable[str] = (),
+        options: LessonOptions | None = None,
+        refused: frozenset[str] = frozenset(),
+        strangers: tuple[Author, ...] = (),
+        refused_authors: frozenset[Author] = frozenset(),
+        library: str = "",
+    ) -> Self:
+        """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
+
+        said: what users said in its dialogues after the task.
+        """
+        batch = tuple(tasks)
+        asked = dict.fromkeys((*(task.problem for task in batch), *said))
+        return cls(
+            options=options or LessonOptions(),
+            answers=frozenset(task.answer for task in batch if task.answer is not None),
+            shingles=frozenset[Shingle]().union(*map(shingles, asked)),
+            short_problems=frozenset(line for text in asked for line in _short_lines(text)),
+            refused=refused,
+            strangers=strangers,
+            refused_authors=refused_authors,
+            library=library,
+            seen=frozenset(map(words_line, dict.fromkeys(pages))),
+            reasons=frozenset(words_line(reason) for reason in dict.fromkeys(reasons) if reason),
+        )
+
+    @cached_property
+    def answer_search(self) -> AnswerSearch:
+        """Patterns that find the answers in a lesson."""
+        return AnswerSearch.of(self.answers)
+
+
+class EndCounts(Value):
+    """Number of proposals by how they ended."""
+
+    applied: int = 0
+    """Operations that changed the library."""
+    folded: int = 0
+    """Compare proposals that a consolidate proposal replaced."""
+    dropped: dict[str, int] = Field(default_factory=dict)
+    """Valid proposals that were not used, by reason in alphabetical order."""
+    rejected: dict[str, int] = Field(default_factory=dict)
+    """Refused proposals, by code in alphabetical order."""
+    quarantined: dict[str, int] = Field(default_factory=dict)
+    """Proposals that wait for a person, by code in alphabetical order."""
+
+
+def count_ends(ended: Iterable[Ended]) -> EndCounts:
+    """Count each proposal once."""
+    ends = [one.end for one in ended]
+    return EndCounts(
+        applied=sum(isinstance(end, Applied) for end in ends),
+        folded=sum(isinstance(end, Folded) for end in ends),
+        dropped=_sorted(end.reason for end in ends if isinstance(end, Dropped)),
+        rejected=_sorted(end.code for end in ends if isinstance(end, Rejected)),
+        quarantined=_sorted(end.code for end in ends if isinstance(end, Quarantined)),
+    )
+
+
+def _sorted(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))
+
+
+def withhold(library: Library, reasons: Mapping[ExperienceId, str], *, status: WithheldStatus = "parked") -> Library:
+    """The next version, which keeps these lessons and shows them to no agent; the same library when there are none.
+
+    reasons: why, in a sentence, by lesson. The other lessons keep their order, and lessons that were withheld before
+    stay so. Raises LibraryError for a lesson that the library does not show.
+    """
+    for lesson in reasons:
+        if lesson not in library.by_id:
+            raise LibraryError(
+                f"the lesson {lesson!r} is not among the lessons that version {library.version[:8]} shows;"
+                " `agentlearn library show` lists them",
+                code="unknown_lesson",
+            )
+    if not reasons:
+        return library
+    parked = tuple(
+        Withheld(experience=one, status=status, reason=reasons[one.id])
+        for one in library.experiences
+        if one.id in reasons
+    )
+    return Library(
+        parent=library.version,
+        experiences=tuple(one for one in library.experiences if one.id not in reasons),
+        withheld=(*library.withheld, *parked),
+    )

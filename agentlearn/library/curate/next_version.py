@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentlearn.library.curate.codes import ACCEPTABLE, MERGE_IN_GROUP, LessonFlag, RejectionCode, reject
-from agentlearn.library.curate.context import CheckContext
-from agentlearn.library.curate.library_draft import LibraryDraft
-from agentlearn.library.curate.operations import lesson_of, sound_operation
+from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
+from agentlearn.library.curate.operations import lesson_of, sound_operation, tags_of
 from agentlearn.library.curate.rules import RULES
-from agentlearn.library.curate.tags import tags_of
 from agentlearn.types.experience import Library
 from agentlearn.types.operation import Applied, Dropped, Ended, Merge, Operation, Proposal, Quarantined, Rejected
 

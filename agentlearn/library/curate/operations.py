@@ -1,13 +1,41 @@
-"""Making operations out of fields of any content: an operation whose fields can be relied on, or a refusal."""
+"""Making operations out of fields of any content: an operation whose fields can be relied on, or a refusal.
 
+Models write `option` for `op`, `update` for `modify`, `[G3]` for `G3`; all of these are understood. Nothing is guessed:
+an unknown label is refused and never becomes an add, and a delete needs no text.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, assert_never, cast
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, assert_never, cast
 
-from agentlearn.library.curate.codes import RejectionCode, reject
+from agentlearn.library.curate.codes import MERGE_IN_GROUP, LessonFlag, RejectionCode, reject
 from agentlearn.library.curate.lesson_text import checked_lesson
-from agentlearn.library.curate.tags import tags_of
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Rejected
+
+MAX_TAGS = 5
+_TAG = re.compile(r"[a-z0-9-]{1,24}")
+
+
+class Tags(NamedTuple):
+    """The valid tags, and whether some were left out."""
+
+    kept: tuple[str, ...]
+    ignored: bool
+
+
+def tags_of(value: object) -> Tags:
+    """Return up to five different tags of the form [a-z0-9-]{1,24}. None means no tags."""
+    if value is None:
+        return Tags((), ignored=False)
+    if not isinstance(value, list | tuple):
+        return Tags((), ignored=True)
+    asked = cast("Sequence[object]", value)
+    sound = dict.fromkeys(tag for tag in asked if isinstance(tag, str) and _TAG.fullmatch(tag))
+    kept = tuple(sound)[:MAX_TAGS]
+    return Tags(kept, ignored=len(kept) < len(asked))
+
 
 OperationKind = Literal["add", "modify", "merge", "delete"]
 _KINDS: Mapping[type, OperationKind] = {Add: "add", Modify: "modify", Merge: "merge", Delete: "delete"}
@@ -85,3 +113,144 @@ def _targets(kind: OperationKind, fields: Mapping[str, object]) -> tuple[str, ..
     if kind == "merge" and len(texts) < 2:
         return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(texts)}")
     return texts
+
+
+_OP_KEYS = ("op", "option", "operation", "action")
+_LESSON_KEYS = ("lesson", "experience", "content", "text")
+_TARGET_KEYS = ("target", "id", "modified_from", "delete_id", "experience_id")
+_TARGETS_KEYS = ("targets", "merged_from", "ids")
+_SUPPORT_KEYS = ("rests_on", "based_on", "proposals")
+_TAG_KEYS = ("tags", "tag")
+_PARSE_KINDS: Mapping[str, OperationKind] = {
+    "add": "add",
+    "create": "add",
+    "modify": "modify",
+    "update": "modify",
+    "merge": "merge",
+    "delete": "delete",
+    "remove": "delete",
+}
+_LABEL = re.compile(r"\[?\s*([A-Za-z]+[0-9]+)\s*\]?")
+_SHOWN = 40
+"""Largest number of characters of a label that a message repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedItem:
+    """An item read as an operation, or the reason why it cannot be."""
+
+    outcome: Operation | Rejected
+    rests_on: tuple[str, ...] = ()
+    """Labels of the proposals that it replaces, such as `P1`, each once."""
+    flags: tuple[str, ...] = ()
+    """Codes of what was left out."""
+
+    @property
+    def operation(self) -> Operation | None:
+        """The operation; None when the item was refused."""
+        return None if isinstance(self.outcome, Rejected) else self.outcome
+
+    @property
+    def refusal(self) -> Rejected | None:
+        """Why the item was refused; None when it was not."""
+        return self.outcome if isinstance(self.outcome, Rejected) else None
+
+
+def parse_item(
+    item: object, *, stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
+) -> ParsedItem:
+    """Return the operation that one JSON-like item asks for. Raises nothing, whatever the item.
+
+    labels: the library's experiences by label, as rendered for this stage. The lesson is stripped of white space at
+    both ends and otherwise not changed.
+    """
+    if not isinstance(item, Mapping):
+        refusal = reject(RejectionCode.NOT_AN_OBJECT, f"the item is a {type(item).__name__}; it must be an object")
+        return ParsedItem(refusal)
+    fields = _fields(cast("Mapping[object, object]", item))
+    rests_on, support_ignored = _rests_on(_first(fields, _SUPPORT_KEYS))
+    outcome = _operation(fields, stage, labels)
+    if isinstance(outcome, Rejected):
+        return ParsedItem(outcome, rests_on)
+    tags_ignored = not isinstance(outcome, Delete) and tags_of(_first(fields, _TAG_KEYS)).ignored
+    doubts = {LessonFlag.TAGS_IGNORED: tags_ignored, LessonFlag.RESTS_ON_IGNORED: support_ignored}
+    return ParsedItem(outcome, rests_on, tuple(flag.value for flag, raised in doubts.items() if raised))
+
+
+def _fields(item: Mapping[object, object]) -> dict[str, object]:
+    """The item's fields by lower-case name, without those that are None."""
+    named = ((key.strip().casefold(), value) for key, value in item.items() if isinstance(key, str))
+    return {key: value for key, value in named if value is not None}
+
+
+def _first(fields: Mapping[str, object], keys: Sequence[str]) -> object:
+    return next((fields[key] for key in keys if key in fields), None)
+
+
+def _operation(
+    fields: Mapping[str, object], stage: Literal["compare", "consolidate"], labels: Mapping[str, ExperienceId]
+) -> Operation | Rejected:
+    kind = _kind(fields)
+    if isinstance(kind, Rejected):
+        return kind
+    if kind == "merge" and stage == "compare":
+        return reject(RejectionCode.WRONG_STAGE, MERGE_IN_GROUP)
+    targets = () if kind == "add" else _parse_targets(kind, fields, labels)
+    if isinstance(targets, Rejected):
+        return targets
+    lesson = _first(fields, _LESSON_KEYS)
+    stripped = lesson.strip() if isinstance(lesson, str) else lesson
+    return operation_of(kind, targets, stripped, _first(fields, _TAG_KEYS))
+
+
+def _kind(fields: Mapping[str, object]) -> OperationKind | Rejected:
+    named = _first(fields, _OP_KEYS)
+    if named is None:
+        return reject(RejectionCode.MISSING_FIELD, "the item has no 'op'; it is one of add, modify, merge, delete")
+    if not isinstance(named, str):
+        return reject(
+            RejectionCode.WRONG_TYPE, f"the op is a {type(named).__name__}; it is one of add, modify, merge, delete"
+        )
+    kind = _PARSE_KINDS.get(named.strip().casefold())
+    return kind or reject(RejectionCode.UNKNOWN_OP, f"{named[:_SHOWN]!r} is none of add, modify, merge, delete")
+
+
+def _parse_targets(
+    kind: OperationKind, fields: Mapping[str, object], labels: Mapping[str, ExperienceId]
+) -> tuple[ExperienceId, ...] | Rejected:
+    keys = (*_TARGETS_KEYS, *_TARGET_KEYS) if kind == "merge" else (*_TARGET_KEYS, *_TARGETS_KEYS)
+    named = _first(fields, keys)
+    if named is None:
+        return reject(RejectionCode.MISSING_FIELD, f"the {kind} names no experience")
+    listed = cast("Sequence[object]", named if isinstance(named, list | tuple) else (named,))
+    ids: list[ExperienceId] = []
+    known = {label.upper(): experience for label, experience in labels.items()}
+    for one in listed:
+        if not isinstance(one, str):
+            return reject(RejectionCode.WRONG_TYPE, f"a label is a {type(one).__name__}; it must be text, such as 'G3'")
+        experience = known.get(_label(one))
+        if experience is None:
+            return reject(RejectionCode.UNKNOWN_ID, f"{one[:_SHOWN]!r} is not a label of this library")
+        ids.append(experience)
+    if kind == "merge" and len(ids) < 2:
+        return reject(RejectionCode.TOO_FEW_TARGETS, f"a merge needs at least two experiences, not {len(ids)}")
+    if kind != "merge" and len(ids) != 1:
+        return reject(
+            RejectionCode.TOO_MANY_TARGETS, f"a {kind} names one experience, not {len(ids)}; write one item for each"
+        )
+    return tuple(ids)
+
+
+def _label(text: str) -> str:
+    """Return `G3` for `[G3]`, `g3` and ` G3 `; an empty text when the text is not a label."""
+    found = _LABEL.fullmatch(text.strip())
+    return found[1].upper() if found else ""
+
+
+def _rests_on(value: object) -> tuple[tuple[str, ...], bool]:
+    """The labels that an item rests on, and whether some entries were not labels."""
+    if value is None:
+        return (), False
+    listed = cast("Sequence[object]", value if isinstance(value, list | tuple) else (value,))
+    labels = [_label(one) if isinstance(one, str) else "" for one in listed]
+    return tuple(dict.fromkeys(filter(None, labels))), not all(labels)

@@ -6,9 +6,8 @@ A rule returns how an operation that breaks it ends, else None. `RULES` gives th
 from collections.abc import Callable
 
 from agentlearn.library.curate.codes import DropReason, QuarantineCode, RejectionCode, quarantine, reject
-from agentlearn.library.curate.context import CheckContext
 from agentlearn.library.curate.hostile import screened
-from agentlearn.library.curate.library_draft import LibraryDraft
+from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import (
     FEWEST_COPIED_WORDS,

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from unicodedata import normalize
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats.library_format import Form, ReadLessons, usual_losses
 from agentlearn.library.formats.markdown_list import read_items, written_items
-from agentlearn.library.formats.source_files import SKILL, SourceFiles
+from agentlearn.library.formats.source_files import SKILL, Form, ReadLessons, SourceFiles, usual_losses
 from agentlearn.types.experience import Experience, Library
 
 FORMAT = "agentlearn-skill/1"

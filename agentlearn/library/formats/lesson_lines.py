@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats.checked_json import json_value
-from agentlearn.library.formats.library_format import Form, FoundLesson, ReadLessons
-from agentlearn.library.formats.our_json import check_format, ours, unchanged
-from agentlearn.library.formats.source_files import SourceFiles
+from agentlearn.library.formats.our_json import check_format, json_value, ours, unchanged
+from agentlearn.library.formats.source_files import Form, FoundLesson, ReadLessons, SourceFiles
 from agentlearn.types.experience import Experience, Library
 
 FORMAT = "agentlearn-lessons/1"

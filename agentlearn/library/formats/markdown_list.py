@@ -17,8 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import MissingExtra
-from agentlearn.library.formats.library_format import Form, FoundLesson, ReadLessons, usual_losses
-from agentlearn.library.formats.source_files import SourceFiles
+from agentlearn.library.formats.source_files import Form, FoundLesson, ReadLessons, SourceFiles, usual_losses
 from agentlearn.types.experience import Experience, Library
 
 if TYPE_CHECKING:

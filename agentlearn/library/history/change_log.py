@@ -3,20 +3,137 @@
 The log is only ever appended to. A change counts when its whole line is on disk. What a crash left of a line is not a
 change, and the next append removes it. HEAD follows from the log: it is written after the log, and a reader that finds
 the two different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost.
+
+It is a `flock` on a file, which ends with the process. Where `fcntl` does not exist, it is a file that only one process
+can create; after a crash that file stays, and the error says so.
 """
 
+import errno
 import os
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
 from agentlearn.library.history.change import NO_LINE, Change, change_line, line_hash, parse_change
-from agentlearn.library.history.library_state import head_entries
-from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.types.ids import LibraryVersion
+
+MAIN = "main"
+"""The branch that every library has. The name of a library alone means its current version."""
+
+HeadEntry = tuple[LibraryVersion, datetime]
+"""A version, and when the library's name began to mean it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryState:
+    """What the names of a library mean."""
+
+    branches: dict[str, LibraryVersion] = field(default_factory=dict[str, LibraryVersion])
+    """The current version of each branch."""
+    tags: dict[str, LibraryVersion] = field(default_factory=dict[str, LibraryVersion])
+    """The version of each tag, which never changes."""
+    pinned: LibraryVersion | None = None
+    """The version that the library's name means until it is unpinned; None: the current version of `main`."""
+
+    @property
+    def current(self) -> LibraryVersion | None:
+        """The version that the library's name means; None before the first change of `main`."""
+        return self.pinned or self.branches.get(MAIN)
+
+    def after(self, change: Change) -> "LibraryState":
+        """The state after one more change."""
+        match change.kind:
+            case "pin":
+                return replace(self, pinned=change.version)
+            case "unpin":
+                return replace(self, pinned=None)
+            case "tag":
+                return replace(self, tags={**self.tags, change.label: change.version})
+            case _:
+                return replace(self, branches={**self.branches, change.branch: change.version})
+
+
+def state_after(changes: Iterable[Change]) -> LibraryState:
+    """Return the state after all of these changes."""
+    state = LibraryState()
+    for change in changes:
+        state = state.after(change)
+    return state
+
+
+def head_entries(changes: Iterable[Change]) -> tuple[HeadEntry, ...]:
+    """Return each version that the library's name came to mean, with the time, oldest first."""
+    state, entries = LibraryState(), list[HeadEntry]()
+    for change in changes:
+        before, state = state.current, state.after(change)
+        if state.current is not None and state.current != before:
+            entries.append((state.current, change.at))
+    return tuple(entries)
+
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  not a POSIX system
+    fcntl = None
+
+LOCK_FILE = "history.lock"
+WAIT_S = 30.0
+"""Seconds to wait for another process before giving up."""
+_PAUSE_S = 0.01
+
+
+@contextmanager
+def writer_lock(folder: Path, *, wait_s: float = WAIT_S) -> Generator[None]:
+    """Hold the lock of a library's folder. Raises LibraryError after `wait_s`; OSError where it cannot be made."""
+    file = folder / LOCK_FILE
+    locks = fcntl
+    if locks is None:
+        with _created(file, wait_s):
+            yield
+        return
+    fd = os.open(own(file, folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        _until_free(lambda: locks.flock(fd, locks.LOCK_EX | locks.LOCK_NB), file, wait_s)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _created(file: Path, wait_s: float) -> Generator[None]:
+    held = file.with_suffix(".held")
+    _until_free(lambda: os.close(os.open(held, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)), held, wait_s)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            held.unlink()
+
+
+def _until_free(attempt: Callable[[], None], file: Path, wait_s: float) -> None:
+    ends = time.monotonic() + wait_s
+    while True:
+        try:
+            attempt()
+        except OSError as error:
+            if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EEXIST}:
+                raise
+            if time.monotonic() > ends:
+                raise LibraryError(
+                    f"another process has changed {str(file.parent)!r} for {wait_s:.0f} seconds; wait until it ends,"
+                    f" or delete {str(file)!r} if no such process exists",
+                    code="library_locked",
+                ) from error
+            time.sleep(_PAUSE_S)
+        else:
+            return
+
 
 LOG_FILE = "history.jsonl"
 HEAD_FILE = "HEAD"

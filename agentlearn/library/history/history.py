@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.history.account import account_name
-from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.history.change import Change, ChangeKind, HistoryOperation, RejectLesson
-from agentlearn.library.history.change_log import ChangeLog, LogWriter
+from agentlearn.library.history.change_log import MAIN, ChangeLog, LibraryState, LogWriter, state_after
+from agentlearn.library.history.hand_edits import LessonStatus, LibraryDiff, diff_libraries, find_lesson, held_lessons
 from agentlearn.library.history.lesson_blame import BlamedLesson, blame_lesson
-from agentlearn.library.history.lesson_lookup import find_lesson
-from agentlearn.library.history.library_diff import LessonStatus, LibraryDiff, diff_libraries, held_lessons
-from agentlearn.library.history.library_names import checked_label, checked_library_name
-from agentlearn.library.history.library_state import MAIN, LibraryState, state_after
-from agentlearn.library.history.three_way import JoinSide, LibraryJoin, join_libraries
-from agentlearn.library.history.version_files import VersionFiles, matching_versions
+from agentlearn.library.history.three_way import Ancestry, JoinSide, LibraryJoin, join_libraries
+from agentlearn.library.history.version_files import (
+    VersionFiles,
+    account_name,
+    checked_label,
+    checked_library_name,
+    matching_versions,
+)
 from agentlearn.text import storable
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from agentlearn.library.history.ancestry import Ancestry
 from agentlearn.library.history.change import Change
-from agentlearn.library.history.library_diff import LessonStatus, held_lessons
+from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
+from agentlearn.library.history.three_way import Ancestry
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value

@@ -5,9 +5,7 @@ one is configured.
 """
 
 from agentlearn.library.retrieval.embedding_cache import EmbeddingCache, EmbeddingFile, MemoryEmbeddings
-from agentlearn.library.retrieval.near_lessons import NearPair, near_duplicates
-from agentlearn.library.retrieval.retriever import Retriever
-from agentlearn.library.retrieval.text_embedder import EmbedderFailed, TextEmbedder
+from agentlearn.library.retrieval.retriever import EmbedderFailed, NearPair, Retriever, TextEmbedder, near_duplicates
 from agentlearn.types.ranking import ChosenLessons, RankedLesson, Retrieval
 
 __all__ = [

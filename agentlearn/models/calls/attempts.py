@@ -1,21 +1,139 @@
 """Sends a call again while that may help: after a pause as the retry policy says, or when a silent service is back."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 
-from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse
 
+from agentlearn.errors import EndpointError, EndpointGone, NeverAnswered
 from agentlearn.log import get_log
-from agentlearn.models.calls.call_errors import cause_words, kind_of_failure
-from agentlearn.models.calls.call_site import CallSite
-from agentlearn.models.calls.failures import count_failure, failure_of, silent_for_too_long
-from agentlearn.models.calls.model_call import ModelCall
-from agentlearn.models.endings import UnusedReply
-from agentlearn.models.retry import is_garbled, is_silence, is_transient, retry_after_s
+from agentlearn.models.calls.model_call import CallSite, ModelCall
+from agentlearn.models.endings import FAULT_REMEDIES, UnusedReply, fault_remedy
+from agentlearn.models.endpoint_state import KindOfCall, unanswered
+from agentlearn.models.outage import duration_words, is_garbled, is_silence, is_transient, retry_after_s
+from agentlearn.models.refusal import error_code, refused_settings, remedy, service_words
+from agentlearn.text import visible
+
+GARBLED = "endpoint_garbled"
+"""Error code of a call whose replies cannot be decoded."""
+
+
+def kind_of_failure(error: Exception) -> str:
+    """Return the kind of a failed request, under which it is counted."""
+    if isinstance(error, ModelHTTPError):
+        return f"status_{error.status_code}"
+    if isinstance(error, UnusedReply):
+        return error.fault.code
+    if is_garbled(error):
+        return "no_completion"
+    return "timeout" if isinstance(error, TimeoutError) else "connection"
+
+
+def cause_words(error: Exception) -> str:
+    """Return in a few words what a request met instead of an answer."""
+    if isinstance(error, ModelHTTPError):
+        return f"HTTP {error.status_code}"
+    return "no answer in time" if isinstance(error, TimeoutError) else "no connection"
+
+
+def endpoint_error(
+    error: Exception, *, where: str, deadline_s: float, attempts: int, sent: Collection[str]
+) -> EndpointError:
+    """Return the error of a call that failed in all attempts.
+
+    where: address of the service. deadline_s: time limit of a request. sent: names of what the request has and a
+    service may refuse.
+    """
+    tries = "once" if attempts == 1 else f"{attempts} times"
+    if isinstance(error, TimeoutError):
+        return EndpointError(f"{where} did not answer within {deadline_s:g} s (asked {tries})", code="endpoint_timeout")
+    if isinstance(error, ModelHTTPError):
+        refused = refused_settings(error.status_code, error.body, sent)
+        step = remedy(error.status_code, error.body, refused)
+        failure = EndpointError(
+            f"{where} refused with status {error.status_code} (asked {tries}): {service_words(error.body)}"
+            f"{f'; {step}' if step else ''}",
+            code=error_code(error),
+        )
+        failure.refused = refused
+        return failure
+    if isinstance(error, UnusedReply):
+        fault = error.fault
+        words = f"{where} {fault.words} (asked {tries}); {FAULT_REMEDIES[fault.code]}"
+        return EndpointError(words, code=f"endpoint_{fault.code}")
+    if is_garbled(error):
+        words = _short(error if isinstance(error, UnexpectedModelBehavior) else error.__cause__ or error)
+        return EndpointError(f"{where} sent a reply that cannot be read (asked {tries}): {words}", code=GARBLED)
+    cause = error.__cause__ or error
+    return EndpointError(f"{where} could not be used (asked {tries}): {_short(cause)}", code="endpoint_broken")
+
+
+def _short(value: object) -> str:
+    text = visible(" ".join(str(value).split())) or type(value).__name__
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_402", "endpoint_403", "endpoint_quota"})
+"""Error codes that concern the API key or its account, so every request would be refused."""
+_REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
+"""Error codes that concern one request, such as a prompt that is too long. They say nothing about the service."""
+
+GONE_AFTER = 3
+"""Number of failed calls after which the service counts as gone.
+
+Only calls during which no other call was answered count. Where many requests fail, the calls that fail in all attempts
+take the longest and so end last and together, although others were answered in the meantime.
+"""
+GARBLED_GONE_AFTER = 100
+"""The same number for calls whose replies cannot be decoded. Such a service is there and may read other requests."""
+
+
+def failure_of(site: CallSite, error: Exception, attempts: int, sent: frozenset[str]) -> EndpointError:
+    """Return the error of a call that failed in all attempts. sent: what the request has and a service may refuse."""
+    return endpoint_error(error, where=site.where, deadline_s=site.state.deadline_s, attempts=attempts, sent=sent)
+
+
+def count_failure(
+    site: CallSite, failure: EndpointError, kind: KindOfCall, number: int, *, answers_before: int
+) -> None:
+    """Count a call that failed in all attempts, and stop the run when the service does not do what the run needs.
+
+    number: of the call among those of its kind. answers_before: answers of the endpoint when the call began.
+    """
+    unused = fault_remedy(failure.code) is not None
+    if site.state.first_calls.fail(kind, number, failure, permanent=bool(failure.refused) or unused):
+        site.unit.call_context.stop(unanswered(kind, any_answer=site.any_answer))
+    _count_in_a_row(site, failure, in_a_row=site.state.answers == answers_before)
+
+
+def silent_for_too_long(site: CallSite, error: Exception) -> EndpointGone:
+    """Return the error that ends a run whose service has been silent for too long."""
+    outage = site.state.outage
+    silent, limit = duration_words(outage.silent_s), f"{outage.limit_s / 60:g}"
+    return EndpointGone(
+        f"{site.where} has not answered for {silent} ({cause_words(error)}), longer than --max-outage-minutes"
+        f" {limit} allows: {failure_of(site, error, 1, frozenset()).message}"
+    )
+
+
+def _count_in_a_row(site: CallSite, failure: EndpointError, *, in_a_row: bool) -> None:
+    """Count failures without an answer between them. Stop the run after too many, or when the key is refused."""
+    state, garbled = site.state, failure.code == GARBLED
+    state.garbled_in_a_row += garbled and in_a_row
+    state.failed_in_a_row += failure.code not in _REQUEST_REFUSED and in_a_row and not (garbled and site.any_answer)
+    gone = state.failed_in_a_row >= GONE_AFTER or state.garbled_in_a_row >= GARBLED_GONE_AFTER
+    if gone or (failure.code in _KEY_REFUSED and not state.models):
+        failed = max(state.failed_in_a_row, state.garbled_in_a_row if garbled else 0)
+        site.unit.call_context.stop(
+            EndpointGone(f"none of the last {failed} calls has been answered: {failure.message}")
+            if site.any_answer
+            else NeverAnswered(f"no call has been answered ({max(failed, 1)} tried): {failure.message}")
+        )
+
 
 _LOG = get_log()
 

@@ -1,18 +1,87 @@
-"""What the teacher reads: the lessons of a library, chosen and rendered for each task as in any rollout."""
+"""What the teacher reads: the lessons of a library, chosen and rendered for each task as in any rollout.
 
-from collections.abc import Iterable
+A rollout has only one of them, as the sampler's tokens. The other one is made from its text: the agent's instructions
+are found in it, and lessons are put after them or taken away, as `Experiences` puts them.
+
+A student that lessons are distilled into can please its teacher by saying less and less (arXiv:2606.11709).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
+from typing import NamedTuple, Protocol
 
 from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
-from agentlearn.train.distill.lesson_prompts import Codec, RolloutPrompts
+from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.trajectory import SampledTokens, Trajectory
+
+_BETWEEN = "\n\n"
+"""What pydantic-ai puts between the instructions of an agent and those of its capabilities."""
+
+
+class Codec(Protocol):
+    """Turns text into tokens and back, special tokens included."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
+        ...
+
+
+class PromptPair(NamedTuple):
+    """One prompt in tokens, as the student and as the teacher reads it."""
+
+    student: tuple[int, ...]
+    teacher: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPrompts:
+    """Makes both prompts of the answers of one rollout."""
+
+    codec: Codec
+    lessons: str
+    """The block of advice that the teacher reads for the rollout's task."""
+    guided: bool = False
+    """Whether the rollout was sampled with it."""
+
+    def pair(self, turn: SampledTokens) -> PromptPair | None:
+        """Return both prompts of an answer; None when the other one cannot be made.
+
+        That is so where the agent has no instructions or its template changes them, and where the tokens of the prompt
+        are not those of its text.
+        """
+        instructions, lessons = turn.instructions.strip(), self.lessons.strip()
+        bare = instructions.removesuffix(f"{_BETWEEN}{lessons}") if self.guided else instructions
+        if not bare or (self.guided and bare == instructions):
+            return None
+        text = self.codec.decode(turn.prompt)
+        at = text.find(instructions)
+        if at < 0 or self.codec.encode(text) != list(turn.prompt):
+            return None
+        other = bare if self.guided else f"{bare}{_BETWEEN}{lessons}"
+        made = tuple(self.codec.encode(text[:at] + other + text[at + len(instructions) :]))
+        return PromptPair(made, turn.prompt) if self.guided else PromptPair(turn.prompt, made)
+
+
+def no_place_for_lessons(model: str) -> ConfigError:
+    """Return the error for a run in which no prompt with lessons could be made."""
+    return ConfigError(
+        f"the lessons cannot be put into the prompts that {model!r} is sampled with: the agent has no instructions, or"
+        " the model's chat template or tokenizer changes their text; give the agent instructions, or train another"
+        " model",
+        code="no_place_for_lessons",
+    )
 
 
 @dataclass(slots=True)
@@ -66,3 +135,52 @@ def library_to_distil(settings: TrainSettings, libraries: LibraryStore) -> Libra
             code="no_lessons",
         )
     return library
+
+
+ANSWER_TOKENS = "answer_tokens"
+"""Metric: mean number of sampled tokens of a rollout without lessons."""
+KL = "kl"
+WINDOW = 3
+"""Number of updates that lengths are averaged over."""
+HINT_AFTER = 5
+"""Number of updates in a row without much to learn from after which a note says so."""
+_FEW = 0.1
+"""Largest share of groups with different rewards that leaves hardly anything to learn."""
+
+
+def early_end(figures: Sequence[Mapping[str, float]], arguments: GradientArguments) -> str:
+    """Return why the run must end after its last update; empty when it goes on.
+
+    figures: the metrics of all updates so far, in order.
+    """
+    if not figures:
+        return ""
+    lengths = [one[ANSWER_TOKENS] for one in figures if ANSWER_TOKENS in one]
+    if arguments.stop_at_length and len(lengths) >= 2 * WINDOW:
+        first, last = fmean(lengths[:WINDOW]), fmean(lengths[-WINDOW:])
+        if last < arguments.stop_at_length * first:
+            return (
+                f"answers have shrunk from {first:.0f} to {last:.0f} tokens, below"
+                f" {arguments.stop_at_length:.0%} of their length at the start (stop_at_length)"
+            )
+    limit, drift = arguments.stop_at_kl, figures[-1].get(KL, 0.0)
+    if limit is not None and drift > limit:
+        return f"the divergence from the model at the start is {drift:.3g} nats per token, above stop_at_kl {limit:g}"
+    if arguments.stop_after_equal is not None and (words := nothing_left(figures, arguments.stop_after_equal)):
+        return f"{words} (stop_after_equal)"
+    return ""
+
+
+def nothing_left(figures: Sequence[Mapping[str, float]], updates: int) -> str:
+    """Return in words that the last updates had hardly anything to learn from; empty when they had, or are too few."""
+    last = figures[-updates:]
+    total, mixed, right, wrong = (
+        sum(one.get(name, 0.0) for one in last)
+        for name in ("groups", "groups/mixed", "groups/all_right", "groups/all_wrong")
+    )
+    if len(last) < updates or not total or mixed > _FEW * total:
+        return ""
+    return (
+        f"in the last {updates} updates only {mixed:.0f} of {total:.0f} tasks had rollouts with different rewards"
+        f" ({right:.0f} all right, {wrong:.0f} all wrong), so they leave hardly anything to learn"
+    )

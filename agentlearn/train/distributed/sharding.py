@@ -1,23 +1,172 @@
 """Sharding of a model's weights over processes with FSDP2, on GPUs and on the CPU.
 
 It has the methods of `accelerate.Accelerator` that the updater uses. accelerate itself offers FSDP2 on GPUs only.
+
+Every process must call each function, because the processes exchange tensors in it. What is gathered is on the CPU of
+the first process only.
+
+The first process reads a checkpoint. The others get its model with weights that take no memory (torch's device `meta`),
+so that no process but the first ever holds all weights.
 """
 
+import copy
 import gc
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from agentlearn.train.distributed.layout import allocate, layout_of, move_to_meta, remember_layout
-from agentlearn.train.distributed.shards import shard_weights
 from agentlearn.train.update.logprob_model import LogprobModel
+
+_GATHER = StateDictOptions(full_state_dict=True, cpu_offload=True)
+_SPREAD = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether the weights are sharded over several processes."""
+    return any(isinstance(one, FSDPModule) for one in model.modules())
+
+
+def whole_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole of a tensor that may be sharded. Every process gets it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def forget_gathered(model: nn.Module) -> None:
+    """Keep only this process's shards: parameters are shards then, and the next forward pass gathers them again."""
+    for one in model.modules():
+        if isinstance(one, FSDPModule):
+            one.reshard()
+
+
+def like_sharded(whole: Tensor, example: Tensor) -> Tensor:
+    """Return the tensor, sharded as the example is. Every process gives the whole tensor."""
+    if not isinstance(example, DTensor):
+        return whole
+    return distribute_tensor(whole, example.device_mesh, example.placements)
+
+
+def gather_weights(model: nn.Module, *, trained_only: bool = False) -> dict[str, Tensor]:
+    """Gather the weights by name; empty in all processes but the first. Tied weights are one tensor.
+
+    trained_only: leave out frozen weights and buffers, so that only the adapter of a model is gathered.
+    """
+    main = torch.distributed.get_rank() == 0
+    gathered: dict[str, Tensor] = {}
+    first_names: dict[int, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if trained_only and not tensor.requires_grad:
+            continue
+        first = first_names.setdefault(id(tensor), name)
+        whole = whole_tensor(tensor.detach()) if first == name else None
+        if main:
+            gathered[name] = gathered[first] if whole is None else whole.cpu()
+    return gathered
+
+
+def gather_optimizer(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """Gather the optimiser state, by parameter name."""
+    return get_optimizer_state_dict(model, _plain(optimizer), options=_GATHER)
+
+
+def shard_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Spread the weights of the first process over all processes; the others give an empty mapping.
+
+    Names that the model does not have are ignored, and its other weights are kept.
+    """
+    set_model_state_dict(model, dict(weights), options=_SPREAD)
+
+
+def shard_optimizer(model: nn.Module, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    """Spread an optimiser state from `gather_optimizer`, which only the first process needs to give."""
+    given = dict(state) if torch.distributed.get_rank() == 0 else {}
+    set_optimizer_state_dict(model, _plain(optimizer), given, options=_SPREAD)
+
+
+def _plain(optimizer: Optimizer) -> Optimizer:
+    """The optimiser inside accelerate's wrapper."""
+    return cast("Optimizer", getattr(optimizer, "optimizer", optimizer))
+
+
+_LAYOUTS: WeakKeyDictionary[nn.Module, nn.Module] = WeakKeyDictionary()
+"""The layout of each sharded model."""
+
+
+def layout_of(model: nn.Module) -> nn.Module:
+    """Return a copy of the model whose weights are on the device `meta`. Buffers are copied, tied weights stay tied."""
+    return _copied(model, lambda one: torch.empty_like(one, device="meta"))
+
+
+def remember_layout(model: nn.Module, layout: nn.Module) -> None:
+    """Keep the layout of a model that is about to be sharded, for `gather_model`."""
+    _LAYOUTS[model] = layout
+
+
+def gather_model(model: nn.Module) -> nn.Module | None:
+    """Return a copy of a sharded model with all weights on the CPU, in the first process; None in the others.
+
+    Every process must call it. Only one tensor besides the copy is held at a time.
+    """
+    assert is_sharded(model)
+    main = torch.distributed.get_rank() == 0
+    whole = _copied(_LAYOUTS[model], lambda one: torch.empty_like(one, device="cpu")) if main else None
+    targets = {} if whole is None else {**dict(whole.named_parameters()), **dict(whole.named_buffers())}
+    with torch.no_grad():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            full = whole_tensor(tensor.detach())
+            if main:
+                targets[name].copy_(full)
+    return None if whole is None else whole.train(model.training)
+
+
+def move_to_meta(model: nn.Module) -> None:
+    """Drop the model's weights: put each on the device `meta`. Tied weights stay tied."""
+    _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
+
+
+def allocate(model: nn.Module, device: torch.device) -> None:
+    """Give weights on the device `meta` memory on this device, without values, and move all others there."""
+
+    def allocated(tensor: Tensor) -> Tensor:
+        return torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device)
+
+    _replace_parameters(model, allocated)
+    for module in model.modules():  # `to_empty` would drop the values of buffers
+        for name, one in module.named_buffers(recurse=False, remove_duplicate=False):
+            setattr(module, name, allocated(one))
+
+
+def _replace_parameters(model: nn.Module, new: Callable[[Tensor], Tensor]) -> None:
+    """Give the model other weights. Tied weights stay tied."""
+    made: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, one in module.named_parameters(recurse=False, remove_duplicate=False):
+            if id(one) not in made:
+                made[id(one)] = _parameter(one, new(one))
+            setattr(module, name, made[id(one)])
+
+
+def _copied(model: nn.Module, new: Callable[[Tensor], Tensor]) -> nn.Module:
+    """Copy the model with other weights, which are not copied first."""
+    return copy.deepcopy(model, {id(one): _parameter(one, new(one)) for one in model.parameters()})
+
+
+def _parameter(of: nn.Parameter, tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor.detach(), requires_grad=of.requires_grad)
 
 
 class ShardingAccelerator:

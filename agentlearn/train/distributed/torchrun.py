@@ -17,10 +17,8 @@ import torch
 from torch import nn
 
 from agentlearn.errors import ConfigError, ProcessLost
-from agentlearn.train.distributed.layout import gather_model, layout_of
 from agentlearn.train.distributed.links import FollowerLinks, LeaderLinks, connect
-from agentlearn.train.distributed.sharding import ShardingAccelerator
-from agentlearn.train.distributed.shards import is_sharded
+from agentlearn.train.distributed.sharding import ShardingAccelerator, gather_model, is_sharded, layout_of
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore

@@ -4,19 +4,139 @@ Prompts that begin alike are computed once, and a conversation that continues re
 turns.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentlearn.errors import EndpointError
+from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.engine.attention import attention_layout
-from agentlearn.train.engine.kv_cache import KVCache, cache_argument
-from agentlearn.train.engine.kv_cache_rows import KVCacheRows
-from agentlearn.train.engine.sampling import sample_tokens
-from agentlearn.train.engine.sampling_request import SamplingRequest
+from agentlearn.train.engine.kv_cache import KVCache, KVCacheRows, cache_argument
+
+
+def sample_tokens(
+    logits_B_V: Tensor,
+    uniform_B: Tensor,
+    temperature_B: Tensor,
+    top_p_B: Tensor,
+    top_k_B: Tensor,
+    min_p_B: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return a token for each row and its log-probability: shapes (B,), int64 and float32.
+
+    logits_B_V: float32. uniform_B: float64 in [0, 1). temperature_B: 0 takes the likeliest token. top_p_B in (0, 1] and
+    top_k_B (0: all) exclude the least likely tokens, and min_p_B (0 or None: no limit) before them those below this
+    share of the likeliest token's probability. The log-probability is taken at the temperature (1 at temperature
+    0) over the whole vocabulary, excluded tokens included.
+    """
+    greedy_B = temperature_B == 0
+    scale_B = torch.where(greedy_B, torch.ones_like(temperature_B), temperature_B)
+    logprobs_B_V = torch.log_softmax(logits_B_V / scale_B[:, None], dim=-1)
+    probs_B_V = logprobs_B_V.exp().double()
+    if min_p_B is not None and bool((min_p_B > 0).any()):
+        least_B_1 = min_p_B.double()[:, None] * probs_B_V.amax(dim=-1, keepdim=True)
+        probs_B_V = probs_B_V * (probs_B_V >= least_B_1)
+    if bool(((top_p_B < 1) | (top_k_B > 0)).any()):
+        probs_B_V = probs_B_V * _kept(probs_B_V, top_p_B, top_k_B)
+    ids_B = torch.where(greedy_B, logits_B_V.argmax(dim=-1), _inverse(probs_B_V, uniform_B))
+    return ids_B, logprobs_B_V.gather(1, ids_B[:, None])[:, 0]
+
+
+def _inverse(probs_B_V: Tensor, uniform_B: Tensor) -> Tensor:
+    """Invert the cumulative distribution at uniform_B; never returns a token of weight 0."""
+    weights_B_V = probs_B_V.cumsum(dim=-1)
+    whole_B = weights_B_V[:, -1]
+    below_B = torch.nextafter(whole_B, torch.zeros_like(whole_B))
+    at_B = torch.minimum(uniform_B * whole_B, below_B)
+    found_B = torch.searchsorted(weights_B_V, at_B[:, None], right=True)[:, 0]
+    return found_B.clamp(max=probs_B_V.shape[1] - 1)
+
+
+def _kept(probs_B_V: Tensor, top_p_B: Tensor, top_k_B: Tensor) -> Tensor:
+    """Mask of the tokens to keep: the k likeliest, and of those the fewest whose weight reaches p (at least one)."""
+    sorted_B_V, order_B_V = probs_B_V.sort(dim=-1, descending=True, stable=True)
+    rank_V = torch.arange(probs_B_V.shape[1], device=probs_B_V.device)
+    limit_B = torch.where(top_k_B > 0, top_k_B, torch.full_like(top_k_B, probs_B_V.shape[1]))
+    in_k_B_V = rank_V[None] < limit_B[:, None]
+    sorted_B_V = sorted_B_V * in_k_B_V
+    before_B_V = sorted_B_V.cumsum(dim=-1) - sorted_B_V
+    share_B = top_p_B.double() * sorted_B_V.sum(dim=-1)
+    # At p = 1, rounding of the sums must not exclude a token.
+    in_p_B_V = (before_B_V < share_B[:, None]) | (top_p_B >= 1)[:, None]
+    return torch.zeros_like(in_k_B_V).scatter(1, order_B_V, in_k_B_V & in_p_B_V)
+
+
+@dataclass(slots=True, eq=False)
+class SamplingRequest:
+    """A prompt and the answer tokens sampled for it so far."""
+
+    ids: list[int]
+    """Tokens of the prompt, then those of the answer."""
+    prompt_tokens: int
+    """Number of tokens in the prompt."""
+    sampling: Sampling
+    rng: np.random.Generator
+    """Random generator of this request, from its seed."""
+    answer: "asyncio.Future[Sampled]"
+    loop: asyncio.AbstractEventLoop
+    """Event loop that waits for the answer."""
+    logprobs: list[float] = field(default_factory=list[float])
+    """Log-probability of each answer token so far."""
+    cached: int | None = None
+    """Prompt tokens found in the key-value cache; None until the request joins a batch."""
+
+    @classmethod
+    def create(cls, prompt: Sequence[int], sampling: Sampling) -> Self:
+        """A new request of the running event loop."""
+        loop = asyncio.get_running_loop()
+        return cls(
+            ids=list(prompt),
+            prompt_tokens=len(prompt),
+            sampling=sampling,
+            rng=np.random.default_rng(sampling.seed),
+            answer=loop.create_future(),
+            loop=loop,
+        )
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller no longer waits for the answer."""
+        return self.answer.cancelled()
+
+    def append(self, token: int, logprob: float) -> None:
+        """Add a sampled token to the answer."""
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+
+    def sampled(self, *, stopped: bool) -> Sampled:
+        """The answer as sampled so far. stopped: whether its last token is a stop token."""
+        return Sampled(
+            ids=tuple(self.ids[self.prompt_tokens :]),
+            logprobs=tuple(self.logprobs),
+            finish="stop" if stopped else "length",
+            cached=self.cached or 0,
+        )
+
+    def deliver(self, result: Sampled | EndpointError) -> None:
+        """Hand the result to the event loop that waits for it. Does nothing when that loop is closed."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._set, result)
+
+    def _set(self, result: Sampled | EndpointError) -> None:
+        if self.answer.done():
+            return
+        if isinstance(result, Sampled):
+            self.answer.set_result(result)
+        else:
+            self.answer.set_exception(result)
+
 
 PREFILL_TOKENS = 8_192
 """Largest number of prompt tokens in one forward pass."""

@@ -12,17 +12,16 @@ from typing import Any
 from jinja2 import TemplateError
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
+from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, RequestRefused, Tool
 from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.train.engine.template_abilities import (
     DEFAULT_STYLE,
     CallStyle,
     folded_system,
     template_abilities,
+    tools_in_words,
     with_one_system,
 )
-from agentlearn.train.engine.tools_in_words import tools_in_words
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 """Marks around the number of a message whose exact text is inserted after rendering (Unicode private use)."""

@@ -2,26 +2,205 @@
 
 What was written is read again and compared with the file: every weight, log-probabilities, the tokens of several texts
 and the tokens that end an answer.
+
+transformers takes the vocabulary from the file, but not always the rule by which a text is split before tokens are
+looked for. With another rule, common texts become other tokens than the model was trained on.
 """
 
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from agentlearn.config.model_folders import RECORD, ModelRecord
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.files import sha256_of, sync
 from agentlearn.installed import version
-from agentlearn.train.fetching.gguf_file import GgufFile, read_gguf
-from agentlearn.train.fetching.gguf_tokenizer import check_tokenizer, load_gguf_tokenizer
 from agentlearn.train.serving.local import generation_ends, need_extra
-from agentlearn.train.weights.load_memory import free_bytes, is_out_of_memory
-from agentlearn.train.weights.loading import load_base, load_tokenizer, no_progress_bars, short
+from agentlearn.train.weights.loading import (
+    free_bytes,
+    is_out_of_memory,
+    load_base,
+    load_tokenizer,
+    no_progress_bars,
+    short,
+)
 from agentlearn.train.weights.model_source import ModelSource
+
+CONTROL = 3
+"""Type of tokens such as `<|im_end|>`, which are never split."""
+BYTE_LEVEL = "gpt2"
+"""Kind of tokenizer: byte pairs, of bytes written as letters."""
+_TRAIN_EXTRA = "pip install 'agentlearn-lib[train]'"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """The metadata of a GGUF file with a language model."""
+
+    path: Path
+    architecture: str
+    licence: str
+    """As an SPDX identifier; empty when the file does not say."""
+    parameters: int
+    """Number of weights."""
+    tokenizer: str
+    """Kind of the tokenizer."""
+    splitting: str
+    """Name of the rule by which the tokenizer splits a text before it looks for tokens; empty when not given."""
+    tokens: tuple[str, ...]
+    token_types: tuple[int, ...]
+    end_ids: tuple[int, ...]
+    """Tokens that end an answer."""
+    chat_template: str | None
+
+    @property
+    def control_tokens(self) -> dict[str, int]:
+        """The tokens that are never split, with their ids."""
+        return {self.tokens[at]: at for at, kind in enumerate(self.token_types) if kind == CONTROL}
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Read the metadata of a GGUF file.
+
+    Raises MissingExtra without the package gguf, ConfigError for a file that is damaged, is one part of several, or
+    holds no language model with a tokenizer.
+    """
+    if find_spec("gguf") is None:
+        raise MissingExtra(f"reading the GGUF file {str(path)!r} needs gguf: {_TRAIN_EXTRA}")
+    from gguf import GGUFReader
+
+    try:
+        reader: Any = GGUFReader(path)
+        fields = {name: _content(reader, name) for name in _NAMES if reader.get_field(name) is not None}
+        parameters = sum(int(one.n_elements) for one in reader.tensors)
+    except Exception as error:
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ConfigError(
+            f"{str(path)!r} cannot be read as a GGUF file ({why}); it may be cut short: get it again", code="bad_gguf"
+        ) from error
+    parts = fields.get("split.count") or 1
+    if parts > 1:
+        raise ConfigError(
+            f"{str(path)!r} is one of {parts} parts of a model; join them first with llama-gguf-split --merge",
+            code="bad_gguf",
+        )
+    tokens = tuple(cast("list[str]", fields.get("tokenizer.ggml.tokens") or ()))
+    if not parameters or not tokens:
+        missing = "tokenizer" if parameters else "weights"
+        raise ConfigError(
+            f"{str(path)!r} holds no language model: it has no {missing}; give the GGUF file of a whole model",
+            code="bad_gguf",
+        )
+    ends = (fields.get(f"tokenizer.ggml.{one}_token_id") for one in ("eos", "eot"))
+    return GgufFile(
+        path=path,
+        architecture=fields.get("general.architecture") or "",
+        licence=_spdx(fields.get("general.license") or ""),
+        parameters=parameters,
+        tokenizer=fields.get("tokenizer.ggml.model") or "",
+        splitting=fields.get("tokenizer.ggml.pre") or "",
+        tokens=tokens,
+        token_types=tuple(cast("list[int]", fields.get("tokenizer.ggml.token_type") or ())),
+        end_ids=tuple(sorted({int(one) for one in ends if one is not None})),
+        chat_template=fields.get("tokenizer.chat_template"),
+    )
+
+
+_NAMES = (
+    *("general.architecture", "general.license", "split.count", "tokenizer.chat_template"),
+    *(f"tokenizer.ggml.{one}" for one in ("model", "pre", "tokens", "token_type", "eos_token_id", "eot_token_id")),
+)
+
+
+def _content(reader: Any, name: str) -> Any:
+    return reader.get_field(name).contents()
+
+
+def _spdx(licence: str) -> str:
+    """An identifier with its usual capitals, such as Apache-2.0."""
+    known = {one.lower(): one for one in ("Apache-2.0", "MIT", "BSD-3-Clause", "CC-BY-4.0", "Llama-3.2")}
+    return known.get(licence.lower(), licence)
+
+
+_SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "codeshell", "command-r", "exaone", "minerva-7b"})
+"""Rules of llama.cpp that first split a text at every digit, and then as GPT-2 does."""
+_AS_GPT2 = frozenset({"gpt-2", "phi-2", "olmo", "mpt", "jais"})
+"""Rules of llama.cpp that are those of GPT-2."""
+_TEXTS = (
+    "What is 23 + 18?",
+    "  two  spaces, then 7 and 1,024\n\n\tand a tab",
+    "def f(x):\n    return x ** 2  # don't",
+    "naïve café – 北京 שלום 🙂",
+)
+"""Texts that must be the same after encoding and decoding."""
+
+
+def load_gguf_tokenizer(gguf: GgufFile, alone: Path) -> Any:
+    """Load the tokenizer of a GGUF file. Raises ConfigError when transformers cannot read it as llama.cpp does.
+
+    alone: a path of the file in a folder without other files, because transformers would use them.
+    """
+    from tokenizers import pre_tokenizers
+    from transformers import AutoTokenizer, __version__
+
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(alone.parent, gguf_file=alone.name, trust_remote_code=False)
+    except Exception as error:
+        raise ConfigError(
+            f"transformers {__version__} cannot read the tokenizer of {str(gguf.path)!r} ({short(error)}); use the"
+            " model's safetensors version",
+            code="bad_gguf",
+        ) from error
+    splitter: Any = pre_tokenizers
+    if gguf.tokenizer == BYTE_LEVEL and isinstance(tokenizer.backend_tokenizer.pre_tokenizer, splitter.ByteLevel):
+        words = splitter.ByteLevel(add_prefix_space=False)
+        if gguf.splitting in _SINGLE_DIGITS:
+            words = splitter.Sequence([splitter.Digits(individual_digits=True), words])
+        elif gguf.splitting not in _AS_GPT2:
+            raise ConfigError(
+                f"the tokenizer of {str(gguf.path)!r} splits texts by the rule {gguf.splitting!r}, which transformers"
+                f" {__version__} does not know; use the model's safetensors version",
+                code="unknown_tokenizer",
+            )
+        tokenizer.backend_tokenizer.pre_tokenizer = words
+    return tokenizer
+
+
+def check_tokenizer(tokenizer: Any, gguf: GgufFile, folder: Path) -> None:
+    """Raise ConfigError unless the tokenizer in a converted folder is the one that the GGUF file describes."""
+    if fault := _fault(tokenizer, gguf):
+        raise ConfigError(
+            f"the tokenizer that was made from {str(gguf.path)!r} is not the one in the file: {fault}; use the model's"
+            f" safetensors version, and report it ({folder.name})",
+            code="bad_conversion",
+        )
+
+
+def _fault(tokenizer: Any, gguf: GgufFile) -> str:
+    """What differs; empty when nothing does."""
+    control = gguf.control_tokens
+    if gguf.tokenizer == BYTE_LEVEL:
+        made = tokenizer.convert_ids_to_tokens(list(range(len(gguf.tokens))))
+        for at, (mine, theirs) in enumerate(zip(made, gguf.tokens, strict=True)):
+            if mine != theirs and (not gguf.token_types or gguf.token_types[at] in {1, 3}):
+                return f"token {at} is {mine!r} and not {theirs!r}"
+    for text, identity in control.items():
+        if tokenizer.encode(f"a{text}b", add_special_tokens=False).count(identity) != 1:
+            return f"{text!r} is not encoded as the token {identity}"
+    if tokenizer.chat_template != gguf.chat_template:
+        return "it has another chat template"
+    for text in _TEXTS:
+        back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+        if back.strip() != text.strip():
+            return f"{text!r} becomes {back!r}"
+    return ""
+
 
 _BYTES_PER_WEIGHT = 10
 """Memory while converting: the weights in fp32 twice, and once in bf16."""

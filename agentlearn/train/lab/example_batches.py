@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentlearn.lab.contract import Dialogue, SoftTarget, TrainingExample
-from agentlearn.serving import chatml
+from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message
 
 if TYPE_CHECKING:

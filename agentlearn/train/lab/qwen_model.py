@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentlearn.serving.chatml import END
+from agentlearn.serving.chat_request import END
 from agentlearn.train.lab.tokenizer import PAD
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ All pieces have the same score, every digit is its own piece, and every byte is 
 from typing import TYPE_CHECKING
 
 from agentlearn.lab.contract import TokenPieces
-from agentlearn.serving.chatml import END, START, TEMPLATE
+from agentlearn.serving.chat_request import END, START, TEMPLATE
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

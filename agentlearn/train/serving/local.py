@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.serving.chat_service import ChatService
-from agentlearn.serving.service_thread import serve_in_thread
+from agentlearn.serving.chat_service import ChatService, serve_in_thread
 from agentlearn.train.weights.loading import LoadedModel, load_base, tokenizer_of
 from agentlearn.train.weights.model_source import check_model_files, find_source
 

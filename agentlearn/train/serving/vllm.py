@@ -20,16 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, EndpointError, MissingExtra
-from agentlearn.serving.chat_service import ChatService
+from agentlearn.serving.chat_service import ChatService, serve_in_thread
 from agentlearn.serving.http11 import HOST
-from agentlearn.serving.service_thread import serve_in_thread
 from agentlearn.serving.supervised_server import ServerCommand, SupervisedServer, supervised_server
 from agentlearn.train.serving.local import generation_ends
 from agentlearn.train.serving.vllm_engine import BATCHED_TOKENS
 from agentlearn.train.serving.vllm_options import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
-from agentlearn.train.weights.hub import reach_hub
 from agentlearn.train.weights.loading import load_tokenizer
-from agentlearn.train.weights.model_source import check_model_files, is_adapter
+from agentlearn.train.weights.model_source import check_model_files, is_adapter, reach_hub
 
 if TYPE_CHECKING:
     from agentlearn.train.engine.template_abilities import TemplateAbilities

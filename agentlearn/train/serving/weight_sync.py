@@ -22,21 +22,19 @@ from torch import Tensor
 
 from agentlearn.errors import EndpointError, WeightsDiffer
 from agentlearn.train.serving.weight_hashes import (
-    WeightsComparison,
-    WeightsReport,
-    compare_weights,
-    not_finite,
-    weights_report_of,
-)
-from agentlearn.train.serving.weight_probe import (
     Logprobs,
     OwnLogprobs,
     Probed,
     ProbeModel,
+    WeightsComparison,
+    WeightsReport,
+    compare_weights,
     judge_change,
     network_logprobs,
+    not_finite,
     probe_ids,
     rounding_limit,
+    weights_report_of,
 )
 from agentlearn.train.serving.worker_extension import EXTENSION, METHOD
 from agentlearn.train.weights.loading import no_progress_bars

@@ -19,7 +19,7 @@ from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.engine.attention import FULL, attention_layout
 from agentlearn.train.update.logprob_model import LogprobModel, core_of, device_of
 from agentlearn.train.update.microbatch import MicroBatch, forward_length, plan_microbatches
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
 """Largest difference of a log-probability in fp32 and in 16-bit formats, in nats."""

@@ -14,30 +14,36 @@ from torch import Tensor, nn
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
 from agentlearn.train.distributed.processes import Processes, Reduction
-from agentlearn.train.distributed.shards import gather_optimizer, is_sharded, shard_optimizer
-from agentlearn.train.update.average_weights import AverageWeights
-from agentlearn.train.update.distillation import TeacherScores
-from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
+from agentlearn.train.distributed.sharding import gather_optimizer, is_sharded, shard_optimizer
 from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
-from agentlearn.train.update.losses import TokenScores, loss_share, row_weights, token_losses
-from agentlearn.train.update.memory_at_hand import keep_freed_memory, memory_at_hand, return_freed_memory
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.memory_plan import (
     MemoryPlan,
     RowMemory,
     fixed_bytes,
+    keep_freed_memory,
     longest_row,
     measure_rows,
+    memory_at_hand,
     plan_memory,
     refuse_too_little,
+    return_freed_memory,
     said_when_out_of_memory,
 )
-from agentlearn.train.update.metrics import Meter, StepMetrics, peak_memory_mib
-from agentlearn.train.update.microbatch import MicroBatch, collate, forward_length, plan_microbatches
-from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
+from agentlearn.train.update.metrics import EntropyBonus, Meter, StepMetrics, highest_entropies, peak_memory_mib
+from agentlearn.train.update.microbatch import (
+    MicroBatch,
+    check_rows,
+    collate,
+    divide_rows,
+    forward_length,
+    plan_microbatches,
+    select_rows,
+)
 from agentlearn.train.update.packing import packs_rows
-from agentlearn.train.update.rounded_adamw import RoundedAdamW
+from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.shared_prompts import collate_shared, plan_shared, shares_prompts
-from agentlearn.train.update.training_row import TrainingRow
 
 
 @dataclass(frozen=True, slots=True, eq=False)

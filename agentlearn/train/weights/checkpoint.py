@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.distributed.shards import gather_weights, is_sharded, shard_weights
+from agentlearn.train.distributed.sharding import gather_weights, is_sharded, shard_weights
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.loading import no_progress_bars
 from agentlearn.train.weights.model import weights_hash

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agentlearn.train.arguments import GradientArguments
-from agentlearn.train.distributed.shards import whole_tensor
+from agentlearn.train.distributed.sharding import whole_tensor
 from agentlearn.train.update.logprob_model import check_head, core_of
 from agentlearn.train.weights.adapter import attach_adapter, check_adapter, continue_adapter, with_adapter
 from agentlearn.train.weights.adapter_settings import check_adapter_settings

@@ -5,18 +5,21 @@ embeddings.
 """
 
 from agentlearn.types.ranking.chooser import (
+    MAX_QUERY_CHARACTERS,
     ChosenLessons,
     LessonIndex,
     RankedLesson,
+    Retrieval,
+    TermIndex,
+    capped_query,
+    fused,
     fused_depth,
     lesson_index,
+    lower_case_words,
+    search_words,
     shown_part,
     shown_tokens,
 )
-from agentlearn.types.ranking.reciprocal_rank import fused
-from agentlearn.types.ranking.retrieval import Retrieval
-from agentlearn.types.ranking.term_index import TermIndex
-from agentlearn.types.ranking.text_words import MAX_QUERY_CHARACTERS, capped_query, lower_case_words, search_words
 
 __all__ = [
     "MAX_QUERY_CHARACTERS",

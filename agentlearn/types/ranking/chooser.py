@@ -1,18 +1,232 @@
-"""The choice of the lessons that an agent is shown."""
+"""The choice of the lessons that an agent is shown.
 
+The weight of a word in a text does not depend on the query, so it is computed once. A query adds the weights of its
+words, the most telling word first, and stops to look at further texts as soon as none of them can enter the ranking.
+"""
+
+import re
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+import unicodedata
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from heapq import nlargest, nsmallest
+from itertools import accumulate
+from math import log
 from typing import Protocol
+
+from pydantic import ConfigDict, Field
 
 from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.ranking.reciprocal_rank import fused
-from agentlearn.types.ranking.retrieval import Retrieval
-from agentlearn.types.ranking.term_index import TermIndex
-from agentlearn.types.ranking.text_words import search_words
+from agentlearn.types.value import Value
+
+RANK_OFFSET = 60
+"""The larger, the less the first few places of one ranking count against agreement of several."""
+
+
+def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+    """Everything that is in a ranking, best first, with its score: the sum of 1 / (60 + rank), ranks counted from 1.
+
+    Of equal scores, the smaller number comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
+    """
+    scores: defaultdict[int, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, place in enumerate(ranking, start=1):
+            scores[place] += 1 / (RANK_OFFSET + rank)
+    return sorted(scores.items(), key=lambda one: (-round(one[1], 12), one[0]))
+
+
+DEFAULT_SHOWN_TOKENS = 4_000
+DEFAULT_SHOWN_LESSONS = 8
+
+
+class Retrieval(Value):
+    """Which lessons of a library an agent is shown, where they may be too many to show all."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    max_shown_tokens: int = Field(default=DEFAULT_SHOWN_TOKENS, ge=1)
+    """All lessons are shown while they have at most this many tokens; above that, those that fit the task."""
+    shown_lessons: int = Field(default=DEFAULT_SHOWN_LESSONS, ge=0, le=1_000)
+    """The largest number of lessons to show of a library above that size; 0: always show all."""
+    embedder: str | None = None
+    """The embedding model, such as `openai:text-embedding-3-small`; None: lessons are chosen by their words alone."""
+    tags: tuple[str, ...] = ()
+    """Show only lessons that have one of these tags; none given: all lessons."""
+    domains: tuple[str, ...] = ()
+    """Show only lessons that have the name of one of these domains among their tags; none given: all lessons."""
+
+
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Characters of scripts without spaces between words; each counts as a word."""
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
+
+_SAYS_NOTHING = frozenset(
+    (
+        *("a", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "did", "do", "does", "each"),
+        *("every", "find", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in", "into", "is"),
+        *(
+            "it",
+            "its",
+            "let",
+            "many",
+            "may",
+            "much",
+            "must",
+            "no",
+            "not",
+            "of",
+            "on",
+            "one",
+            "or",
+            "our",
+            "over",
+            "she",
+        ),
+        *(
+            "so",
+            "some",
+            "than",
+            "that",
+            "the",
+            "their",
+            "them",
+            "then",
+            "there",
+            "these",
+            "they",
+            "this",
+            "those",
+            "to",
+        ),
+        *("two", "under", "until", "up", "us", "was", "we", "were", "what", "when", "where", "whenever", "which"),
+        *("who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
+    )
+)
+"""English words that say nothing about what a text is about. Measured: docs/decisions/0030."""
+
+MAX_QUERY_CHARACTERS = 16_000
+"""A longer query is cut to this length: its beginning and its end."""
+
+
+def normalised(text: str) -> str:
+    """The text after Unicode compatibility normalisation (NFKC), with single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def lower_case_words(text: str) -> tuple[str, ...]:
+    """The words of a text in order, in lower case."""
+    return tuple(_WORD.findall(normalised(text).casefold()))
+
+
+def search_words(text: str) -> tuple[str, ...]:
+    """The words by which a text is found, in order: without words that say nothing, and numbers below 100."""
+    words = lower_case_words(text)
+    return tuple(one for one in words if one not in _SAYS_NOTHING and not (len(one) < 3 and one.isdigit()))
+
+
+def capped_query(query: str) -> str:
+    """The query, or the beginning and the end of one that is longer than `MAX_QUERY_CHARACTERS`.
+
+    Both ends are kept, because a long prompt states the task before or after the material that it is about.
+    """
+    if len(query) <= MAX_QUERY_CHARACTERS:
+        return query
+    half = MAX_QUERY_CHARACTERS // 2
+    return f"{query[:half]}\n{query[-half:]}"
+
+
+K1 = 1.2
+"""How much a second occurrence of a word in a text counts."""
+B = 0.75
+"""How much the length of a text counts."""
+MOST_TERMS = 64
+"""The largest number of words of a query that are used: those that can count most."""
+_FEWEST_COMMON = 10
+"""In few texts, a word that many of them hold still tells something."""
+_SMALL = 256
+"""A list of so few texts is added without asking whether it has to be."""
+_MARGIN = 1e-6
+"""Larger than the rounding error of a sum of weights."""
+_DIGITS = 9
+"""Digits to which sums of weights are rounded, so that the order of texts is the same on every platform."""
+
+
+class TermIndex:
+    """An index of texts by their words.
+
+    A word that more than half of the texts hold is left out, in any language: it does not tell them apart.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.size = len(texts)
+        held = [Counter(search_words(text)) for text in texts]
+        self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
+        self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
+
+    def ranked(self, query: str, depth: int) -> list[tuple[int, float]]:
+        """The texts that share a word with the query, best first: place of the text, and its score.
+
+        depth: the largest number of texts to return. Texts of equal score are in their own order.
+        """
+        known = {word for word in search_words(capped_query(query)) if word in self.postings}
+        words = nsmallest(MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
+        scores = self._scores(words, depth)
+        lowest = _lowest_of_best(scores, depth) - _MARGIN
+        rounded = ((place, round(score, _DIGITS)) for place, score in scores.items() if score >= lowest)
+        return sorted(rounded, key=lambda one: (-one[1], one[0]))[:depth]
+
+    def _scores(self, words: Sequence[str], depth: int) -> dict[int, float]:
+        """The sums of the weights of these words, of every text that may be among the `depth` best."""
+        scores: defaultdict[int, float] = defaultdict(float)
+        left = list(accumulate(reversed([self._bounds[word] for word in words])))[::-1]
+        for number, word in enumerate(words):
+            weights = self.postings[word]
+            if len(weights) > _SMALL and len(scores) >= depth and max(scores.values()) > left[number]:
+                lowest = _lowest_of_best(scores, depth)
+                if left[number] < lowest - _MARGIN:
+                    return self._completed(scores, words[number:], lowest - left[number] - _MARGIN)
+            for place, weight in weights.items():
+                scores[place] += weight
+        return scores
+
+    def _completed(self, scores: Mapping[int, float], words: Sequence[str], lowest: float) -> dict[int, float]:
+        """The sums with the weights of the last words, of the texts that have at least the score `lowest` so far."""
+        found = {place: score for place, score in scores.items() if score >= lowest}
+        for word in words:
+            weights = self.postings[word]
+            for place in found.keys() & weights.keys() if len(weights) < len(found) else found:
+                if (weight := weights.get(place)) is not None:
+                    found[place] += weight
+        return found
+
+
+def _lowest_of_best(scores: Mapping[int, float], depth: int) -> float:
+    """The lowest of the `depth` best scores; 0 where there are fewer."""
+    return nlargest(depth, scores.values())[-1] if len(scores) >= depth else 0.0
+
+
+def _weighted(held: Sequence[Mapping[str, int]]) -> dict[str, dict[int, float]]:
+    """The weight of each word in each text that holds it."""
+    found: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    lengths = [sum(counts.values()) for counts in held]
+    mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
+    for place, counts in enumerate(held):
+        for word, count in counts.items():
+            found[word][place] = count
+    most = max(_FEWEST_COMMON, len(held) // 2)
+    common = [word for word, places in found.items() if len(places) > most]
+    for word in common:
+        del found[word]
+    norms = [K1 * (1 - B + B * length / mean) for length in lengths]
+    for places in found.values():
+        rarity = log(1 + (len(held) - len(places) + 0.5) / (len(places) + 0.5))
+        for place, count in places.items():
+            places[place] = rarity * count * (K1 + 1) / (count + norms[place])
+    return dict(found)
+
 
 _FUSED = 50
 """The smallest number of places that count in each ranking."""

@@ -59,8 +59,8 @@ class BfclDomain(ForeignDomain):
 
     async def work(self, work: Work) -> Worked:
         """Ask the model once, with the task's functions as tools."""
-        from agentlearn_adapters.bfcl.chat import messages_of, tools_of
-        from agentlearn_adapters.model_calls import ModelCalls
+        from agentlearn_adapters.bfcl.leaderboard import messages_of, tools_of
+        from agentlearn_adapters.foreign_domain import ModelCalls
 
         self.question(work.task)
         calls = ModelCalls(work)
@@ -69,8 +69,8 @@ class BfclDomain(ForeignDomain):
 
     def answer_of(self, output: "ModelResponse") -> Answer:
         """Return the calls as JSON: a list of objects with a function's name and its arguments."""
-        from agentlearn_adapters.bfcl.chat import calls_of
-        from agentlearn_adapters.model_calls import text_of
+        from agentlearn_adapters.bfcl.leaderboard import calls_of
+        from agentlearn_adapters.foreign_domain import text_of
 
         return Answer(text=text_of(output), answer=json.dumps(calls_of(output), ensure_ascii=False))
 

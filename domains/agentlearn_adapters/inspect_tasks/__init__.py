@@ -72,8 +72,8 @@ class InspectDomain(ForeignDomain):
 
     async def work(self, work: Work) -> Worked:
         """Run the task's solver on the sample."""
+        from agentlearn_adapters.foreign_domain import ModelCalls
         from agentlearn_adapters.inspect_tasks.sample_run import solved
-        from agentlearn_adapters.model_calls import ModelCalls
 
         calls = ModelCalls(work)
         state = await calls.run(solved(self.name, self.task, self._sample(work.task), calls))
@@ -86,8 +86,8 @@ class InspectDomain(ForeignDomain):
 
     async def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Score the sample with the task's own scorers; the first one gives the reward."""
+        from agentlearn_adapters.inspect_tasks.inspect_loading import verdict_of_scores
         from agentlearn_adapters.inspect_tasks.sample_run import scored
-        from agentlearn_adapters.inspect_tasks.score_values import verdict_of_scores
 
         if not task.fields:
             return undecided("the problem has no expected answer")

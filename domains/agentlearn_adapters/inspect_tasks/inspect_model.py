@@ -42,7 +42,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from agentlearn.errors import ToolError
-from agentlearn_adapters.model_calls import ModelCalls, joined, text_of
+from agentlearn_adapters.foreign_domain import ModelCalls, joined, text_of
 
 _STOPS: dict[str | None, StopReason] = {
     "stop": "stop",

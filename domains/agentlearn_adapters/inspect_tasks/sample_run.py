@@ -28,8 +28,8 @@ from pydantic_ai.settings import ModelSettings
 from agentlearn.domain.base import Work
 from agentlearn.errors import ToolError, VerifierError
 from agentlearn.types.task import Task
+from agentlearn_adapters.foreign_domain import ModelCalls
 from agentlearn_adapters.inspect_tasks.inspect_model import ASKED, rollout_model
-from agentlearn_adapters.model_calls import ModelCalls
 
 _JUDGE_CALLS = 64
 """Largest number of model calls of the scorers of one sample."""

@@ -66,7 +66,7 @@ class VerifiersDomain(ForeignDomain):
 
     async def work(self, work: Work) -> Worked:
         """Let verifiers run one episode of the task."""
-        from agentlearn_adapters.model_calls import ModelCalls
+        from agentlearn_adapters.foreign_domain import ModelCalls
         from agentlearn_adapters.verifiers_tasks.taskset_loading import foreign_task
 
         self.question(work.task)
@@ -78,7 +78,7 @@ class VerifiersDomain(ForeignDomain):
 
     def verify_output(self, task: Task, trajectory: Trajectory, output: Any) -> Verdict:
         """Return the weighted sum of the rewards, on a scale from the least to the greatest possible."""
-        from agentlearn_adapters.verifiers_tasks.reward_scale import verdict_of_rewards
+        from agentlearn_adapters.verifiers_tasks.taskset_loading import verdict_of_rewards
 
         return verdict_of_rewards(output.rewards, output.metrics, output.scoring_error)
 

@@ -16,7 +16,7 @@ from verifiers.v1.dialects.chat import message_to_wire
 from verifiers.v1.harnesses.utils.mcp import call_mcp, connect_mcp
 
 if TYPE_CHECKING:
-    from agentlearn_adapters.model_calls import ModelCalls
+    from agentlearn_adapters.foreign_domain import ModelCalls
 
 __all__ = ["ChatHarness"]
 

@@ -42,7 +42,7 @@ from verifiers.v1.dialects import ChatDialect
 from verifiers.v1.types import content_text
 
 from agentlearn.errors import ToolError
-from agentlearn_adapters.model_calls import ModelCalls, joined, text_of
+from agentlearn_adapters.foreign_domain import ModelCalls, joined, text_of
 from agentlearn_adapters.verifiers_tasks.chat_harness import CALLS_BY_TRACE, CURRENT
 
 _MOST_BYTES = 256 * 2**20

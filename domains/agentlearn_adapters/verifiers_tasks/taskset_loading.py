@@ -1,10 +1,8 @@
 """Tasksets of verifiers by name, and their tasks as our tasks."""
 
-# verifiers cannot be installed together with the packages that types are checked with.
-# pyright: reportMissingImports=false, reportUntypedBaseClass=false, reportUnknownParameterType=false
-# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
-
+import math
 from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions, requires
 from importlib.util import find_spec
 from itertools import islice
@@ -13,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.errors import ConfigError, MissingExtra, ToolError
 from agentlearn.plugins import cause_words
 from agentlearn.types.task import Task
-from agentlearn_adapters.foreign_domain import unknown
+from agentlearn.types.trajectory import Verdict
+from agentlearn_adapters.foreign_domain import undecided, unknown, verdict_of
 
 if TYPE_CHECKING:
     from verifiers.v1 import Env
+
+# verifiers cannot be installed together with the packages that types are checked with.
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
+
 
 INSTALL = "pip install 'agentlearn-lib[verifiers]' and then pip install --no-deps verifiers==0.4.0"
 MOST_OF_ENDLESS = 1000
@@ -149,3 +153,40 @@ def foreign_task(env: "Env[Any]", task: Task) -> Any:
             code="task_gone",
         )
     return found
+
+
+Rewards = Mapping[str, tuple[float, float] | None]
+"""Score and weight of each reward by name; None: it was not computed."""
+
+
+def verdict_of_rewards(rewards: Rewards, metrics: Mapping[str, float | None], error: str = "") -> Verdict:
+    """Return the verdict for the rewards of one rollout.
+
+    Each score must be from 0 to 1. The weighted sum is then from the sum of the negative weights to the sum of the
+    positive ones, and the reward is its place between the two.
+    """
+    if error:
+        return undecided(error)
+    if not rewards:
+        return undecided("the task has no reward")
+    known: dict[str, tuple[float, float]] = {}
+    for name, one in rewards.items():
+        if one is None:
+            return undecided(f"the reward {name!r} was not computed")
+        if not (math.isfinite(one[0]) and 0 <= one[0] <= 1):
+            return undecided(f"the reward {name!r} gave {one[0]!r}, which is not from 0 to 1")
+        known[name] = one
+    least = sum(min(weight, 0.0) for _, weight in known.values())
+    greatest = sum(max(weight, 0.0) for _, weight in known.values())
+    if not greatest > least:
+        return undecided("all weights of the rewards are 0")
+    total = sum(score * weight for score, weight in known.values())
+    reward = (total - least) / (greatest - least)
+    return verdict_of(min(max(reward, 0.0), 1.0), _words(known, metrics))
+
+
+def _words(rewards: Mapping[str, tuple[float, float]], metrics: Mapping[str, float | None]) -> str:
+    """Return the scores as a sentence for the stages that learn."""
+    parts = [f"{name}: {score:g} (weight {weight:g})" for name, (score, weight) in rewards.items()]
+    parts += [f"{name}: {value:g}" for name, value in metrics.items() if value is not None]
+    return "; ".join(parts)

@@ -14,7 +14,7 @@ from typing import Any
 from agentlearn.lab.contract import Dialogue, LessonMeaning, SoftTarget, TrainingExample
 from agentlearn.library.render import render
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
-from agentlearn.sandbox.tool_text import TOOL, render_result
+from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.sim.lessons import experiences_in
 from agentlearn.sim.skills import FinalMessage, ToolExchange

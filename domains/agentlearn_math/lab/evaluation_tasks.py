@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from agentlearn.lab.contract import EvaluationTask
-from agentlearn.sandbox.tool_text import TOOL
+from agentlearn.sandbox.python_tool import TOOL
 from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.sim.skills import Conversation
 from agentlearn_math.families import FAMILIES

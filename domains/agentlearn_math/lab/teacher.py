@@ -11,7 +11,7 @@ from math import exp, log
 from random import Random
 
 from agentlearn.lab.contract import SoftTarget
-from agentlearn.sandbox.tool_text import TOOL
+from agentlearn.sandbox.python_tool import TOOL
 from agentlearn.sim.lessons import LessonReader, ReadLesson, ShownLesson
 from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.sim.trap_model import TEMPERATURE, TrapModel

@@ -12,8 +12,8 @@ from typing import Any
 
 from agentlearn.lab.contract import TokenPieces
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import TOOL, render_result
-from agentlearn.serving.chatml import CALL, CALL_END, TOOLS
+from agentlearn.sandbox.python_tool import TOOL, render_result
+from agentlearn.serving.chat_request import CALL, CALL_END, TOOLS
 from agentlearn.sim.neutral import ADVICE, SITUATIONS, TAILS, WORDS
 from agentlearn_math import novice
 from agentlearn_math.agent import solve_prompt

@@ -2,15 +2,148 @@
 
 As soon as hosts are named, by a private start or by the user, a walk reaches the named hosts only. So no page of the
 public web ever shares a walk with a private host that the user did not name together with it.
+
+`ipaddress.is_global` is not enough: it also accepts multicast addresses, and IPv6 addresses that embed a private IPv4
+address. An address that is not certainly public counts as private.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
 from agentlearn.errors import ConfigError
-from agentlearn_web.boundary.addresses import Host, is_public, may_be_public, read_host
+
+Host = IPv4Address | IPv6Address | str
+"""An IP address, or a host name in lower-case ASCII without a final dot."""
+
+_PRIVATE_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "168.63.129.16/32",  # a public address at which Azure serves its own virtual machines
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+    )
+)
+_UNICAST_V6 = IPv6Network("2000::/3")
+_PRIVATE_V6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocol assignments such as Teredo
+            "2001:db8::/32",
+            "2002::/16",  # 6to4: embeds any IPv4 address
+            "3fff::/20",
+        ),
+    )
+)
+_NAT64 = IPv6Network("64:ff9b::/96")
+_PRIVATE_ENDINGS = (
+    "alt arpa corp example home internal intranet invalid lan local localdomain localhost onion private test"
+)
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_MAX_NAME = 253
+
+
+def read_host(text: str) -> Host | None:
+    """Return the host that a browser would connect to, or None if the text is not a host.
+
+    Accepts names in any script, IPv6 addresses with or without brackets, and every IPv4 form that browsers accept:
+    `2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`. Source: WHATWG URL, host parsing. Non-ASCII names follow Python's
+    IDNA 2003.
+    """
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return _read_v6(text[1:-1])
+    if ":" in text:
+        return _read_v6(text)
+    name = _to_ascii(text)
+    if name is None:
+        return None
+    labels = name.removesuffix(".").split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        return _read_v4(labels)
+    name = ".".join(labels)
+    return name if len(name) <= _MAX_NAME and all(map(_LABEL.fullmatch, labels)) else None
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address certainly belongs to the public internet."""
+    if isinstance(address, IPv4Address):
+        return address.is_global and not any(address in network for network in _PRIVATE_V4)
+    if address.scope_id is not None:
+        return False
+    if address.ipv4_mapped is not None:
+        return is_public(address.ipv4_mapped)
+    if address in _NAT64:
+        return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
+    return address.is_global and address in _UNICAST_V6 and not any(address in network for network in _PRIVATE_V6)
+
+
+def may_be_public(name: str) -> bool:
+    """Return whether a host name can be public: it has a dot, and its last label is not reserved."""
+    _, dot, ending = name.rpartition(".")
+    return bool(dot) and ending not in _PRIVATE_ENDINGS.split()
+
+
+def _to_ascii(text: str) -> str | None:
+    if text.isascii():
+        return text.lower()
+    try:
+        return text.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        return None
+
+
+def _read_v6(text: str) -> IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return address if isinstance(address, IPv6Address) else None
+
+
+def _read_v4(labels: list[str]) -> IPv4Address | None:
+    """Parse one to four numbers, each decimal, octal (0…) or hexadecimal (0x…); the last fills the remaining bytes."""
+    numbers = [_number(label) for label in labels]
+    *leading, last = numbers
+    if len(numbers) > 4 or last is None or last >= 256 ** (4 - len(leading)):
+        return None
+    value = last
+    for index, number in enumerate(leading):
+        if number is None or number > 255:
+            return None
+        value += number * 256 ** (3 - index)
+    return IPv4Address(value)
+
+
+def _number(text: str) -> int | None:
+    digits, base = (text[2:] or "0", 16) if text.startswith("0x") else (text, 8 if text[:1] == "0" else 10)
+    if len(digits) > _MAX_NAME or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return int(digits, base)
+    except ValueError:
+        return None
+
 
 HostPort = tuple[str, int]
 """Host in lower case, without brackets; port 1..65535."""

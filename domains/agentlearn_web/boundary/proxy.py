@@ -13,12 +13,10 @@ import h11
 
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.client_connection import ClientConnection, WatchedReader
-from agentlearn_web.boundary.headers import has_body
 from agentlearn_web.boundary.proxy_session import NetworkLimits, ProxySession, RequestBlocked
-from agentlearn_web.boundary.relay import Relay
+from agentlearn_web.boundary.relay import Relay, has_body
 from agentlearn_web.boundary.resolve import READ_BYTES, Dial, Resolve, system_dial, system_resolve
-from agentlearn_web.boundary.route import Routes
-from agentlearn_web.boundary.target import ProxyTarget, read_target
+from agentlearn_web.boundary.route import ProxyTarget, Routes, read_target
 from agentlearn_web.boundary.upstream import UpstreamProxy
 
 __all__ = ["NetworkLimits", "ProxySession", "open_proxy"]

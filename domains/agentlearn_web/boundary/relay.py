@@ -1,22 +1,96 @@
 """Forwarding between a browser and a server: one plain http exchange, or the bytes of a tunnel in both directions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import h11
 
 from agentlearn_web.boundary.client_connection import MAX_HEAD_BYTES, ClientConnection
-from agentlearn_web.boundary.headers import (
-    content_length,
-    is_html,
-    request_fields,
-    requested_upgrade,
-    response_fields,
-    switch_fields,
-)
 from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
 from agentlearn_web.boundary.resolve import READ_BYTES, Streams
-from agentlearn_web.boundary.target import ProxyTarget
+from agentlearn_web.boundary.route import ProxyTarget
+
+Fields = list[tuple[bytes, bytes]]
+_HOP_BY_HOP = {
+    b"connection",
+    b"expect",
+    b"keep-alive",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+}
+_ALWAYS_PASSED = {b"content-length", b"host"}
+"""Always forwarded, even if a Connection header lists them."""
+
+
+def request_fields(request: h11.Request, authority: str) -> Fields:
+    """Return the headers for the server. Host comes from the request target, never from the browser's own header."""
+    fields: Fields = [(b"Host", authority.encode("ascii"))]
+    if _is_chunked(request):
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    if upgrade := requested_upgrade(request):
+        fields += [(b"Connection", b"upgrade"), (b"Upgrade", upgrade)]
+    else:
+        fields.append((b"Connection", b"close"))
+    return fields + [field for field in _end_to_end_fields(request) if field[0].lower() != b"host"]
+
+
+def response_fields(response: h11.Response) -> Fields:
+    """Return the headers for the browser."""
+    return _end_to_end_fields(response)
+
+
+def switch_fields(response: h11.InformationalResponse) -> Fields:
+    """Return the headers for the browser when the server switches to another protocol."""
+    upgrade = _values(response, b"upgrade")
+    return [(b"Connection", b"upgrade"), (b"Upgrade", b", ".join(upgrade)), *_end_to_end_fields(response)]
+
+
+def requested_upgrade(request: h11.Request) -> bytes:
+    """Return the protocol that the browser asks to switch to; empty if it asks for none."""
+    asked = b"upgrade" in _tokens(_values(request, b"connection"))
+    return b", ".join(_values(request, b"upgrade")) if asked else b""
+
+
+def has_body(request: h11.Request) -> bool:
+    """Return whether a body follows. Raises RequestBlocked (bad_request) if two headers give its length."""
+    lengths = _values(request, b"content-length")
+    if lengths and _is_chunked(request):
+        raise RequestBlocked("bad_request", "two headers tell the length of this request")
+    return _is_chunked(request) or any(length != b"0" for length in lengths)
+
+
+def content_length(response: h11.Response) -> int:
+    """Return the body size in bytes that the response declares; 0 if it declares none."""
+    return max(map(int, _values(response, b"content-length")), default=0)
+
+
+def is_html(response: h11.Response) -> bool:
+    """Return whether the response is an HTML page."""
+    return any(value.lower().startswith(b"text/html") for value in _values(response, b"content-type"))
+
+
+def _end_to_end_fields(message: h11.Request | h11.Response | h11.InformationalResponse) -> Fields:
+    dropped = (_HOP_BY_HOP | _tokens(_values(message, b"connection"))) - _ALWAYS_PASSED
+    return [
+        (name, value)
+        for name, value in message.headers.raw_items()
+        if name.lower() not in dropped and not name.lower().startswith(b"proxy-")
+    ]
+
+
+def _is_chunked(request: h11.Request) -> bool:
+    return bool(_values(request, b"transfer-encoding"))
+
+
+def _values(message: h11.Request | h11.Response | h11.InformationalResponse, wanted: bytes) -> list[bytes]:
+    return [value for name, value in message.headers if name == wanted]
+
+
+def _tokens(values: Iterable[bytes]) -> set[bytes]:
+    return {token.strip().lower() for value in values for token in value.split(b",")}
+
 
 _FLUSH_BYTES = 65_536
 _BODYLESS = {204, 304}

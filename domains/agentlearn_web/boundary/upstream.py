@@ -18,7 +18,7 @@ import h11
 from agentlearn.errors import ConfigError
 from agentlearn.log import get_log
 from agentlearn.secret_values import know_secret
-from agentlearn_web.boundary.addresses import is_public
+from agentlearn_web.boundary.access_policy import is_public
 from agentlearn_web.boundary.proxy_session import RequestBlocked
 from agentlearn_web.boundary.resolve import READ_BYTES, Streams
 

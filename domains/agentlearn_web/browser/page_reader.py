@@ -1,14 +1,335 @@
-"""Acts that only read the page of the current tab: finding a text, showing another part, waiting."""
+"""Acts that only read the page of the current tab: finding a text, showing another part, waiting.
 
-from collections.abc import Awaitable, Callable
+Line breaks (`<br>`) in a block count as spaces. A match is shown with the heading above it, the text before and after
+it, and the elements in it that can be acted on.
+"""
+
+import asyncio
+import json
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, islice
 
 from agentlearn_web.browser.act_result import ActResult, plural
 from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.liveness import browser_error
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.text_search import BadPattern, find_pattern, find_text, fitting
-from agentlearn_web.browser.wait_for_text import wait_for_text
-from agentlearn_web.observation import PageObservation
+from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, PageObservation, format_line
+from agentlearn_web.reading import pattern_worker
+from agentlearn_web.reading.line_positions import PlacedLine, line_words
+from agentlearn_web.reading.page_text import PageText, TextBlock, dense
+from agentlearn_web.reading.worker_process import WorkerFailed, run_worker
+
+_CONTEXT_CHARS = 200
+"""Characters shown before and after a match in a long text, and of a neighbouring text."""
+_MOST_SPANS = 500
+"""Most matches that are looked at."""
+_MOST_REFS = 5
+"""Most elements that are shown for one match."""
+_MOST_PATTERN_CHARS = 500
+_PATTERN_S = 60.0
+"""Longest time for a pattern on a busy machine. Its processor time is limited to 3 s."""
+
+
+class BadPattern(Exception):
+    """Raised for a regular expression that cannot be used; says why in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """One match, as it is shown."""
+
+    lines: tuple[ElementLine, ...]
+    """The matching lines and, with the mark `context`, the lines around them."""
+    pages: tuple[int, ...]
+    """The page of the snapshot on which each line is."""
+
+
+_APART = "\x1e"
+"""Stands between blocks of text, so that no match holds words of two."""
+_KEPT_TOGETHER = "\xa0"
+"""Stands for spaces that no line is broken at, such as those in `1 220`."""
+_SPACES = re.compile(r"\s+")
+_KEEPING_SPACES = re.compile("[\u00a0\u2007\u2009\u202f]+")
+_NO_WIDTH = "\u200b\u00ad\ufeff"
+_NUMBER_PART = re.compile(r"[\d.,:/-]")
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a page with single spaces, block after block."""
+
+    blocks: Sequence[TextBlock]
+    only_seen: bool = False
+    """Whether a zero character stands for each one that a person cannot see."""
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The words of each block."""
+        return tuple(map(self._spaced, self.blocks))
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
+        """Where the words of each block start in `joined`."""
+        return tuple(accumulate((len(text) + 1 for text in self.texts), initial=0))
+
+    @cached_property
+    def joined(self) -> str:
+        """All words, a line break before each block that follows one in the same element."""
+        between = ("\n" if block.joined else _APART for block in self.blocks[1:])
+        return "".join(chain(self.texts[:1], *zip(between, self.texts[1:], strict=True)))
+
+    def spans(self, query: str) -> Iterator[tuple[int, int]]:
+        """Yield where a text stands, or else where one stands that differs from it in spacing only.
+
+        A space that stands between the parts of two numbers is never left out.
+        """
+        words = _folded(" ".join(query.split()))
+        if not words:
+            return
+        haystack = _folded(self.joined)
+        exact = re.finditer(r"[ \n\xa0]".join(map(re.escape, words.split())), haystack)
+        if (first := next(exact, None)) is not None:
+            yield from (one.span() for one in chain([first], exact))
+            return
+        yield from (one.span() for one in re.finditer(_respaced(words), haystack))
+
+    def _spaced(self, block: TextBlock) -> str:
+        hides = self.only_seen
+        text = "".join("\0" * len(run.text) if run.hidden and hides else run.text for run in block.runs)
+        return _SPACES.sub(lambda found: _KEPT_TOGETHER if _KEEPING_SPACES.fullmatch(found[0]) else " ", text.strip())
+
+    def block_at(self, position: int) -> int:
+        """Return the number of the block at a position in `joined`."""
+        return min(bisect_right(self.starts, position) - 1, len(self.texts) - 1)
+
+
+def find_text(shown: ShownSnapshot, text: str) -> Iterator[TextMatch]:
+    """Yield the matches of a text. Case and spacing do not matter. Names and addresses of elements are searched too."""
+    query = _folded(" ".join(text.split()))
+    if not query:
+        return
+    words = _Words(shown.text.blocks)
+    yield from _matches(shown, words, list(islice(words.spans(query), _MOST_SPANS)), query)
+
+
+async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch]:
+    """Return the matches of a regular expression in the text of the page, case ignored. Raises BadPattern.
+
+    Every block of text is one line for `^` and `$`. The search runs in a process of its own, because both the pattern
+    and the page can be made to take for ever.
+    """
+    if not pattern or len(pattern) > _MOST_PATTERN_CHARS:
+        raise BadPattern(f"a pattern has 1 to {_MOST_PATTERN_CHARS} characters; this one has {len(pattern)}")
+    words = _Words(shown.text.blocks)
+    given = {"pattern": pattern, "text": words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
+    try:
+        written = await run_worker(pattern_worker, json.dumps(given).encode(), _PATTERN_S)
+    except WorkerFailed as failed:
+        if failed.status == pattern_worker.BAD_PATTERN:
+            raise BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
+        raise BadPattern(f"{pattern!r} takes too long on this page; make it simpler, or look for plain words") from None
+    spans = [(begin, end) for begin, end in json.loads(written)]
+    return tuple(_matches(shown, words, spans, ""))
+
+
+def holds_text(page: PageText, text: str) -> bool:
+    """Return whether a person can read a text in one block of a page. Case and spacing do not matter."""
+    return next(_Words(page.blocks, only_seen=True).spans(text), None) is not None
+
+
+def fitting(found: Sequence[TextMatch], settings: WalkSettings) -> Sequence[TextMatch]:
+    """Return the first matches that fit into one view, at least one."""
+    used = 0
+    for number, match in enumerate(found):
+        used += sum(len(format_line(line)) + 1 for line in match.lines)
+        if number == settings.found_matches or (number and used > settings.page_chars):
+            return found[:number]
+    return found
+
+
+def _folded(text: str) -> str:
+    """Return the text in lower case, every character in its place."""
+    low = text.lower()
+    return low if len(low) == len(text) else "".join(one if len(one.lower()) != 1 else one.lower() for one in text)
+
+
+def _respaced(words: str) -> str:
+    """Return a pattern of words that may be spaced in another way."""
+    made, before, spaced = list[str](), "", False
+    for one in words:
+        if one == " " or one in _NO_WIDTH:
+            spaced = spaced or one == " "
+            continue
+        if before:
+            in_number = _NUMBER_PART.match(before) and _NUMBER_PART.match(one)
+            allowed = " \n\xa0" if spaced else "\xa0" if in_number else " \xa0"
+            made.append(f"[{allowed}{_NO_WIDTH}]*")
+        made.append(re.escape(one))
+        before, spaced = one, False
+    return "".join(made)
+
+
+def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[TextMatch]:
+    finder, seen, last = _LineFinder(shown), set[int](), -1
+    for begin, end in spans:
+        first, final = words.block_at(begin), words.block_at(end - 1)
+        if final <= last:
+            continue  # the block has been shown
+        match = _match(shown, words, finder, (begin, end), range(max(first, last + 1), final + 1), seen)
+        last = final
+        yield match
+    for number, one in enumerate(shown.placed if query else ()):
+        if number not in seen and _holds_beside_text(one, query, named=not seen):
+            yield TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
+
+
+def _holds_beside_text(one: PlacedLine, query: str, *, named: bool) -> bool:
+    """Return whether an address holds the query, or words of a line that are not in the text of the page.
+
+    named: whether all names are looked at, because an element such as a link can hold several blocks of text.
+    """
+    words = (one.line.name, one.line.text) if named or not one.is_placed else ()
+    return any(query in _folded(" ".join(text.split())) for text in (*words, one.line.url))
+
+
+def _match(
+    shown: ShownSnapshot,
+    words: _Words,
+    finder: "_LineFinder",
+    span: tuple[int, int],
+    blocks: range,
+    seen: set[int],
+) -> TextMatch:
+    page, starts = shown.text, shown.text.dense_starts
+    text = " ".join(words.texts[at] for at in blocks)
+    offset = words.starts[blocks[0]]
+    excerpt = _around(text, max(span[0] - offset, 0), min(span[1] - offset, len(text)))
+    inside = finder.lines_in(starts[blocks[0]], starts[blocks[-1] + 1])
+    where = finder.page_at(starts[blocks[0]])
+    lines: list[tuple[ElementLine, int]] = []
+    heading = next((at for at in range(blocks[0] - 1, -1, -1) if page.blocks[at].heading), None)
+    if heading is not None and not any(page.blocks[at].heading for at in blocks):
+        above = ElementLine(role="heading", name=_cut(words.texts[heading]), marks=_context(page.blocks[heading]))
+        lines.append((above, finder.page_at(starts[heading])))
+    if blocks[0] and heading != blocks[0] - 1:
+        lines.append((_neighbour(page.blocks[blocks[0] - 1]), finder.page_at(starts[blocks[0] - 1])))
+    whole = [at for at in inside if dense(shown.lines[at].text or shown.lines[at].name) == dense(text)]
+    if whole:
+        line = shown.lines[whole[-1]]
+        field = "text" if line.text else "name"
+        lines.append((line.model_copy(update={field: excerpt}), shown.page_numbers[whole[-1]]))
+    else:
+        marks = (NOT_VISIBLE,) if all(page.blocks[at].hidden for at in blocks) else ()
+        lines.append((ElementLine(role="text", marks=marks, text=excerpt), where))
+    with_refs = [at for at in inside if shown.lines[at].ref and at not in whole[-1:]]
+    seen.update(inside)
+    around = {at: words for at, words in finder.nameless_around(inside) if at not in with_refs}
+    for at in sorted((*with_refs, *around))[:_MOST_REFS]:
+        line = shown.lines[at]
+        named = line.model_copy(update={"name": _cut(around[at])}) if at in around else _excerpt_of(line, "")
+        lines.append((named, shown.page_numbers[at]))
+    if blocks[-1] + 1 < len(page.blocks):
+        lines.append((_neighbour(page.blocks[blocks[-1] + 1]), finder.page_at(starts[blocks[-1] + 1])))
+    return TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
+
+
+class _LineFinder:
+    """Finds lines by their place in the text of the page."""
+
+    def __init__(self, shown: ShownSnapshot) -> None:
+        self._shown = shown
+        placed = sorted((one.begin, at) for at, one in enumerate(shown.placed) if one.is_placed)
+        self._begins = [begin for begin, _ in placed]
+        self._numbers = [at for _, at in placed]
+
+    def lines_in(self, begin: int, end: int) -> list[int]:
+        """Return the numbers of the lines that begin between two positions, in order."""
+        return sorted(self._numbers[bisect_right(self._begins, begin - 1) : bisect_right(self._begins, end - 1)])
+
+    def nameless_around(self, inside: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Yield the elements with a ref and without a name right above lines without a ref, and the words of the line.
+
+        The browser gives no name to a link or button whose words are all in elements of their own, such as code.
+        """
+        lines = self._shown.lines
+        for at in inside:
+            above = next((up for up in range(at - 1, -1, -1) if lines[up].depth < lines[at].depth), None)
+            if above is not None and not lines[at].ref and lines[above].ref and not line_words(lines[above]):
+                yield above, line_words(lines[at])
+
+    def page_at(self, position: int) -> int:
+        """Return the page that shows a position."""
+        at = bisect_right(self._begins, position) - 1
+        return self._shown.page_numbers[self._numbers[at]] if at >= 0 else 1
+
+
+def _neighbour(block: TextBlock) -> ElementLine:
+    return ElementLine(role="text", marks=_context(block), text=_cut(block.words))
+
+
+def _context(block: TextBlock) -> tuple[str, ...]:
+    return (CONTEXT, NOT_VISIBLE) if block.hidden else (CONTEXT,)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CONTEXT_CHARS else f"{text[:_CONTEXT_CHARS]}…"
+
+
+def _excerpt_of(line: ElementLine, query: str) -> ElementLine:
+    def cut(text: str) -> str:
+        at = max(_folded(text).find(query), 0) if query else 0
+        return _around(text, at, at + len(query))
+
+    return line.model_copy(update={"name": cut(line.name), "text": cut(line.text)})
+
+
+def _around(text: str, begin: int, end: int) -> str:
+    """Return a text, if it is long only the part around a match."""
+    first, last = max(begin - _CONTEXT_CHARS, 0), min(end, begin + 2 * _CONTEXT_CHARS) + _CONTEXT_CHARS
+    if len(text) <= 2 * _CONTEXT_CHARS + (end - begin):
+        return text
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
+
+
+_POLL_S = 0.2
+
+
+async def wait_for_text(tab: Tab, text: str, limit_s: float, settings: WalkSettings) -> bool:
+    """Return whether the page held the text within `limit_s`; without a text, wait that long. Raises PageHung.
+
+    The text must be one that a person can see.
+    """
+    until, read_at = time.monotonic() + limit_s, (-1, -1)
+    while True:
+        await tab.watch.require_alive(settings)
+        if text and await tab.watch.has_changed(*read_at, settings):
+            read_at = (tab.watch.document, tab.watch.changes)
+            page = await _text(tab, settings)
+            if page is not None and holds_text(page, text):
+                return True
+            if page is None or page.partial:
+                read_at = (-1, -1)
+        left_s = until - time.monotonic()
+        if left_s <= 0 or tab.page.is_closed():
+            return False
+        await asyncio.sleep(min(_POLL_S, left_s))
+
+
+async def _text(tab: Tab, settings: WalkSettings) -> PageText | None:
+    """Return the text of the page; None if it could not be read."""
+    try:
+        async with tab.watch.link.turns:
+            return await tab.watch.read_text(settings)
+    except (TimeoutError, browser_error()):
+        return None
+
 
 _WAIT_S = 10.0
 _MOST_WAIT_S = 30.0

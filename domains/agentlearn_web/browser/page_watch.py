@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentlearn_web.boundary.client_connection import REFUSED_HEADER
 from agentlearn_web.browser.act_result import plural
-from agentlearn_web.browser.liveness import BrowserLink, is_alive
-from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.liveness import BrowserLink, browser_error, is_alive
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.reading.page_text import PageText, page_text_script, parse_page_text
 

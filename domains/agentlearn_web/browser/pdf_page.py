@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agentlearn_web.boundary.flags import scheme_allowed
-from agentlearn_web.browser.playwright_errors import browser_error, load_failure_reason
+from agentlearn_web.boundary.proxy_session import scheme_allowed
+from agentlearn_web.browser.liveness import browser_error, load_failure_reason
 from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.reading.pdf_text import UnreadablePdf, read_pdf
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import AccessPolicy
-from agentlearn_web.boundary.flags import FLAGS, context_options
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
+from agentlearn_web.boundary.proxy_session import FLAGS, context_options
 from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.act_result import BrowserLost
 from agentlearn_web.browser.chromium import Chromium, find_chromium, require_playwright

@@ -5,11 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from agentlearn_web.browser.liveness import BrowserLink
+from agentlearn_web.browser.liveness import BrowserLink, browser_error, is_timeout
 from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.page_watch import PageWatch, watch_page
 from agentlearn_web.browser.pdf_page import PdfPage, is_pdf
-from agentlearn_web.browser.playwright_errors import browser_error, is_timeout
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, needs_every_ref, text_snapshot
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import WalkSettings

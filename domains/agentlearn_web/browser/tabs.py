@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agentlearn_web.boundary.flags import scheme_allowed
+from agentlearn_web.boundary.proxy_session import scheme_allowed
 from agentlearn_web.browser.act_result import ActResult, BrowserLost, plural
-from agentlearn_web.browser.dialogs import Dialogs
-from agentlearn_web.browser.liveness import BrowserLink
-from agentlearn_web.browser.page_events import PageEvents
-from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.liveness import BrowserLink, browser_error
+from agentlearn_web.browser.page_events import Dialogs, PageEvents
 from agentlearn_web.browser.tab import BLANK, Tab, attach_tab
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import TabLine

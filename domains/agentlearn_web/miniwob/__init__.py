@@ -16,10 +16,10 @@ from agentlearn.types.trajectory import PromptRef, ToolResult, Trajectory, Verdi
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from agentlearn.domain.check_result import CheckResult
+    from agentlearn.domain.base import CheckResult
     from agentlearn_web.boundary.access_policy import HostPort
     from agentlearn_web.browser.pool import Browsers
-    from agentlearn_web.miniwob.episode_agent import EpisodeDeps
+    from agentlearn_web.miniwob.episode import EpisodeDeps
 
 __all__ = ["MiniwobDomain", "domain", "variant"]
 
@@ -59,8 +59,7 @@ class MiniwobDomain(Domain):
     async def running(self) -> AsyncGenerator[Self]:
         """Serve the pages and start the browser; yields the domain that uses them. Raises MissingExtra, ConfigError."""
         from agentlearn_web.browser.pool import open_browsers
-        from agentlearn_web.miniwob.pages import miniwob_folder
-        from agentlearn_web.miniwob.serving import serve_miniwob
+        from agentlearn_web.miniwob.pages import miniwob_folder, serve_miniwob
 
         async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
             bound = copy(self)
@@ -69,19 +68,19 @@ class MiniwobDomain(Domain):
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return episodes of all pages. No two splits share one, for any seeds. Default sizes: 40, 20 and 40."""
-        from agentlearn_web.miniwob.episode_tasks import generate_episode_tasks
+        from agentlearn_web.miniwob.pages import generate_episode_tasks
 
         return generate_episode_tasks(split, seed, checked_limit(limit), domain=self.name)
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return the episodes that a file names. Raises DataError with file, line and next step."""
-        from agentlearn_web.miniwob.episode_tasks import read_episode_tasks
+        from agentlearn_web.miniwob.pages import read_episode_tasks
 
         return read_episode_tasks(path, split=split, limit=checked_limit(limit), domain=self.name)
 
     def agent(self) -> "Agent[EpisodeDeps, Answer]":
         """Return the agent; its deps are the value that `open` yields."""
-        from agentlearn_web.miniwob.episode_agent import miniwob_agent
+        from agentlearn_web.miniwob.episode import miniwob_agent
 
         return miniwob_agent()
 
@@ -99,10 +98,8 @@ class MiniwobDomain(Domain):
     async def open(self, context: RolloutContext) -> AsyncGenerator["EpisodeDeps"]:
         """Open the task's page in a fresh browser context and start its episode. Raises ToolError."""
         from agentlearn_web.boundary.access_policy import AccessPolicy
-        from agentlearn_web.miniwob.episode import begin_episode
-        from agentlearn_web.miniwob.episode_agent import EpisodeDeps
-        from agentlearn_web.miniwob.episode_tasks import parse_episode
-        from agentlearn_web.miniwob.serving import page_url
+        from agentlearn_web.miniwob.episode import EpisodeDeps, begin_episode
+        from agentlearn_web.miniwob.pages import page_url, parse_episode
 
         if self.browsers is None:
             raise ToolError("the miniwob domain has no browser; open rollouts inside `domain.running()`")

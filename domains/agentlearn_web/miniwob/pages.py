@@ -1,11 +1,23 @@
 """The MiniWoB++ pages that are used as tasks, and the folder of the installed package that contains them."""
 
-from collections.abc import Iterator
+import mimetypes
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
 from importlib.util import find_spec
+from itertools import count, islice
 from pathlib import Path
+from random import Random
+from urllib.parse import unquote
 
-from agentlearn.domain.check_result import CheckResult
-from agentlearn.errors import MissingExtra
+from agentlearn import data
+from agentlearn.domain.base import CheckResult
+from agentlearn.errors import DataError, MissingExtra
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
+from agentlearn.types.ids import derive_seed
+from agentlearn.types.task import Split, Task
+from agentlearn_web.boundary.access_policy import HostPort
 
 PAGES = (
     *("book-flight", "book-flight-nodelay", "button-delay", "buy-ticket"),
@@ -95,3 +107,105 @@ def check_miniwob() -> Iterator[CheckResult]:
             state="ok",
             words=f"{len(PAGES)} of its pages are tasks, {len(LABELLED_PAGES)} more with labels",
         )
+
+
+SITE = "miniwob.test"
+CACHED_FILES = 512
+
+
+def page_url(page: str) -> str:
+    """Return the address of a page."""
+    return f"http://{SITE}/miniwob/{page}.html"
+
+
+@asynccontextmanager
+async def serve_miniwob(folder: Path) -> AsyncGenerator[Mapping[str, HostPort]]:
+    """Serve the folder while the block runs. Yields the site's name and loopback address, for `AccessPolicy.served`."""
+    files = _files(folder)
+
+    @lru_cache(maxsize=CACHED_FILES)
+    def respond(path: str) -> HttpResponse:
+        file = files.get(path)
+        if file is None:
+            return HttpResponse(404, b"no such page\n", content_type="text/plain")
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        if kind.startswith("text/"):
+            kind += "; charset=utf-8"
+        return HttpResponse(200, file.read_bytes(), content_type=kind)
+
+    async def app(request: HttpRequest) -> HttpResponse:
+        return respond(unquote(request.path))
+
+    async with listening(app) as port:
+        yield {SITE: (HOST, port)}
+
+
+def _files(folder: Path) -> Mapping[str, Path]:
+    """Return every file by its request path."""
+    return {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}
+
+
+DOMAIN = "miniwob"
+GOLD = "reward 1"
+SOURCE = "generated"
+SIZES: dict[Split, int] = {"train": 40, "validation": 20, "test": 40}
+EPISODES = 30_000
+"""Upper limit of generated episode numbers."""
+_SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+_PROBLEM = re.compile(r"MiniWoB ([a-z0-9-]+), episode (\d{1,9})")
+
+
+def domain_pages(domain: str) -> tuple[str, ...]:
+    """Return the pages that are tasks of a domain: `miniwob`, or `miniwob:labelled`, which has more."""
+    return PAGES if domain == DOMAIN else (*PAGES, *LABELLED_PAGES)
+
+
+def generate_episode_tasks(
+    split: Split, seed: int, limit: int | None = None, *, domain: str = DOMAIN
+) -> tuple[Task, ...]:
+    """Return the split's episodes: in each round one of each page, in a shuffled order.
+
+    limit: None gives the split's default size. The episode number modulo three determines its split.
+    """
+    size = SIZES[split] if limit is None else limit
+    episodes = islice(_episodes(split, seed, domain_pages(domain)), size)
+    return tuple(episode_task(page, episode, split=split, domain=domain) for page, episode in episodes)
+
+
+def episode_task(
+    page: str, episode: int, *, split: Split = "train", source: str = SOURCE, domain: str = DOMAIN
+) -> Task:
+    """Return the task of one episode."""
+    problem = f"MiniWoB {page}, episode {episode}"
+    return Task.of(domain, problem, GOLD, family=page, split=split, source=source, start=page_url(page))
+
+
+def parse_episode(task: Task) -> tuple[str, int]:
+    """Return page and number of a task's episode. Raises DataError if the task does not name an episode."""
+    match = _PROBLEM.fullmatch(task.problem.strip())
+    if match is None or match[1] not in domain_pages(task.domain):
+        raise DataError(
+            f"{task.source or task.id} has the problem {task.problem!r}; name a page and an episode, such as"
+            " 'MiniWoB click-button, episode 17'",
+            code="no_episode",
+        )
+    return match[1], int(match[2])
+
+
+def read_episode_tasks(
+    source: str | Path, *, split: Split, limit: int | None = None, domain: str = DOMAIN
+) -> tuple[Task, ...]:
+    """Return the episodes in a file's column `problem`. Raises DataError with file, line and next step."""
+    match = data.read_tasks(source, domain=domain, split=split, limit=limit, answer_required=False)
+    return tuple(episode_task(*parse_episode(one), split=split, source=one.source, domain=domain) for one in match)
+
+
+def _episodes(split: Split, seed: int, pages: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    rng = Random(derive_seed("miniwob", split, seed))
+    seen: set[tuple[str, int]] = set()
+    for _ in count():
+        for page in rng.sample(pages, len(pages)):
+            episode = rng.randrange(EPISODES // 3) * 3 + _SPLITS.index(split)
+            if (page, episode) not in seen:
+                seen.add((page, episode))
+                yield page, episode

@@ -13,7 +13,7 @@ from agentlearn.config import LoginAct
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.secret_values import know_secret
 from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort, walk_policy
-from agentlearn_web.browser.playwright_errors import browser_error
+from agentlearn_web.browser.liveness import browser_error
 from agentlearn_web.sessions.storage_state import StorageState
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
 from agentlearn.text import storable
+from agentlearn.types.value import Value
 from agentlearn_evals.formats.log_file import LogFile
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -170,4 +171,28 @@ def build_observation(place: str, **fields: Any) -> Observation:
         where = ".".join(str(part) for part in first["loc"]) or "score"
         raise DataError(
             f"{place} has {abbreviate(first['input'])} as {where} ({first['msg']}); correct it", code="bad_observation"
+        ) from error
+
+
+class ForeignRecord(Value):
+    """An object of a log; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+_RecordT = TypeVar("_RecordT", bound=ForeignRecord)
+
+
+def parse_record(kind: type[_RecordT], value: object, place: str, *, advice: str = "write the log again") -> _RecordT:
+    """Return the value as a record. Raises DataError for the first bad field.
+
+    place: file, and member or sample, for the message. advice: the next step in the message.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "object"
+        raise DataError(
+            f"{place} has {abbreviate(first['input'])} as {field} ({first['msg']}); {advice}", code="bad_log"
         ) from error

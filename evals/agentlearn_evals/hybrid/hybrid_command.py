@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.extras import require_extras
+from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
     GivenSettings,
@@ -18,10 +18,8 @@ from agentlearn.cli.options import (
 from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_plan import HybridPlan, plan_hybrid
-from agentlearn_evals.hybrid.hybrid_record import HybridRecord, new_record, resumed_record
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
-from agentlearn_evals.hybrid.stage_settings import learn_stage
+from agentlearn_evals.hybrid.hybrid_record import HybridPlan, HybridRecord, new_record, plan_hybrid, resumed_record
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, learn_stage, recipe_name
 
 _OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
 
@@ -54,7 +52,7 @@ def hybrid(
             _show_plan(plan, json=json)
             return
         _require(settings, plan, yes=yes)
-    from agentlearn_evals.hybrid.hybrid_lines import print_hybrid
+    from agentlearn_evals.hybrid.hybrid_report import print_hybrid
     from agentlearn_evals.hybrid.hybrid_rounds import HybridRun
     from agentlearn_evals.hybrid.hybrid_stages import ShownStages
 
@@ -69,7 +67,7 @@ def hybrid(
 
 def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
     """All fields of a recipe, with options over them."""
-    from agentlearn.cli.own_tasks import with_domain
+    from agentlearn.cli.ask import with_domain
 
     if what is None:
         raise ConfigError(

@@ -9,12 +9,14 @@ from typing import Protocol
 from agentlearn.config import LearnSettings
 from agentlearn.learning.report import LearnReport
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.withhold import withhold
+from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.history.change import ParkLesson
+from agentlearn.library.render import render
 from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrasts import decide
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
-from agentlearn.types.experience import Experience, Library
+from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId, RunId
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison
@@ -28,19 +30,63 @@ from agentlearn_evals.hybrid.hybrid_report import (
     LearnedStage,
     LessonRemoval,
     PruningStage,
+    RemovalState,
     StageContrast,
     TrainedStage,
+    sentences,
 )
-from agentlearn_evals.hybrid.hybrid_sentences import sentences
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings
-from agentlearn_evals.hybrid.pruning import lessons_to_measure, removal_state, small_sample, tokens_without
-from agentlearn_evals.hybrid.stage_settings import (
+from agentlearn_evals.hybrid.hybrid_settings import (
+    HybridSettings,
+    ProposalEvidence,
     compare_stage,
     endpoint_of,
     learn_stage,
     start_folder,
     train_stage,
 )
+
+_ALPHA = 0.05
+
+
+def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalState:
+    """What the contrast of an arm without lessons against the arm with them shows.
+
+    Undecided rollouts are never taken as wrong or right: they withhold the proposal as they withhold a verdict.
+    evidence: `margin` also accepts the margin test on fewer tasks than a verdict needs.
+    """
+    if contrast.verdict in {"no_worse", "better"}:
+        return "proposed"
+    if contrast.verdict == "worse":
+        return "needed"
+    return "proposed" if evidence == "margin" and _margin_holds(contrast) else "unclear"
+
+
+def small_sample(contrast: Contrast) -> str:
+    """Why a contrast that the margin test proposes has no verdict; empty when it has one."""
+    return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld or contrast.left_open
+
+
+def _margin_holds(contrast: Contrast) -> bool:
+    """Whether the corrected margin test holds, and nothing but the number of tasks stands against a verdict."""
+    if contrast.margin is None or not contrast.margin.holds:
+        return False
+    without_caution = decide(contrast.model_copy(update={"caution": ""}), _ALPHA)
+    return without_caution["verdict"] == "no_worse" or without_caution["withheld_code"] == "unseen"
+
+
+def lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
+    """The lessons whose removal is measured, in the order of the library; those with the most tokens where there are
+    more than `most`."""
+    longest = sorted(library.experiences, key=lambda one: (-estimated_tokens(one.lesson), one.id))[:most]
+    chosen = {one.id for one in longest}
+    return tuple(one for one in library.experiences if one.id in chosen)
+
+
+def tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
+    """The estimated tokens that a prompt saves without these lessons, where all lessons of a library are shown."""
+    whole = estimated_tokens(render(library).text)
+    return whole - estimated_tokens(render(library, masked=tuple(lessons)).text)
+
 
 NONE, LESSONS, DISTILLED, BOTH, TOGETHER = "none", "lessons", "distilled", "both", "without-proposed"
 _SHORT = 12

@@ -6,12 +6,9 @@ from agentlearn.html import HtmlPage, render_page
 from agentlearn.html.markup import clipped
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.page.arm_tables import arms_section, cost_section, passes_section
-from agentlearn_evals.page.checks import checks_section
 from agentlearn_evals.page.differences import differences_section
-from agentlearn_evals.page.findings import opening_parts
-from agentlearn_evals.page.reproducing import reproducing_section
-from agentlearn_evals.page.slices import breakdown_section, curve_section, domains_section
-from agentlearn_evals.page.task_results import flips_section, tasks_section
+from agentlearn_evals.page.findings import checks_section, opening_parts, reproducing_section
+from agentlearn_evals.page.slices import breakdown_section, curve_section, domains_section, flips_section, tasks_section
 
 __all__ = ["comparison_page"]
 

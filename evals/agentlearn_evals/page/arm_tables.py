@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agentlearn.html import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
-from agentlearn.html.number_format import count, decimal, duration, interval, large, money
+from agentlearn.html.figure import count, decimal, duration, interval, large, money
 from agentlearn_evals.comparison import ArmLine, Comparison
 from agentlearn_evals.contrast_words import rollouts_words
 from agentlearn_evals.page.findings import TONES, level_text

@@ -1,7 +1,7 @@
 """The differences in numbers: intervals, p-values, corrections, detectable differences, bounds, margins and methods."""
 
 from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
-from agentlearn.html.number_format import DASH, count, decimal, interval, p_value, signed
+from agentlearn.html.figure import DASH, count, decimal, interval, p_value, signed
 from agentlearn.measure.contrast import Contrast
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.contrast_words import assumptions, bounds_words

@@ -1,8 +1,25 @@
 """The top of the comparison page: one sentence per contrast, the forest plot, warnings and key figures."""
 
-from agentlearn.html import Forest, ForestRow, KeyFigure, KeyFigures, Note, PagePart, Paragraph, Statement, Tone
+from collections.abc import Mapping
+
+from agentlearn.html import (
+    CodeBlock,
+    Column,
+    Forest,
+    ForestRow,
+    KeyFigure,
+    KeyFigures,
+    Note,
+    PagePart,
+    Paragraph,
+    Section,
+    Statement,
+    Table,
+    TableCell,
+    Tone,
+)
+from agentlearn.html.figure import count, duration, money, p_value, signed
 from agentlearn.html.markup import clipped
-from agentlearn.html.number_format import count, duration, money, signed
 from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.contrast_words import cautions, full_sentence, looks_words, worst_first
@@ -136,3 +153,102 @@ def _key_figures(comparison: Comparison) -> KeyFigures:
             KeyFigure(label="Detectable difference", value=signed(detectable).lstrip("+"), sub="or more, at 80 % power")
         )
     return KeyFigures(caption="At a glance", figures=tuple(figures))
+
+
+MISSING_SHOWN = 200
+"""Largest number of missing rollouts that is shown."""
+
+
+def checks_section(comparison: Comparison) -> Section | None:
+    """Return the section; None when there is nothing to report."""
+    tables = (_flags(comparison), _missing(comparison), _looks(comparison))
+    parts: list[PagePart] = [Note(text=text) for text in comparison.notes]
+    if comparison.sequential:
+        parts.append(Note(title="Sequential", text=comparison.sequential))
+    parts += [table for table in tables if table is not None]
+    return Section(title="Checks", parts=tuple(parts)) if parts else None
+
+
+def _flags(comparison: Comparison) -> Table | None:
+    if not comparison.flags:
+        return None
+    return Table(
+        caption="Flags: reasons not to trust a score",
+        columns=(Column(name="Arm"), Column(name="Code"), Column(name="Why")),
+        rows=tuple(
+            (TableCell(text=one.arm), TableCell(text=one.code), TableCell(text=one.words)) for one in comparison.flags
+        ),
+    )
+
+
+def _missing(comparison: Comparison) -> Table | None:
+    if not comparison.missing:
+        return None
+    more = len(comparison.missing) - MISSING_SHOWN
+    return Table(
+        caption=f"Missing rollouts: {len(comparison.missing):,}",
+        columns=(Column(name="Task"), Column(name="Arm"), Column(name="Reason")),
+        rows=tuple(
+            (TableCell(text=one.task), TableCell(text=one.arm), TableCell(text=one.reason))
+            for one in comparison.missing[:MISSING_SHOWN]
+        ),
+        note=f"{more:,} more are in the JSON of this comparison." if more > 0 else "",
+    )
+
+
+def _looks(comparison: Comparison) -> Table | None:
+    if not comparison.looks:
+        return None
+    return Table(
+        caption=f"Earlier looks at these arms (this is look {comparison.look})",
+        columns=(
+            Column(name="Run"),
+            Column(name="When"),
+            Column(name="Pairs", kind="number"),
+            Column(name="p", kind="number"),
+        ),
+        rows=tuple(
+            (
+                TableCell(text=one.run),
+                TableCell(text=one.at),
+                TableCell(text=count(one.pairs), value=one.pairs),
+                TableCell(text=p_value(one.p), value=one.p),
+            )
+            for one in comparison.looks
+        ),
+        note="Each further look at the same arms raises the chance of a false finding. The corrected p allows for it.",
+    )
+
+
+def reproducing_section(comparison: Comparison) -> Section | None:
+    """Return the section; None when nothing is known."""
+    facts = comparison.reproducibility
+    named = (
+        ("Run", "", comparison.run),
+        ("Seed", "", "" if facts.seed is None else str(facts.seed)),
+        ("Tasks with their answers", "", facts.data),
+        *_each("Library", facts.libraries),
+        *_each("Model", facts.models),
+        *(("Sampling", name, value) for name, value in facts.sampling.items()),
+        *(("Prompt", name, value) for name, value in facts.prompts.items()),
+        ("Isolation", "", facts.isolation),
+        *(("Version", name, value) for name, value in facts.versions.items()),
+        *(("Log", name, value) for name, value in facts.sources.items()),
+    )
+    rows = tuple(
+        (TableCell(text=kind), TableCell(text=name), TableCell(text=value)) for kind, name, value in named if value
+    )
+    parts: list[PagePart] = []
+    if facts.command:
+        parts.append(CodeBlock(text=facts.command))
+    if rows:
+        columns = (Column(name="Item"), Column(name="Name"), Column(name="Value"))
+        parts.append(Table(caption="Inputs of the comparison", columns=columns, rows=rows))
+    return Section(title="Reproduce", parts=tuple(parts)) if parts else None
+
+
+def _each(kind: str, by_arm: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return one row per arm; one row for all arms when they have the same value."""
+    if len(by_arm) > 1 and len(set(by_arm.values())) == 1:
+        return [(kind, "all arms", value) for value in set(by_arm.values())]
+    return [(kind, name, value) for name, value in by_arm.items()]

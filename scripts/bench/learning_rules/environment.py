@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from agentlearn.domain.base import load_domain
-from agentlearn.learning.allocation import differ
+from agentlearn.learning.batch import differ
 from agentlearn.sim.comparing import reflector_compare
 from agentlearn.sim.consolidating import reflector_consolidate
 from agentlearn.sim.draws import random_stream, uniform

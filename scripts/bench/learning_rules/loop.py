@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 from agentlearn.config.options import LessonOptions
-from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.batch import Allocation
 from agentlearn.learning.evaluate import Scores, held_out
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.report import Delta

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agentlearn.cli.table import aligned
+from agentlearn.cli.output import aligned
 from agentlearn.types.value import Value
 
 

@@ -13,7 +13,7 @@ from agentlearn import LibraryStore, Task, compare, compare_sync, library_of, op
 from agentlearn.errors import AgentlearnError, ConfigError, LibraryError
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn_evals import CompareSettings, Comparison
-from agentlearn_evals.compare_options import CompareOptions
+from agentlearn_evals.compare_settings import CompareOptions
 from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 

@@ -8,21 +8,21 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from agentlearn.cli.app import run
+from agentlearn.cli.ask import require_model
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
-from agentlearn.cli.own_tasks import require_model
 from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import ConfigError, UnknownDomain
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.discover import FoundModel
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
+from agentlearn.models.services import FoundModel
 from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal

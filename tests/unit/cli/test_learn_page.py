@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from agentlearn.cli.app import build, run
 from agentlearn.cli.learn import learn_fields
 from agentlearn.cli.options import GivenSettings
-from agentlearn.cli.pages import groups_section, lessons_section, page_at_the_end, proposals_section, write_learn_page
-from agentlearn.cli.pages.groups_section import group_kind
+from agentlearn.cli.pages import group_sections, page_at_the_end, write_learn_page
+from agentlearn.cli.pages import learn_page as learn_pages
+from agentlearn.cli.pages.group_sections import group_kind
 from agentlearn.cli.pages.learn_page import learn_page
-from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup
-from agentlearn.cli.pages.run_command import run_command
+from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup, run_command
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.html.markup import shown
 from agentlearn.store import open_store
@@ -112,9 +112,9 @@ def test_a_large_run_stays_small() -> None:
 
 
 def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups_section, "MOST", 30)
-    monkeypatch.setattr(proposals_section, "MOST", 60)
-    monkeypatch.setattr(lessons_section, "MOST", 2)
+    monkeypatch.setattr(group_sections, "MOST_GROUPS", 30)
+    monkeypatch.setattr(learn_pages, "MOST_PROPOSALS", 60)
+    monkeypatch.setattr(group_sections, "MOST_LESSONS", 2)
     page = learn_page(learn_record(tasks=40, epochs=1, text="\u202e" * 5_000))
     assert len(page.encode()) < 1_000_000
     assert "10 more groups are not on this page" in page

@@ -12,7 +12,7 @@ from agentlearn.cli.live import LiveView
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.errors import BudgetExceeded
-from agentlearn.learning.learner import Evidence, Held, Update
+from agentlearn.learning.callbacks import Evidence, Held, Update
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint

@@ -23,9 +23,8 @@ from rich.text import Text
 from agentlearn.cli import output
 from agentlearn.cli.app import run
 from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.output import console, print_json, show_logs
-from agentlearn.cli.show.labelled import indented, labelled
-from agentlearn.cli.table import aligned, print_table
+from agentlearn.cli.output import aligned, console, print_json, print_table, show_logs
+from agentlearn.cli.show.words import indented, labelled
 from agentlearn.plugins import OWN_PACKAGE, Announced, Plugin
 from agentlearn.printing import GuardedStream, guard_streams, print_line
 from agentlearn.text import Block, block, visible, visible_json, visible_line

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
-from agentlearn.cli.show.leaves import leaf_lines, plain
+from agentlearn.cli.show.runs import leaf_lines, plain
 from agentlearn.errors import ConfigError
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import open_store

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agentlearn.cli.stages import cost_words, malformed_words, print_stages, short_count, stage_lines
+from agentlearn.cli.live import cost_words, malformed_words, print_stages, short_count, stage_lines
 from agentlearn.learning.report import StageLine
 
 LARGEST = StageLine(

@@ -14,8 +14,7 @@ from agentlearn.store import Store, open_store
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Verdict
 
 RUN = RunId("01jc0000000000000000000001")
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eback\r\x08"

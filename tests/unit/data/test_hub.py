@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.data import name_of, read_tasks, rows
-from agentlearn.data.hub import PUBLISHED
-from agentlearn.data.hub_files import CONNECT_S, why_unreachable
+from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.store.table_file import write_parquet
 from agentlearn_math import domain
@@ -224,7 +223,7 @@ def test_a_hub_that_does_not_answer_is_named_at_once_and_the_cache_is_read(
 ) -> None:
     before = list(rows(source))
     silent = "huggingface.co does not answer (Temporary failure in name resolution)"
-    monkeypatch.setattr("agentlearn.data.hub_files.why_unreachable", lambda: silent)
+    monkeypatch.setattr("agentlearn.data.hub.why_unreachable", lambda: silent)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DataError) as error:
         list(rows("hf:other/set"))
@@ -247,9 +246,9 @@ def test_the_hub_is_asked_for_a_connection_only(monkeypatch: pytest.MonkeyPatch)
         assert (address, timeout) == (("mirror.test", 8443), CONNECT_S)
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr("agentlearn.data.hub_files.getproxies", dict)
+    monkeypatch.setattr("agentlearn.data.hub.getproxies", dict)
     monkeypatch.setattr("socket.create_connection", refused)
     monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test:8443")
     assert why_unreachable() == "mirror.test does not answer (Connection refused)"
-    monkeypatch.setattr("agentlearn.data.hub_files.getproxies", lambda: {"https": "http://proxy.test:3128"})
+    monkeypatch.setattr("agentlearn.data.hub.getproxies", lambda: {"https": "http://proxy.test:3128"})
     assert why_unreachable() == ""

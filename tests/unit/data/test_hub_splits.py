@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data.hub_splits import SplitFiles, splits_of
+from agentlearn.data.hub import SplitFiles, splits_of
 from tests.support.cases import cases
 
 

@@ -278,7 +278,7 @@ def test_packed_files(tmp_path: Path) -> None:
 
 
 def test_a_packed_file_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentlearn.data.file_text.MAX_UNPACKED_BYTES", 1_000)
+    monkeypatch.setattr("agentlearn.data.files.MAX_UNPACKED_BYTES", 1_000)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b" " * 1_001))
     with pytest.raises(DataError, match=r"a.csv.gz unpacks to more than 1,000 bytes; divide it into smaller files"):
         read(tmp_path / "a.csv.gz")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
 from agentlearn.data import AnswerRules, check_source, readable_tasks
-from agentlearn.data.unreadable import by_reason
+from agentlearn.data.check import by_reason
 from agentlearn.domain.task_source import read_source
 from agentlearn.errors import DataError
-from agentlearn.learning.task_sets import task_sets
+from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentlearn.doctor.isolated import Check, results_of
-from agentlearn.domain.check_result import CheckResult
+from agentlearn.doctor.machine import Check, results_of
+from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError
 
 FINE = CheckResult(what="first", state="ok", words="fine")

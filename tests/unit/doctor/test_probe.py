@@ -11,7 +11,7 @@ from agentlearn.cli.app import run
 from agentlearn.config import CallOptions
 from agentlearn.doctor import CheckResult
 from agentlearn.doctor.model_probe import CALLS, probe, probe_words
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import RetryPolicy
 from tests.support.openai_script import (
     CODE_TOOL,
     Malformed,

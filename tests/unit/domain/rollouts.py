@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment
 
 
 def own_task(answer: str | None = "12", problem: str = "How many zorks?") -> Task:

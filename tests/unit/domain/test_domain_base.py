@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.base import Domain, RolloutShape, load_domain
+from agentlearn.domain.base import (
+    Domain,
+    RolloutShape,
+    all_members,
+    load_domain,
+    method_signature,
+    optional_members,
+    required_members,
+)
 from agentlearn.domain.contract import check_domain_sync, domain_at
-from agentlearn.domain.members import all_members, method_signature, optional_members, required_members
 from agentlearn.errors import ConfigError
 from agentlearn_math import MathDomain
 from tests.support.toy_domain import ToyDomain

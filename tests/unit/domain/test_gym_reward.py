@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import GymTasks, custom_tasks
-from agentlearn.domain.custom.gym_reward import GymReward
+from agentlearn.domain.custom.reward import GymReward
 from agentlearn.errors import DataError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.gym_stand_in import stand_in_gym

@@ -4,7 +4,7 @@ from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.experience import Library, library_of
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.learning_curve import learning_curve
+from agentlearn_evals.comparing import learning_curve
 
 FIRST = library_of(["Count both ends."])
 SECOND = Library(parent=FIRST.version, experiences=(*FIRST.experiences, *library_of(["Start at zero."]).experiences))

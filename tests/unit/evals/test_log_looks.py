@@ -14,7 +14,7 @@ from agentlearn.cli.app import run as command
 from agentlearn.measure.observation import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
-from agentlearn_evals.log_fingerprint import SAMPLE, fingerprint, same_data, same_question
+from agentlearn_evals.log_looks import SAMPLE, fingerprint, same_data, same_question
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]

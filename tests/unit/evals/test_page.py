@@ -20,7 +20,7 @@ from agentlearn_evals.comparison import (
 )
 from agentlearn_evals.contrast_words import worst_first
 from agentlearn_evals.page import comparison_page
-from agentlearn_evals.page.task_results import FLIPS_SHOWN, TRACE, TRACES
+from agentlearn_evals.page.slices import FLIPS_SHOWN, TRACE, TRACES
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE, texts
 from tests.support.markup import Read

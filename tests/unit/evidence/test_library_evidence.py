@@ -15,8 +15,7 @@ from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ExperienceId, RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from tests.unit.store import nouns
 
 MADE = library_of(["Check the units of every amount.", "Try small cases first."], kind="add")

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentlearn.learning.evidence import library_evidence
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.withhold import withhold
+from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.lessons import lessons
 from agentlearn.recorder import Recorder
 from agentlearn.store import read_store

@@ -23,13 +23,11 @@ from agentlearn.html import (
     Table,
     TableCell,
 )
-from agentlearn.html.dumbbell import dumbbell
+from agentlearn.html.bars import dumbbell
 from agentlearn.html.forest import forest
-from agentlearn.html.lines import line_chart
+from agentlearn.html.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
 from agentlearn.html.markup import Html
-from agentlearn.html.prose import code, statement
-from agentlearn.html.scatter import HEIGHT, NARROWEST, NUMBERS, labelled, scatter
-from agentlearn.html.table import table
+from agentlearn.html.table import code, statement, table
 from tests.support.markup import Read
 
 

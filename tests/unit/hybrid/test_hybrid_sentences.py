@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.console import Console
 
-from agentlearn_evals.hybrid.hybrid_lines import print_hybrid
 from agentlearn_evals.hybrid.hybrid_report import (
     ComparedStage,
     HybridArm,
@@ -18,8 +17,9 @@ from agentlearn_evals.hybrid.hybrid_report import (
     RemovalState,
     StageContrast,
     TrainedStage,
+    print_hybrid,
+    sentences,
 )
-from agentlearn_evals.hybrid.hybrid_sentences import sentences
 from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings
 from tests.support.snapshot import assert_snapshot
 

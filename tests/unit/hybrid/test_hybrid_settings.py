@@ -8,9 +8,16 @@ import pytest
 from agentlearn.config import read_recipe
 from agentlearn.config.recipes import packaged_recipe
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_plan import plan_hybrid
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
-from agentlearn_evals.hybrid.stage_settings import compare_stage, learn_stage, start_folder, train_stage
+from agentlearn_evals.hybrid.hybrid_record import plan_hybrid
+from agentlearn_evals.hybrid.hybrid_settings import (
+    HybridSettings,
+    compare_stage,
+    hybrid_settings,
+    learn_stage,
+    recipe_name,
+    start_folder,
+    train_stage,
+)
 from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 

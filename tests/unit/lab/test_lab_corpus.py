@@ -9,7 +9,7 @@ import pytest
 from agentlearn.answers.reply import boxed
 from agentlearn.lab.contract import TrainingExample
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
+from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
 from agentlearn.sim.lessons import experiences_in
 from agentlearn_math.families import FAMILIES
 from agentlearn_math.family import printed

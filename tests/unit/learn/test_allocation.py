@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch, Schedule, batches_of
+from agentlearn.learning.batch import Allocation, Batch, Schedule, batches_of
 from agentlearn.types.ids import TaskId
 from agentlearn.types.task import Task
 from tests.support.stages import group

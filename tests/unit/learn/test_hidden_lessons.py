@@ -4,14 +4,13 @@ import pytest
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch, PlannedBatch
+from agentlearn.learning.batch import Allocation, Batch, PlannedBatch
+from agentlearn.learning.batch_runner import HiddenLessons, hiding_cost, reflector_sees
 from agentlearn.learning.evidence import LessonBlock
-from agentlearn.learning.hidden_lessons import HiddenLessons, hiding_cost, reflector_sees
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Treatment
 from tests.support.stages import group, task
 
 START = library_of(["Check the units.", "Try small cases."])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentlearn.learning.majority import by_majority
+from agentlearn.learning.batch_runner import by_majority
 from agentlearn.types.group import Group
 from agentlearn.types.trajectory import Failure
 from tests.support.cases import cases

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
 from agentlearn.learning.estimate import StageEstimate, estimate
+from agentlearn.learning.open_run import TaskSets
 from agentlearn.learning.pilot import PilotReport, pilot_report, pilot_sets
 from agentlearn.learning.run_size import average_library
-from agentlearn.learning.task_sets import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
 from tests.support.shared_options import AS_PUBLISHED

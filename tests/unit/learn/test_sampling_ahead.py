@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.learning.allocation import Allocation
-from agentlearn.learning.batch import Batch, GroupStream, Schedule
-from agentlearn.learning.sampling_ahead import SamplingAhead
+from agentlearn.learning.batch import Allocation, Batch, GroupStream, SamplingAhead, Schedule
 from agentlearn.types.group import Group
 from agentlearn.types.task import Task
 

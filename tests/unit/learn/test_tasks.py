@@ -8,9 +8,9 @@ import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, DataError
-from agentlearn.learning.allocation import Allocation
+from agentlearn.learning.batch import Allocation
 from agentlearn.learning.estimate import plan
-from agentlearn.learning.task_sets import TaskSets, task_sets, with_validation
+from agentlearn.learning.open_run import TaskSets, task_sets, with_validation
 from agentlearn_math import domain
 
 LONG = "A train leaves at 9 and travels 60 miles an hour for 3 hours before it stops; how many miles does it {}?"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learning.lessons.consolidate_question import consolidate_question
-from agentlearn.learning.lessons.shown_reason import MAX_QUOTED_CHARACTERS, quoted_reason
-from agentlearn.learning.lessons.stage_context import StageContext
+from agentlearn.learning.lessons.stage_agent import MAX_QUOTED_CHARACTERS, StageContext, quoted_reason
+from agentlearn.learning.lessons.stages import consolidate_question
 from agentlearn.sim.stage_text import SuggestionEvidence, consolidate_prompt, without_reasons
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group

@@ -13,10 +13,11 @@ from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.pending_versions import (
     approve_version,
     find_version,
+    pending_lessons,
     pending_versions,
+    refused_lessons,
     reject_version,
 )
-from agentlearn.learning.lessons.quarantine import pending_lessons, refused_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.store import Store, open_store
 from agentlearn.types.experience import library_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.learning.lessons.quarantine import approve, pending_lessons, refused_lessons, reject_lesson
+from agentlearn.learning.lessons.pending_versions import approve, pending_lessons, refused_lessons, reject_lesson
 from agentlearn.library import LibraryStore
 from agentlearn.store import Store, open_store, read_store
 from agentlearn.types.experience import Library, library_of

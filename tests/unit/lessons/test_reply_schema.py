@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learning.lessons.reply_schema import ListKey, salvage
+from agentlearn.learning.lessons.stage_agent import ListKey, salvage
 
 ADD = {"op": "add", "lesson": "When counting, include both ends."}
 DELETE = {"op": "delete", "target": "G1"}

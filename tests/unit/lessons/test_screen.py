@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.library.curate.hostile import screened, wrong_form
-from agentlearn.library.curate.hostile.answer_words import answer_in_other_words
-from agentlearn.library.curate.hostile.folding import fold
+from agentlearn.library.curate.hostile.encoded import fold
+from agentlearn.library.curate.hostile.stated_answers import answer_in_other_words
 from tests.support.cases import cases
 
 REFUSED = {

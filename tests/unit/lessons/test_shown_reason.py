@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.domain.custom import custom_tasks
-from agentlearn.learning.learner import Update
+from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.shown_reason import MAX_REASON_CHARACTERS, harmless_reason, shown_reason
+from agentlearn.learning.lessons.stage_agent import MAX_REASON_CHARACTERS, harmless_reason, shown_reason
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext

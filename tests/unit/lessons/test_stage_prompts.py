@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.learning.learner import Update
+from agentlearn.learning.callbacks import Update
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
-from agentlearn.learning.lessons.stage_prompts import STAGE_PROMPTS, StagePrompt, StagePrompts
+from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompt, StagePrompts
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.group import Group
-from agentlearn.types.summary import Summary
+from agentlearn.types.group import Group, Summary
 from tests.support.stages import RUN, group, scripted
 
 GOOD = "When counting integers in a range, count both endpoints."

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from agentlearn.learning.lessons.compare import compare, question_of
-from agentlearn.learning.lessons.consolidate import consolidate
 from agentlearn.learning.lessons.proposing import Proposed
-from agentlearn.learning.lessons.summarise import Summarised, summarise
+from agentlearn.learning.lessons.stages import Summarised, compare, consolidate, question_of, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Dropped, Ended, Folded, Merge, Proposal, Rejected
-from agentlearn.types.summary import Summary, SummaryStep
 from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, stage_context, task, trajectory
 
 GOOD = "When counting integers in a range, count both endpoints."

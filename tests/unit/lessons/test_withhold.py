@@ -3,7 +3,7 @@
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.curate.withhold import withhold
+from agentlearn.library.curate.library_draft import withhold
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ExperienceId
 

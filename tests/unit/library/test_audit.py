@@ -10,10 +10,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.audit import AuditCode, AuditedLesson, KnownTasks, audit_lessons, audited
-from agentlearn.library.audit.audit_codes import FIXES, WEIGHTS
+from agentlearn.library.audit.audit_library import opposite_pairs, specific_numbers
+from agentlearn.library.audit.audit_result import FIXES, WEIGHTS
 from agentlearn.library.audit.contradiction_check import audit_contradictions, contradiction_findings
-from agentlearn.library.audit.opposites import opposite_pairs
-from agentlearn.library.audit.specific_numbers import specific_numbers
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task
 

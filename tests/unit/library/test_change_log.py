@@ -13,7 +13,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import Change, History
 from agentlearn.library.history.change import NO_LINE, change_line, line_hash
-from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.library.history.change_log import writer_lock
 from agentlearn.types.experience import library_of
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -165,7 +165,7 @@ def test_several_processes_append_without_losing_a_change(tmp_path: Path) -> Non
     program = """
 import sys
 from agentlearn.library import LibraryStore
-from agentlearn.library.history.writer_lock import writer_lock
+from agentlearn.library.history.change_log import writer_lock
 from agentlearn.types.experience import library_of
 history = LibraryStore(sys.argv[1]).history("math")
 for number in range(15):

@@ -11,9 +11,8 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn.errors import ConfigError
 from agentlearn.library.capability import Experiences
-from agentlearn.library.hiding import hidden_in_episode, masks, share_of
 from agentlearn.library.lessons import lessons
-from agentlearn.library.shown import shown_in
+from agentlearn.library.shown import hidden_in_episode, masks, share_of, shown_in
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ExperienceId
 

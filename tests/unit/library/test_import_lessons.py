@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.near_index import NearIndex
-from agentlearn.library.curate.similarity import LessonWords
+from agentlearn.library.curate.similarity import LessonWords, NearIndex
 from agentlearn.library.formats import FoundLesson, ImportLimits, ReadLessons, SourceFiles, library_format
 from agentlearn.library.formats.write_form import write_form
 from agentlearn.library.import_lessons import checked_lessons, import_lessons

@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
 from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
-from agentlearn.sandbox.tool_text import FAILED, printed_value, render_result
+from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.agent import MathDeps, boxed_answer, math_agent, solve_prompt

@@ -8,7 +8,7 @@ import pytest
 from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
 from agentlearn.sandbox.protocol import CodeResult
-from agentlearn.sandbox.tool_text import render_result
+from agentlearn.sandbox.python_tool import render_result
 from agentlearn.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_math.answers import answer_key
 from agentlearn_math.families import FAMILIES

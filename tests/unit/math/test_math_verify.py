@@ -8,8 +8,7 @@ import pytest
 
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_math import domain
 from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly

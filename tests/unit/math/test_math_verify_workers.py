@@ -21,8 +21,7 @@ from agentlearn.answers.syntax import Node
 from agentlearn.answers.workers import AlgebraWorkers, open_workers
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_math import MathDomain, domain
 from agentlearn_math.verify import judge
 

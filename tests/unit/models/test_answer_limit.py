@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.models.answer_limit import context_of, local_answer_limit
-from agentlearn.models.call_settings import CallSettings
+from agentlearn.models.call_settings import CallSettings, context_of, local_answer_limit
 
 
 def model(folder: Path, **config: object) -> str:

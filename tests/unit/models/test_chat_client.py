@@ -25,8 +25,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.models.chat_model import ChatClient
-from agentlearn.models.http_transport import http_transport
+from agentlearn.models.chat_model import ChatClient, http_transport
 
 ANSWER = {
     "id": "1",

@@ -8,9 +8,8 @@ import pytest
 
 from agentlearn.config import CallOptions
 from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra
-from agentlearn.models.discover import found_models
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
-from agentlearn.models.services import KNOWN_SERVICES, SERVICES
+from agentlearn.models.services import KNOWN_SERVICES, SERVICES, found_models
 from tests.support.cases import cases
 
 REFUSED = cases(__file__, "refused")

@@ -17,14 +17,14 @@ from pydantic_ai.models import ModelRequestParameters
 
 from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.errors import EndpointError
-from agentlearn.models.body_limits import MOST_BYTES
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.calls.call_errors import GARBLED
+from agentlearn.models.calls.attempts import GARBLED
+from agentlearn.models.chat_model import MOST_BYTES
 from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
+from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import refused_settings, remedy, service_words
-from agentlearn.models.retry import RetryPolicy
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.transcript import steps_of
 from tests.support.raw_http import Script, scripted

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx2
 import pytest
 
-from agentlearn.models.http_transport import AiohttpTransport, http_transport
+from agentlearn.models.chat_model import AiohttpTransport, http_transport
 
 pytest.importorskip("aiohttp")
 
@@ -177,5 +177,5 @@ def test_proxies_and_a_missing_aiohttp_leave_it_to_httpx2(monkeypatch: pytest.Mo
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert http_transport(1, proxies=True) is None
     assert isinstance(http_transport(1, proxies=False), AiohttpTransport)
-    monkeypatch.setattr("agentlearn.models.http_transport.find_spec", lambda name: None)
+    monkeypatch.setattr("agentlearn.models.chat_model.find_spec", lambda name: None)
     assert http_transport(1, proxies=False) is None

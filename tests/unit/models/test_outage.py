@@ -18,8 +18,7 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.outage import Outage, duration_words
-from agentlearn.models.retry import RetryPolicy
+from agentlearn.models.outage import Outage, RetryPolicy, duration_words
 from agentlearn.models.work_unit import WorkUnit
 from tests.support.stages import RUN, ListJournal
 

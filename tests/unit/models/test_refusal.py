@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ModelHTTPError
 
+from agentlearn.models.outage import is_silence, is_transient
 from agentlearn.models.refusal import (
     SYSTEM,
     TOOLS,
@@ -16,7 +17,6 @@ from agentlearn.models.refusal import (
     remedy,
     service_words,
 )
-from agentlearn.models.retry import is_silence, is_transient
 
 SENT = frozenset({"temperature", "seed", "top_p", "max_tokens", "thinking", SYSTEM, TOOLS})
 

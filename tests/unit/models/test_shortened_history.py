@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from agentlearn.models.shortened_history import shortened
+from agentlearn.models.client import shortened
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, request_bytes
 from agentlearn.types.trajectory import PLACE, STATUS
 

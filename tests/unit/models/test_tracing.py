@@ -13,12 +13,11 @@ from agentlearn.errors import MissingExtra
 from agentlearn.learning.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
-from agentlearn.models.tracing import ENDPOINT, Tracing, open_tracing
+from agentlearn.models.call_context import ENDPOINT, CallContext, Tracing, open_tracing
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Treatment
 from tests.support.stages import RUN, ListJournal, scripted
 from tests.support.toy_domain import ToyDomain
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox, sandbox_names
-from agentlearn.sandbox.refusal import monty_installed
+from agentlearn.sandbox.zygote import monty_installed
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.refusal import monty_installed
+from agentlearn.sandbox.zygote import monty_installed
 from tests.unit.sandbox.attacks import all_attacks, attack_all
 from tests.unit.sandbox.conftest import Box, started
 

@@ -14,10 +14,10 @@ import pytest
 
 from agentlearn.errors import ToolError, ToolLost
 from agentlearn.sandbox import CodeSandbox, SandboxLimits, Session, open_sandbox
-from agentlearn.sandbox import forked as forked_module
+from agentlearn.sandbox import supervised_zygote as forked_module
 from agentlearn.sandbox import supervised_zygote as supervised_module
 from agentlearn.sandbox import zygote as zygote_module
-from agentlearn.sandbox.restart_limit import RestartLimit
+from agentlearn.sandbox.supervised_zygote import RestartLimit
 from tests.support.cases import cases
 from tests.unit.sandbox.conftest import needs
 from tests.unit.sandbox.test_lifecycle import FACTS, gone_soon

@@ -13,7 +13,7 @@ from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.sandbox import open_sandbox
 from agentlearn.sandbox.final import final_statement
 from agentlearn.sandbox.monty import CANNOT
-from agentlearn.sandbox.refusal import suggest_other_sandbox
+from agentlearn.sandbox.zygote import suggest_other_sandbox
 from tests.support.cases import cases
 from tests.unit.sandbox.conftest import Box, needs, started
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from agentlearn.sandbox import CodeResult, SandboxLimits
-from agentlearn.sandbox.interpreter import CallReply, Exit
 from agentlearn.sandbox.session import InterpreterSession
+from agentlearn.sandbox.zygote import CallReply, Exit
 from tests.unit.sandbox.conftest import Box
 
 

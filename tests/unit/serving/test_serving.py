@@ -13,13 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import EndpointError
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import CallInMessage, Message
-from agentlearn.serving.chat_service import ChatService
+from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, WrittenReplies
+from agentlearn.serving.chat_service import ChatService, TokenCache
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.serving.token_cache import TokenCache
 from agentlearn.serving.tool_calls import parse_calls
-from agentlearn.serving.written_replies import WrittenReplies
 from tests.support.toy_chat import END, PAIRS, ScriptedEngine, ToyFormat, spelled
 
 Json = dict[str, Any]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import Tool
+from agentlearn.serving.chat_request import ParsedAnswer, Tool
 from agentlearn.serving.tool_calls import parse_calls
 
 PARAMETERS: dict[str, Any] = {

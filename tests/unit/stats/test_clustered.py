@@ -12,8 +12,7 @@ from statsmodels.regression.linear_model import OLS
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import Interval, clustered_mean, mean_interval
-from agentlearn.stats.clustered import satterthwaite_degrees
-from agentlearn.stats.students_t import quantile
+from agentlearn.stats.clustered import quantile, satterthwaite_degrees
 
 scores = st.floats(-1, 1).map(lambda value: round(value, 6))
 labelled = st.lists(st.tuples(scores, st.integers(0, 5)), min_size=3, max_size=30)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import EProcess, e_bh
-from agentlearn.stats.e_process import BETS, waiting
+from agentlearn.stats.sequential import BETS, waiting
 
 differences = st.lists(st.floats(-1, 1, allow_nan=False), max_size=30)
 

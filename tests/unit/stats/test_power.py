@@ -24,7 +24,7 @@ from agentlearn.stats import (
     tasks_needed,
     variance_parts,
 )
-from agentlearn.stats.noncentral_t import detectable_shift, power_of
+from agentlearn.stats.power import detectable_shift, power_of
 
 # Miller's example: answers as uncertain as a uniform share of right ones, true differences of variance 1/9.
 MILLER = guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from agentlearn.errors import ConfigError
-from agentlearn.stats.students_t import cdf, quantile
+from agentlearn.stats.clustered import cdf, quantile
 
 DEGREES = (0.3, 1, 1.5, 2, 3, 5.7, 10, 29, 99, 1_000, 1e5)
 

@@ -10,7 +10,7 @@ from statsmodels.regression.linear_model import OLS
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import two_way_mean
-from agentlearn.stats.students_t import quantile
+from agentlearn.stats.clustered import quantile
 
 
 def crossed(seed: int, tasks: int, seeds: int, by_task: float, by_seed: float, own: float):

@@ -3,15 +3,23 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentlearn.models.journal import CallRecord
+from agentlearn.models.call_context import CallRecord
 from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import CallId, ExperienceId, ProposalId, RolloutId, RunId, content_hash, rollout_id
 from agentlearn.types.operation import Add, Applied, Ended, Proposal
 from agentlearn.types.run_event import RunEvent
-from agentlearn.types.summary import Summary, SummaryStep
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, PromptRef, ToolCall, ToolResult, Trajectory, Usage, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import (
+    ModelTurn,
+    PromptRef,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    Treatment,
+    Usage,
+    Verdict,
+)
 
 RUN = RunId("01jd" + "0" * 22)
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)

@@ -25,10 +25,9 @@ from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_entries import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.store_files import Acknowledged, write_watermark
-from agentlearn.types.decision import LessonDecision
 from agentlearn.types.experience import Library, library_of
-from agentlearn.types.feedback import Feedback
 from agentlearn.types.ids import ProposalId, RolloutId
+from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
 from tests.support.learn_records import learn_record

@@ -14,8 +14,7 @@ from agentlearn.store import Exposure, ProposalRow, RunCounts, StageTotals, Stor
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
 from agentlearn.types.operation import Dropped, Ended, Folded, Rejected
-from agentlearn.types.trajectory import Failure, PromptRef, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Failure, PromptRef, Treatment, Verdict
 from tests.unit.store import nouns
 
 T = TypeVar("T")

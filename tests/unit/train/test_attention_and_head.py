@@ -18,8 +18,7 @@ from agentlearn.train.engine.attention import attention_layout
 from agentlearn.train.engine.engine_check import context_limit
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.serving.local import serve_model
-from agentlearn.train.update.logprob_model import LogprobModel, check_head
-from agentlearn.train.update.logprobs import LogitChange, token_logprobs
+from agentlearn.train.update.logprob_model import LogitChange, LogprobModel, check_head, token_logprobs
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.families import FAMILIES, REFUSED, WINDOW, family_model
 from tests.support.tiny_model import forward_logprobs, tiny_tokenizer

@@ -19,8 +19,7 @@ from agentlearn.train.update.advantages import (
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Failure, Trajectory, Treatment, Verdict
 
 ONE, OTHER = (Treatment(model="sim:novice", library=LibraryVersion(name)) for name in ("a" * 16, "b" * 16))
 

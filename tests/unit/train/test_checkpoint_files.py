@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch")
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.serving.local import load_for_serving
-from agentlearn.train.weights import hub, load_memory
+from agentlearn.train.weights import loading as load_memory
+from agentlearn.train.weights import model_source as hub
 from agentlearn.train.weights.model import load_for_training, weights_hash
 from agentlearn.train.weights.model_source import find_source
 from tests.support.families import family_folder, family_model

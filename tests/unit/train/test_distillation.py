@@ -15,9 +15,9 @@ from torch import Tensor
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.distillation import divergence_from_teacher
-from agentlearn.train.update.logprobs import token_logprobs, top_logprobs
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.logprob_model import token_logprobs, top_logprobs
+from agentlearn.train.update.losses import divergence_from_teacher
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import weights_hash
 from tests.support.gradients import gradients

@@ -24,9 +24,9 @@ from agentlearn.config.known_models import KnownModel
 from agentlearn.config.model_folders import RECORD, FetchedState, check_fetched, fetched_state, model_path, read_record
 from agentlearn.doctor.machine import check_machine
 from agentlearn.errors import ConfigError
-from agentlearn.models.answer_limit import context_of
+from agentlearn.models.call_settings import context_of
 from agentlearn.train.fetching import fetch as fetching
-from agentlearn.train.fetching import installer as installers
+from agentlearn.train.fetching import fetch as installers
 from agentlearn.train.fetching.fetch import fetch_model, known_model, remove_model
 from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.serving.vllm import _directory

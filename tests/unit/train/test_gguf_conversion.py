@@ -15,7 +15,8 @@ from agentlearn.cli.app import run
 from agentlearn.config.model_folders import CONVERSION, RECORD, read_record
 from agentlearn.errors import ConfigError
 from agentlearn.files import sha256_of
-from agentlearn.train.fetching import conversion, gguf_tokenizer
+from agentlearn.train.fetching import conversion
+from agentlearn.train.fetching import conversion as gguf_tokenizer
 from agentlearn.train.fetching.fetch import convert_file
 from agentlearn.train.serving.local import generation_ends, load_for_serving, local_endpoint
 from tests.support.tiny_gguf import END, reference_tokenizer, tiny_llama, write_gguf

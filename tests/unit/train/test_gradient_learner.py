@@ -14,18 +14,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError
-from agentlearn.learning.learner import Advanced, Held, Update
-from agentlearn.train.distill.lesson_prompts import PromptPair
+from agentlearn.learning.callbacks import Advanced, Held, Update
+from agentlearn.train.distill.teaching import PromptPair
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
 from agentlearn.train.update.metrics import StepMetrics
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory, Treatment, Verdict
 
 
 def brevity(task: Task, answer: str | None) -> float:

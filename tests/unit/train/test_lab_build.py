@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agentlearn.errors import ConfigError
 from agentlearn.lab.checkpoint import WEIGHTS, read_checkpoint
 from agentlearn.lab.contract import Dialogue, EvaluationTask, LessonMeaning, SoftTarget, TokenPieces, TrainingExample
-from agentlearn.serving import chatml
+from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import Message
 from agentlearn.train.lab.build import SHIPPED, build_lab_model, export_lab_model
 from agentlearn.train.lab.qwen_model import ModelShape

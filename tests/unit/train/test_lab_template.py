@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.lab.contract import TokenPieces
-from agentlearn.serving import chatml
+from agentlearn.serving import chat_request as chatml
 from agentlearn.serving.chat_request import CallInMessage, Message
 from agentlearn.serving.tool_calls import parse_calls
 from agentlearn.train.lab.tokenizer import for_transformers, tokenizer_of

@@ -12,14 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.learning.learner import Advanced, Held, Update
+from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train import gradient_learner
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
 from agentlearn.train.trainable import ServedWeights, SharedWeights
 from agentlearn.train.update.metrics import StepMetrics
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.model import weights_hash

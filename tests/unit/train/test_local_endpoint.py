@@ -16,8 +16,8 @@ from pydantic_ai.settings import ModelSettings  # noqa: E402
 
 from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
+from agentlearn.models.endings import SampledTokens, tokens_of  # noqa: E402
 from agentlearn.models.endpoint import TokenRequest, _served, is_paid, open_endpoint, open_service  # noqa: E402
-from agentlearn.models.tokens import SampledTokens, tokens_of  # noqa: E402
 from agentlearn.serving.chat_service import ChatService  # noqa: E402
 from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor
 
-from agentlearn.train.update.logprobs import chunk_tokens, token_logprobs
+from agentlearn.train.update.logprob_model import chunk_tokens, token_logprobs
 
 N, H, V = 37, 8, 6000
 

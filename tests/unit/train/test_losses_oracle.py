@@ -10,7 +10,7 @@ pytest.importorskip("trl")
 
 from agentlearn.train.arguments import GRPOArguments, gradient_arguments
 from agentlearn.train.update import losses
-from agentlearn.train.update.entropy import EntropyBonus, highest_entropies
+from agentlearn.train.update.metrics import EntropyBonus, highest_entropies
 from tests.support.trl_oracle import Case, apart, grid, our_loss, some_case, trl_loss, written_importance
 
 

@@ -19,8 +19,7 @@ from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update import memory_plan
 from agentlearn.train.update import updater as updater_module
 from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.memory_at_hand import main_memory_at_hand
-from agentlearn.train.update.memory_plan import GIB, RowMemory, measure_rows, plan_memory
+from agentlearn.train.update.memory_plan import GIB, RowMemory, main_memory_at_hand, measure_rows, plan_memory
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import checkpoint_layers, weights_hash
 from tests.support.tiny_lm import some_rows, tiny_lm

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments
-from agentlearn.train.update.microbatch import canonical_order, collate, forward_length, plan_microbatches
-from agentlearn.train.update.minibatches import check_rows, divide_rows, select_rows
+from agentlearn.train.update.microbatch import (
+    canonical_order,
+    check_rows,
+    collate,
+    divide_rows,
+    forward_length,
+    plan_microbatches,
+    select_rows,
+)
 from tests.support.tiny_lm import VOCABULARY, some_rows
 
 LENGTHS = st.lists(st.integers(0, 50), max_size=30)

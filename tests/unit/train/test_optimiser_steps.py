@@ -12,7 +12,7 @@ import numpy as np
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import weights_hash
 from tests.support.gradients import gradients

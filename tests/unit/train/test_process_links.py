@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError, ProcessLost
-from agentlearn.train.distributed.layout import layout_of, move_to_meta
 from agentlearn.train.distributed.links import FollowerLinks, LeaderLinks
+from agentlearn.train.distributed.sharding import layout_of, move_to_meta
 from agentlearn.train.distributed.torchrun import lead_processes
 from agentlearn.train.settings import TrainSettings, train_settings
 from tests.support.lost_process import end_of_process

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch")
 
 from agentlearn.serving.engine import Sampling
-from agentlearn.train.engine.request_queue import RequestQueue
-from agentlearn.train.engine.sampling_request import SamplingRequest
+from agentlearn.train.engine.active_batch import SamplingRequest
+from agentlearn.train.engine.torch_engine import RequestQueue
 
 
 def request(seed: int) -> SamplingRequest:

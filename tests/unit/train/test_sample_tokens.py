@@ -8,7 +8,7 @@ import numpy as np  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.sampling import sample_tokens  # noqa: E402
+from agentlearn.train.engine.active_batch import sample_tokens  # noqa: E402
 
 GRID = 4_000
 

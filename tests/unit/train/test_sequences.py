@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import RolloutError
 from agentlearn.serving.chat_service import ChatService
-from agentlearn.train.update.sequences import overlong, training_rows
-from agentlearn.train.update.training_row import TrainingRow
+from agentlearn.train.update.sequences import TrainingRow, overlong, training_rows
 from agentlearn.types.trajectory import Failure, ModelTurn, SampledTokens, Trajectory
 from tests.support.toy_chat import ScriptedEngine, ToyFormat
 from tests.unit.store import nouns

@@ -16,13 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampling
-from agentlearn.train.engine.active_batch import ActiveBatch
-from agentlearn.train.engine.kv_cache import KVCache
-from agentlearn.train.engine.kv_cache_rows import WIDTH_STEP, KVCacheRows
-from agentlearn.train.engine.sampling_request import SamplingRequest
+from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest
+from agentlearn.train.engine.kv_cache import WIDTH_STEP, KVCache, KVCacheRows
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.serving.local import generation_ends, serve_model, torch_engine
-from agentlearn.train.update.logprobs import token_logprobs
+from agentlearn.train.update.logprob_model import token_logprobs
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.tiny_model import tiny_network, tiny_tokenizer
 

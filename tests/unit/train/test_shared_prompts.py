@@ -18,6 +18,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.logprob_model import LogprobModel
 from agentlearn.train.update.microbatch import collate, forward_length
+from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.shared_prompts import (
     collate_shared,
     is_exact_when_shared,
@@ -25,7 +26,6 @@ from agentlearn.train.update.shared_prompts import (
     shared_trees,
     shares_prompts,
 )
-from agentlearn.train.update.training_row import TrainingRow
 from agentlearn.train.update.updater import Updater
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference

@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.learning.learner import Update  # noqa: E402
-from agentlearn.train.gradient_learner import GradientLearner  # noqa: E402
+from agentlearn.learning.callbacks import Update  # noqa: E402
+from agentlearn.train.gradient_learner import (  # noqa: E402
+    GradientLearner,
+    WeightVersions,
+)
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weight_versions import WeightVersions  # noqa: E402
 from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.types.experience import EMPTY_LIBRARY  # noqa: E402
 from agentlearn.types.group import Group  # noqa: E402
-from agentlearn.types.trajectory import ModelTurn, SampledTokens, Verdict  # noqa: E402
-from agentlearn.types.treatment import Treatment  # noqa: E402
+from agentlearn.types.trajectory import (  # noqa: E402
+    ModelTurn,
+    SampledTokens,
+    Treatment,
+    Verdict,
+)
 from tests.support.tiny_lm import tiny_lm, tiny_tokenizer, true_logprobs  # noqa: E402
 from tests.unit.store import nouns  # noqa: E402
 

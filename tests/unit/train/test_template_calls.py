@@ -14,8 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from agentlearn.errors import ConfigError
-from agentlearn.serving.chat_format import ParsedAnswer
-from agentlearn.serving.chat_request import CallInMessage, Message, RequestRefused, Tool
+from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, RequestRefused, Tool
 from agentlearn.train.engine.chat_template import TemplateFormat
 from tests.support.tiny_model import tiny_tokenizer
 

@@ -24,8 +24,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import AgentlearnError, ConfigError, EndpointError, MissingExtra, WeightsDiffer  # noqa: E402
+from agentlearn.models.endings import tokens_of  # noqa: E402
 from agentlearn.models.endpoint import TokenRequest, _served, is_paid  # noqa: E402
-from agentlearn.models.tokens import tokens_of  # noqa: E402
 from agentlearn.serving import supervised_server as supervision  # noqa: E402
 from agentlearn.serving.supervised_server import ServerCommand, supervised_server  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402

@@ -10,11 +10,13 @@ from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import (
     AccessPolicy,
     HostPort,
+    is_public,
+    may_be_public,
     private_start,
     read_allowed_host,
+    read_host,
     walk_policy,
 )
-from agentlearn_web.boundary.addresses import is_public, may_be_public, read_host
 
 NONE = frozenset[HostPort]()
 WIKI = frozenset({("10.0.0.5", 8080)})

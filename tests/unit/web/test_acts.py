@@ -14,12 +14,12 @@ from PIL import Image
 from agentlearn.errors import DataError
 from agentlearn_web import WebDomain
 from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.acts.key_names import KEYS, MAX_KEYS, parse_keys
-from agentlearn_web.browser.list_options import ListOption, option_index
-from agentlearn_web.browser.ref_labels import MAX_PNG_BYTES, RefBox, draw_refs
+from agentlearn_web.browser.acts.fields import ListOption, option_index
+from agentlearn_web.browser.acts.keyboard import KEYS, MAX_KEYS, parse_keys
+from agentlearn_web.browser.acts.screenshot import MAX_PNG_BYTES, RefBox, draw_refs
+from agentlearn_web.browser.acts.scroll import place_view
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot
 from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.view_place import place_view
 from agentlearn_web.observation import ElementLine
 from agentlearn_web.reading.page_text import PageText
 from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.boundary.addresses import is_public, may_be_public, read_host
+from agentlearn_web.boundary.access_policy import is_public, may_be_public, read_host
 from tests.support.cases import cases
 
 LOOPBACK = IPv4Address("127.0.0.1")

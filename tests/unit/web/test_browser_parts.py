@@ -13,12 +13,12 @@ from playwright.async_api import Error
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.element_lookup import failed_action, find_element
-from agentlearn_web.browser.fill_field import fill_field
-from agentlearn_web.browser.playwright_errors import load_failure_reason
+from agentlearn_web.browser.acts.fields import fill_field
+from agentlearn_web.browser.acts.scope import failed_action, find_element
+from agentlearn_web.browser.liveness import load_failure_reason
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot
 from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.walk_recorder import LEAST_FREE_BYTES, WalkRecorder
+from agentlearn_web.browser.walk import LEAST_FREE_BYTES, WalkRecorder
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import ElementLine
 from agentlearn_web.reading.page_text import PageText
@@ -256,7 +256,7 @@ def test_a_walk_with_a_session_leaves_pictures_and_no_trace(tmp_path: Path) -> N
 
 def test_nothing_is_recorded_on_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = SimpleNamespace(free=LEAST_FREE_BYTES - 1)
-    monkeypatch.setattr("agentlearn_web.browser.walk_recorder.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("agentlearn_web.browser.walk.shutil.disk_usage", lambda _: usage)
     assert asyncio.run(recorded(FakeContext(), tmp_path / "walk", picture)) == []
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentlearn_web.boundary.flags import FLAGS, context_options, scheme_allowed
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession
+from agentlearn_web.boundary.proxy_session import FLAGS, context_options, scheme_allowed
 from tests.support.cases import cases
 
 

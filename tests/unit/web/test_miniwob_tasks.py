@@ -17,14 +17,21 @@ from agentlearn.errors import ConfigError, MissingExtra, ToolError
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_web.miniwob import MiniwobDomain, domain
 from agentlearn_web.miniwob import pages as pages_module
 from agentlearn_web.miniwob.episode import format_reward, parse_reward
-from agentlearn_web.miniwob.episode_tasks import parse_episode
-from agentlearn_web.miniwob.pages import EXTRA, LABELLED_PAGES, LEFT_OUT, PAGES, check_miniwob, miniwob_folder
-from agentlearn_web.miniwob.serving import SITE, serve_miniwob
+from agentlearn_web.miniwob.pages import (
+    EXTRA,
+    LABELLED_PAGES,
+    LEFT_OUT,
+    PAGES,
+    SITE,
+    check_miniwob,
+    miniwob_folder,
+    parse_episode,
+    serve_miniwob,
+)
 
 
 @pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")

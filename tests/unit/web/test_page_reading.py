@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentlearn.types.trajectory import ToolResult
+from agentlearn_web.browser.page_reader import BadPattern, find_pattern, find_text, fitting, holds_text
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, text_snapshot
-from agentlearn_web.browser.text_search import BadPattern, find_pattern, find_text, fitting, holds_text
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, ElementLine, format_line, parse_line
 from agentlearn_web.reading.page_text import PageText, SpanningCell, TextBlock, TextRun, parse_page_text

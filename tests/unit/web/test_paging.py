@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.paging import shorten_line, split_pages
+from agentlearn_web.browser.shown_snapshot import shorten_line, split_pages
 from agentlearn_web.observation import ElementLine, format_line
 
 LINES = st.lists(

@@ -12,9 +12,8 @@ from agentlearn.errors import ConfigError
 from agentlearn.secret_values import without_secrets
 from agentlearn_web import WebDomain
 from agentlearn_web.miniwob import MiniwobDomain
-from agentlearn_web.sessions.certificates import read_certificates, trusting_home
 from agentlearn_web.sessions.login import login_values
-from agentlearn_web.sessions.site_access import site_access
+from agentlearn_web.sessions.site_access import read_certificates, site_access, trusting_home
 from agentlearn_web.sessions.storage_state import read_storage_state
 
 CANARY = "canary-7c1d2e9f-session"

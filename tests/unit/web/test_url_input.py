@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.url_input import resolve_url
+from agentlearn_web.browser.acts.navigation import resolve_url
 from tests.support.cases import cases
 
 HERE = "http://uni.test/people/list?page=2"

@@ -14,17 +14,15 @@ from agentlearn.domain.base import Answer, RolloutContext
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.models.token_estimate import message_bytes
 from agentlearn.prompts import load_prompt
-from agentlearn.rollout.stored_messages import stored_messages
+from agentlearn.rollout.runner import stored_messages
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import STATUS
 from agentlearn_web import WebDomain
-from agentlearn_web.act_tools import WalkDeps
-from agentlearn_web.agent import walk_prompt, web_agent
+from agentlearn_web.act_tools import WalkDeps, walk_prompt, web_agent
 from agentlearn_web.browser.acts.screenshot import Screenshot
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import ACTS, WalkSettings
-from agentlearn_web.miniwob.episode import Episode
-from agentlearn_web.miniwob.episode_agent import EpisodeDeps, miniwob_agent
+from agentlearn_web.miniwob.episode import Episode, EpisodeDeps, miniwob_agent
 from agentlearn_web.observation import PageObservation, TabLine
 from agentlearn_web.page_key import same_page
 

@@ -10,8 +10,7 @@ from agentlearn.learning.estimate import estimate
 from agentlearn.learning.open_run import domain_of
 from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ToolResult, Trajectory, Treatment, Verdict
 from agentlearn_web import WebDomain
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation, site_words

@@ -13,11 +13,9 @@ from agentlearn.errors import BudgetExceeded, EndpointError
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
-from agentlearn_web.judge import web_judge_prompt
+from agentlearn.types.trajectory import ToolResult, Trajectory, Treatment, Verdict
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
-from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
+from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk, web_judge_prompt
 from tests.support.stages import last_user_text
 
 GOLD = "The workshop proposals are due on 15 January 2025"

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Verdict
-from agentlearn.types.treatment import Treatment
+from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Verdict
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation
 from agentlearn_web.verify import GENERATED, MAX_ANSWER_CHARACTERS, exact_verdict, path_credit, with_path_credit
 

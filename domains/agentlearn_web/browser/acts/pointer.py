@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.acts.scope import ActScope
-from agentlearn_web.browser.element_lookup import failed_action
-from agentlearn_web.browser.playwright_errors import browser_error, click_was_done
+from agentlearn_web.browser.acts.scope import ActScope, failed_action
+from agentlearn_web.browser.liveness import browser_error, click_was_done
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, FloatRect, Locator, Position

@@ -1,0 +1,361 @@
+"""Stage 3: turn a batch's proposals into fewer operations, each naming the proposals that it replaces.
+
+One line under each proposal says how the attempts at its task ended. A task is shown as a short number. Reasons are by
+unknown authors: each is cut short, on one line, without brackets and between quotation marks.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import assert_never
+
+from agentlearn.errors import EndpointError
+from agentlearn.learning.batch import differ
+from agentlearn.learning.lessons.proposing import Proposed, ReplySource, propose
+from agentlearn.learning.lessons.stage_agent import (
+    StageAgent,
+    StageContext,
+    StagePrompt,
+    quoted_reason,
+    reason_block,
+    stage_agent,
+    verdict_words,
+)
+from agentlearn.library.curate import CheckContext
+from agentlearn.rollout.transcript import transcript
+from agentlearn.types.experience import MAX_LESSON_WORDS
+from agentlearn.types.group import Group, Summary, SummaryStep
+from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash
+from agentlearn.types.operation import (
+    Add,
+    Delete,
+    Dropped,
+    End,
+    Ended,
+    Folded,
+    Merge,
+    Modify,
+    Operation,
+    Proposal,
+    Quarantined,
+)
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+
+MAX_STEP_CHARACTERS = 800
+MAX_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """The result of summarising one trajectory."""
+
+    summary: Summary | None
+    """None when no reply was usable."""
+    faults: Counter[str]
+    """Number of malformed replies, items and labels, and of failed calls, by code."""
+
+
+@cache
+def _summarise_agent(prompt: StagePrompt) -> StageAgent:
+    return stage_agent(prompt.load().text, "steps")
+
+
+async def summarise(trajectory: Trajectory, task: Task, stage_context: StageContext) -> Summarised:
+    """Ask for a summary, and once more after a malformed reply. Prose is then used as a summary of one step."""
+    faults: Counter[str] = Counter()
+    raw = ""
+    unit = stage_context.unit("summarise", f"{task.id}/{trajectory.g}")
+    question, agent = _question(trajectory, task, stage_context), _summarise_agent(stage_context.prompts.summarise)
+    for _ in range(2):
+        try:
+            reply = await agent.ask(question, stage_context.endpoint, unit)
+        except EndpointError as error:
+            faults[error.code] += 1
+            return Summarised(None, faults)
+        steps = tuple(step for item in reply.salvaged.items if (step := _step(item, stage_context, faults)) is not None)
+        faults.update(reply.salvaged.faults)
+        if steps:
+            return Summarised(_summary(trajectory, stage_context, steps[:MAX_STEPS], reply.raw), faults)
+        if "prose" in reply.salvaged.faults:
+            raw = reply.raw
+    # Prose still says what happened; it only does not name the experiences used.
+    if text := _one_line(raw):
+        return Summarised(_summary(trajectory, stage_context, (SummaryStep(text=text),), raw), faults)
+    faults["no_summary"] += 1
+    return Summarised(None, faults)
+
+
+def _question(trajectory: Trajectory, task: Task, stage_context: StageContext) -> str:
+    verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
+    reason = reason_block(stage_context.reason_of(trajectory))
+    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
+    return (
+        f"<problem>\n{task.problem}\n</problem>\n<verdict>{verdict} (reward {reward})</verdict>\n"
+        f"{reason}{gold}{library}<trajectory>\n{transcript(trajectory.steps)}\n</trajectory>"
+    )
+
+
+def _step(item: object, stage_context: StageContext, faults: Counter[str]) -> SummaryStep | None:
+    if isinstance(item, str) and _one_line(item):
+        faults["string_item"] += 1
+        return SummaryStep(text=_one_line(item))
+    text = item.get("text") if isinstance(item, dict) else None
+    if not isinstance(text, str) or not _one_line(text):
+        faults["bad_item"] += 1
+        return None
+    assert isinstance(item, dict)
+    used: object = item.get("used")
+    named = tuple(str(label).strip("[] ").upper() for label in used) if isinstance(used, list) else ()
+    known = tuple(stage_context.shown.labels[label] for label in named if label in stage_context.shown.labels)
+    faults["unknown_id"] += len(named) - len(known)
+    return SummaryStep(text=_one_line(text), used=tuple(dict.fromkeys(known)))
+
+
+def _one_line(text: str) -> str:
+    """The text as one line, at most 800 characters, without control characters, lone surrogates and angle brackets."""
+    words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
+    return " ".join(words)[:MAX_STEP_CHARACTERS]
+
+
+def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[SummaryStep, ...], raw: str) -> Summary:
+    return Summary(
+        id=content_hash("summary", trajectory.id, stage_context.step),
+        run=stage_context.call_context.run,
+        rollout=trajectory.id,
+        steps=steps,
+        raw=raw,
+        library=stage_context.library.version,
+        prompts=(stage_context.prompts.summarise.load().ref,),
+    )
+
+
+def used_labels(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
+    """Labels of the experiences that a step used, such as ` (used G1, G4)`; empty for none."""
+    by_id = {identity: label for label, identity in stage_context.shown.labels.items()}
+    return f" (used {', '.join(by_id[one] for one in used if one in by_id)})" if used else ""
+
+
+@cache
+def _compare_agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
+    values = {"max_proposals": str(max_proposals), "max_words": str(MAX_LESSON_WORDS)}
+    return stage_agent(prompt.load().fill(values), "proposals")
+
+
+async def compare(
+    group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext, context: CheckContext
+) -> Proposed:
+    """Return the proposals of a group whose rewards differ. Raises EndpointError.
+
+    summaries: of the group's decided trajectories, by rollout.
+    """
+    prompt, limit = stage_context.prompts.compare, stage_context.options.max_proposals
+    source = ReplySource(
+        stage="compare",
+        key=group.task.id,
+        prompt=prompt.load().ref,
+        labels=stage_context.shown.labels,
+        supports={},
+        task=group.task.id,
+        evidence=tuple(t.id for t in group.decided if t.id in summaries),
+    )
+    question = question_of(group, summaries, stage_context)
+    return await propose(_compare_agent(prompt, limit), question, source, stage_context, context, limit=limit)
+
+
+def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
+    """Return the user message of the stage."""
+    attempts: list[str] = []
+    compared = [t for t in group.decided if t.id in summaries]
+    for number, trajectory in enumerate(compared, start=1):
+        verdict, reward = _verdict(trajectory, compared, stage_context)
+        steps = "\n".join(
+            f"{place}. {step.text}{used_labels(step.used, stage_context)}"
+            for place, step in enumerate(summaries[trajectory.id].steps, start=1)
+        )
+        reason = reason_block(stage_context.reason_of(trajectory))
+        own = _problem(group.task_of(trajectory), stage_context) if group.others else ""
+        attempts.append(
+            f'<attempt n="{number}" verdict="{verdict}" reward="{reward}">\n{own}{reason}{steps}\n</attempt>'
+        )
+    library = f"\n{stage_context.shown.text}" if stage_context.shown.text else ""
+    listed = "\n".join(attempts)
+    # Of near neighbours each attempt names its own problem, and only there is an expected answer shown.
+    head = f"<problem>\n{group.task.problem}\n</problem>\n" if group.others else _problem(group.task, stage_context)
+    return f"{head}<attempts>\n{listed}\n</attempts>{library}"
+
+
+def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], stage_context: StageContext) -> tuple[str, str]:
+    """The verdict and the reward of an attempt as text.
+
+    Attempts with partial rewards are better or worse: better are those whose reward lies within the margin of the best
+    one.
+    """
+    words, reward = verdict_words(trajectory.reward, stage_context.threshold)
+    rewards = [one.reward for one in compared if one.reward is not None]
+    if set(rewards) <= {0.0, 1.0}:
+        return words, reward
+    below = differ((trajectory.reward or 0.0, max(rewards)), stage_context.margin)
+    return ("worse" if below else "better"), reward
+
+
+def _problem(task: Task, stage_context: StageContext) -> str:
+    """Return a task's problem and its expected answer, where the stages may see it, between tags."""
+    gold = f"<gold>\n{task.answer}\n</gold>\n" if stage_context.show_gold and task.answer is not None else ""
+    return f"<problem>\n{task.problem}\n</problem>\n{gold}"
+
+
+MOST_REWARDS = 8
+"""Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
+
+
+def consolidate_question(
+    labels: Mapping[str, Proposal], stage_context: StageContext, groups: Sequence[Group] = ()
+) -> str:
+    """Return the user message for labelled proposals. groups: those that the proposals come from."""
+    label_of = {identity: label for label, identity in stage_context.shown.labels.items()}
+    details = _details(labels, stage_context, groups)
+    lines = "\n".join(
+        f"[{label}] {_line(proposal.operation, label_of)}{details.get(label, '')}" for label, proposal in labels.items()
+    )
+    library = f"{stage_context.shown.text}\n" if stage_context.shown.text else ""
+    return f"{library}<proposals>\n{lines}\n</proposals>"
+
+
+def _line(operation: Operation | None, label_of: Mapping[ExperienceId, str]) -> str:
+    match operation:
+        case Add():
+            return f"add: {operation.lesson}"
+        case Modify():
+            return f"modify {label_of[operation.target]}: {operation.lesson}"
+        case Delete():
+            return f"delete {label_of[operation.target]}"
+        case Merge():
+            return f"merge {', '.join(label_of[target] for target in operation.targets)}: {operation.lesson}"
+        case None:
+            raise AssertionError("a proposal that could not be parsed never reaches consolidation")
+        case _:
+            assert_never(operation)
+
+
+def _details(labels: Mapping[str, Proposal], stage_context: StageContext, groups: Sequence[Group]) -> Mapping[str, str]:
+    """The line of evidence under each proposal whose group is known. Tasks are numbered in order of the proposals."""
+    by_task = {group.task.id: group for group in groups}
+    numbers: dict[TaskId, int] = {}
+    found: dict[str, str] = {}
+    for label, proposal in labels.items():
+        if proposal.task is not None and proposal.task in by_task:
+            number = numbers.setdefault(proposal.task, len(numbers) + 1)
+            found[label] = f"\n  task {number}: {_evidence(by_task[proposal.task], stage_context)}"
+    return found
+
+
+def _evidence(group: Group, stage_context: StageContext) -> str:
+    """How a group's attempts ended, and what was said about one that ended worst."""
+    said = next(filter(None, map(stage_context.reason_of, _worst(group))), "")
+    return f"{_outcomes(group.rewards_G)}{f'; reason: {quoted_reason(said)}' if said else ''}"
+
+
+def _worst(group: Group) -> Sequence[Trajectory]:
+    return [one for one in group.decided if one.reward == min(group.rewards_G)]
+
+
+def _outcomes(rewards_G: Sequence[float]) -> str:
+    if set(rewards_G) <= {0.0, 1.0}:
+        right = sum(reward == 1 for reward in rewards_G)
+        return f"{right} right, {len(rewards_G) - right} wrong"
+    falling = sorted(rewards_G, reverse=True)
+    if len(falling) <= MOST_REWARDS:
+        return f"rewards {', '.join(f'{reward:.2f}' for reward in falling)}"
+    mean = sum(falling) / len(falling)
+    return f"{len(falling)} rewards from {falling[-1]:.2f} to {falling[0]:.2f}, mean {mean:.2f}"
+
+
+MAX_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """The result of the consolidate stage."""
+
+    proposals: tuple[Proposal, ...]
+    """Proposals to check: the stage's own, or the compare stage's when the consolidation failed."""
+    ended: tuple[Ended, ...]
+    """Proposals that go no further, with their ends."""
+    faults: tuple[str, ...]
+    """Codes of malformed replies and of failed calls."""
+    failed: bool = False
+    """Whether the stage failed twice."""
+
+
+@cache
+def _agent(prompt: StagePrompt) -> StageAgent:
+    return stage_agent(prompt.load().fill({"max_words": str(MAX_LESSON_WORDS)}), "proposals")
+
+
+async def consolidate(
+    proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext, groups: Sequence[Group] = ()
+) -> Consolidated:
+    """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
+
+    groups: those that the proposals come from, for the evidence that the stage is shown.
+    """
+    if not proposals:
+        return Consolidated((), (), ())
+    labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
+    question, prompt = consolidate_question(labels, stage_context, groups), stage_context.prompts.consolidate
+    faults: list[str] = []
+    ended: list[Ended] = []
+    for attempt in range(MAX_TRIES):
+        source = ReplySource(
+            stage="consolidate",
+            key=f"try-{attempt}",
+            prompt=prompt.load().ref,
+            labels=stage_context.shown.labels,
+            supports={label: proposal.id for label, proposal in labels.items()},
+            evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
+        )
+        try:
+            answer = await propose(_agent(prompt), question, source, stage_context, context)
+        except EndpointError as error:
+            faults.append(error.code)
+            continue
+        faults.extend(answer.faults)
+        ended.extend(_held(one, proposals) for one in answer.ended)
+        if answer.usable:
+            return Consolidated(_with_evidence(answer, proposals), (*_ends(proposals, answer), *ended), tuple(faults))
+    return Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
+
+
+def _with_evidence(answer: Proposed, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """The accepted proposals; the evidence of each is that of the compare proposals that it rests on."""
+    return tuple(_narrowed(accepted, proposals) for accepted in answer.accepted)
+
+
+def _narrowed(one: Proposal, proposals: Sequence[Proposal]) -> Proposal:
+    evidence = {proposal.id: proposal.evidence for proposal in proposals}
+    return one.model_copy(
+        update={"evidence": tuple(dict.fromkeys(r for support in one.rests_on for r in evidence[support]))}
+    )
+
+
+def _held(ended: Ended, proposals: Sequence[Proposal]) -> Ended:
+    """A quarantined proposal with the evidence that a person needs; any other one as it is."""
+    if not isinstance(ended.end, Quarantined):
+        return ended
+    return ended.model_copy(update={"proposal": _narrowed(ended.proposal, proposals)})
+
+
+def _ends(proposals: Sequence[Proposal], answer: Proposed) -> list[Ended]:
+    """How each compare proposal ended: folded when a consolidate proposal rests on it, else dropped."""
+    into: dict[ProposalId, list[ProposalId]] = {proposal.id: [] for proposal in proposals}
+    for consolidated in (*answer.accepted, *(one.proposal for one in answer.ended)):
+        for support in consolidated.rests_on:
+            into[support].append(consolidated.id)
+    return [Ended(proposal=proposal, end=_end(into[proposal.id])) for proposal in proposals]
+
+
+def _end(into: list[ProposalId]) -> End:
+    return Folded(into=tuple(into)) if into else Dropped(reason="not taken up by the consolidation")
