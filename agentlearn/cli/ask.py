@@ -8,8 +8,8 @@ from typing import Any
 
 from agentlearn.cli.options import GivenSettings
 from agentlearn.config import LAB, SIMULATED_MODEL, LearnSettings, RunSettings, is_lab
+from agentlearn.domain.demo import lab_models
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.lab.contract import announced_labs
 from agentlearn.learning.estimate import estimate, plan, refuse_unpriced_budget
 from agentlearn.learning.open_run import domain_of
 from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
@@ -99,7 +99,7 @@ def limits_note(model: str, question: str) -> str | None:
         return f"{model} is simulated: it answers only problems that agentlearn itself generates"
     if not is_lab(model):
         return None
-    lab = announced_labs().get(model.removeprefix("local:").removeprefix(LAB))
+    lab = lab_models().get(model.removeprefix("local:").removeprefix(LAB))
     if lab is None:
         return f"{model} is a lab model: it answers only problems like those it was trained on"
     known = f"{model} knows only the {lab.families} families of problems that it was trained on"

@@ -399,6 +399,11 @@ def _named_model(name: str) -> "Model":
 
     _refuse_unprintable(name)
     prefix = name.partition(":")[0]
+    if prefix in {"lab", "sim"}:
+        raise ConfigError(
+            f"the endpoint {name!r} is in the package agentlearn_demo, which is not installed; name another model",
+            code="no_demo",
+        )
     try:
         if not known_service(prefix).refused:
             with suppress(ValueError):  # an unknown service

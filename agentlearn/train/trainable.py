@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from agentlearn.config import LAB, CallOptions, RequestOptions
-from agentlearn.lab.contract import announced_lab
+from agentlearn.domain.demo import lab_model
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.models.call_settings import CallSettings, call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
@@ -24,7 +24,6 @@ from agentlearn.train.distributed.torchrun import (
 from agentlearn.train.engine.engine_check import context_limit
 from agentlearn.train.engine.round_barrier import RoundBarrier
 from agentlearn.train.engine.torch_engine import TorchEngine
-from agentlearn.train.lab.build import export_lab_model
 from agentlearn.train.serving.existing_vllm import existing_vllm
 from agentlearn.train.serving.local import serve_model
 from agentlearn.train.serving.vllm import VllmService, vllm_endpoint
@@ -211,10 +210,10 @@ def model_source(settings: TrainSettings) -> str:
     """Return the folder or hub id of the model. A lab model is first exported to the store. Blocks."""
     if not settings.model.startswith(LAB):
         return settings.model
-    lab = announced_lab(settings.model.removeprefix(LAB))
+    lab = lab_model(settings.model.removeprefix(LAB))
     folder = settings.store / "lab" / lab.name
     if not (folder / "config.json").is_file():
-        export_lab_model(lab, folder)
+        lab.export(folder)
     return str(folder)
 
 

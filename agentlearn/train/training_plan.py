@@ -11,8 +11,8 @@ from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom.object_path import check_reference
+from agentlearn.domain.demo import lab_model
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
-from agentlearn.lab.contract import announced_lab
 from agentlearn.learning.estimate import (
     HELD_OUT,
     StageEstimate,
@@ -46,7 +46,7 @@ LATER = "its memory, its chat template, and that sampler and trainer compute the
 def check_planned_model(settings: TrainSettings) -> None:
     """Raise ConfigError for a model that the run would refuse, as far as its files and the settings say."""
     if settings.model.startswith(LAB):
-        announced_lab(settings.model.removeprefix(LAB))
+        lab_model(settings.model.removeprefix(LAB))
         check_adapter_settings(ModelSource(settings.model, settings.model), settings.gradient)
         return
     source = find_source(settings.model, ask_hub=False)
@@ -307,7 +307,7 @@ def _folder(model: str) -> Path | None:
     """Return the folder that holds the model; None when it is not on this machine."""
     if model.startswith(LAB):
         try:
-            return announced_lab(model.removeprefix(LAB)).folder
+            return lab_model(model.removeprefix(LAB)).folder
         except AgentlearnError:
             return None
     folder = model_path(model)

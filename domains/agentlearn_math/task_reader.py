@@ -9,8 +9,8 @@ from pathlib import Path
 from agentlearn import data
 from agentlearn.types.task import Split, Task
 from agentlearn_math.answers import answer_key, rational
-from agentlearn_math.tasks import DOMAIN
 
+DOMAIN = "math"
 AIME_RANGE = range(1000)
 
 

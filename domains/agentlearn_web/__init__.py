@@ -1,17 +1,18 @@
 """The web domain: an agent answers questions about websites with a real Chromium behind a network boundary.
 
-Tasks are about generated sites served on this machine, or are read from a file such as WebWalkerQA. The skills of the
-simulated solver (`agentlearn_web.novice`) have their own entry point, so that no learning code imports them.
+Tasks are read from a file such as WebWalkerQA, or are about sites that the demo generates and serves on this machine
+(`agentlearn.domain.demo`).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, RolloutShape, checked_limit
+from agentlearn.domain.demo import demo_of, find_demo
 from agentlearn.errors import ConfigError, ToolError
 from agentlearn.types.author import Author, AuthorKind
 from agentlearn.types.ids import content_hash
@@ -79,14 +80,15 @@ class WebDomain(Domain):
         from agentlearn_web.browser.walk_settings import WalkSettings
         from agentlearn_web.sessions.login import log_in, require_accepted
         from agentlearn_web.sessions.site_access import SiteAccess
-        from agentlearn_web.sites.site_server import serve_sites
 
         access = self.access or SiteAccess()
         if access.upstream is not None:
             await access.upstream.require()
         settings = WalkSettings() if self.acts is None else WalkSettings(acts=self.acts)
         with access.browser_options(settings) as options:
-            async with serve_sites() as served, open_browsers(options) as browsers:
+            demo = find_demo(self.name)
+            sites = nullcontext(self.served) if demo is None else demo.serve_sites()
+            async with sites as served, open_browsers(options) as browsers:
                 bound = copy(self)
                 bound.served, bound.browsers, bound.access = served, browsers, access
                 if access.state is not None:
@@ -138,9 +140,7 @@ class WebDomain(Domain):
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return questions about generated sites. No two splits share a site. Default sizes: 24, 16 and 30."""
-        from agentlearn_web.tasks import generate_walk_tasks
-
-        return generate_walk_tasks(split, seed, checked_limit(limit))
+        return demo_of(self.name).tasks(split, seed=seed, limit=checked_limit(limit))
 
     def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> tuple[Task, ...]:
         """Return tasks from a file, each with a start address. Raises DataError with file, line and next step."""

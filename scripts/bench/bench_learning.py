@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from agentlearn.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS
+from agentlearn_demo.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.learning_rules.environment import Environment
 from scripts.bench.learning_rules.hard_worlds import HARD, HARD_SEEDS, TURNING, named

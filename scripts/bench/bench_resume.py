@@ -20,8 +20,8 @@ from typing import Any
 
 import httpx2
 
-from agentlearn.sim.sim_endpoint import sim_endpoint
 from agentlearn.store import read_store
+from agentlearn_demo.sim.sim_endpoint import sim_endpoint
 from scripts.bench.found import Found, Number, Row, Target
 from tests.support.command import AGENTLEARN
 

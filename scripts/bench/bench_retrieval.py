@@ -33,15 +33,15 @@ from pydantic_ai import Embedder
 
 from agentlearn.library.retrieval.embedding_cache import Vector, VectorTable, unit_vector
 from agentlearn.library.retrieval.retriever import TextEmbedder
-from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lesson_writer import LessonWriter
-from agentlearn.sim.lessons import LessonReader
-from agentlearn.sim.trap_model import TrapModel
 from agentlearn.types.experience import Library
 from agentlearn.types.ranking import LessonIndex, Retrieval, fused_depth, lesson_index
 from agentlearn.types.task import Task
+from agentlearn_demo.math.novice import skills
+from agentlearn_demo.sim.habits import Vocabulary
+from agentlearn_demo.sim.lesson_writer import LessonWriter
+from agentlearn_demo.sim.lessons import LessonReader
+from agentlearn_demo.sim.trap_model import TrapModel
 from agentlearn_math import MathDomain
-from agentlearn_math.novice import skills
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.learning_rules.environment import TRAPS_OF
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sim.controls import placebo, useless_library
 from agentlearn.types.experience import estimated_tokens
+from agentlearn_demo.sim.controls import placebo, useless_library
 from tests.support.command import agentlearn_here, learn
 from tests.support.small_math import few_math_tasks
 

@@ -15,10 +15,10 @@ import pytest
 
 from agentlearn.errors import StoreError
 from agentlearn.library import LibraryStore
-from agentlearn.sim.installed import installed_skills
-from agentlearn.sim.reflector_state import FLAWLESS, ReflectorParameters
-from agentlearn.sim.server import World
 from agentlearn.store import read_store
+from agentlearn_demo.sim.installed import installed_skills
+from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorParameters
+from agentlearn_demo.sim.server import World
 from tests.support.command import AGENTLEARN, agentlearn
 
 pytestmark = pytest.mark.slow

@@ -12,12 +12,12 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn import Task, learn_sync, read_store
-from agentlearn.sim.consolidating import reflector_consolidate
-from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lesson_writer import LessonWriter
-from agentlearn.sim.reflector_state import FLAWLESS, ReflectorState
-from agentlearn.sim.stage_text import consolidate_prompt
-from agentlearn_math.novice import skills
+from agentlearn_demo.math.novice import skills
+from agentlearn_demo.sim.consolidating import reflector_consolidate
+from agentlearn_demo.sim.habits import Vocabulary
+from agentlearn_demo.sim.lesson_writer import LessonWriter
+from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorState
+from agentlearn_demo.sim.stage_text import consolidate_prompt
 
 SOUND = "When an interval is given with both of its ends, include both endpoints of the range."
 REVERSED = "When an interval is given with both of its ends, do not include both endpoints of the range."

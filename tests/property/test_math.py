@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.answers.reply import boxed
+from agentlearn_demo.math.families import FAMILIES
+from agentlearn_demo.math.family import Family
+from agentlearn_demo.math.tasks import home
 from agentlearn_math.answers import answer_key, rational
-from agentlearn_math.families import FAMILIES
-from agentlearn_math.family import Family
-from agentlearn_math.tasks import home
 from agentlearn_math.verify import judge_exactly
 
 integers = st.integers(min_value=-(10**40), max_value=10**40)

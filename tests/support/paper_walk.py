@@ -8,11 +8,11 @@ from itertools import product
 from random import Random
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from agentlearn.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
 from agentlearn.types.task import Task
+from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
+from agentlearn_demo.web.sites import all_sites
+from agentlearn_demo.web.sites.site import SEARCH, Site, respond
 from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
-from agentlearn_web.sites import all_sites
-from agentlearn_web.sites.site import SEARCH, Site, respond
 
 TOOLS = ("open", "click", "type", "back", "find", "more", "tabs", "answer")
 BUDGET = 6_000

@@ -142,8 +142,8 @@ def test_the_readme_and_the_justfile_show_solve() -> None:
 
 @pytest.mark.parametrize("problem", shown_problems())
 def test_the_shown_problems_are_answered_right_with_the_default_seed(problem: str, tmp_path: Path) -> None:
-    from agentlearn_math.families import FAMILIES
-    from agentlearn_math.tasks import home
+    from agentlearn_demo.math.families import FAMILIES
+    from agentlearn_demo.math.tasks import home
 
     known = [(one, params) for one in FAMILIES if (params := one.recognise(problem)) is not None]
     assert known, "not a problem of a family that the default model was trained on"

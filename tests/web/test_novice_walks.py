@@ -9,16 +9,16 @@ from random import Random
 import pytest
 
 from agentlearn.answers.matching import match_answers
-from agentlearn.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
 from agentlearn.types.task import Task
+from agentlearn_demo.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
+from agentlearn_demo.web.novice import skills
+from agentlearn_demo.web.novice.scripts import FAMILY_SCRIPTS
+from agentlearn_demo.web.sites.site_server import serve_sites
+from agentlearn_demo.web.tasks import generate_walk_tasks
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from agentlearn_web.novice import skills
-from agentlearn_web.novice.scripts import FAMILY_SCRIPTS
 from agentlearn_web.observation import PageObservation, render_observation
-from agentlearn_web.sites.site_server import serve_sites
-from agentlearn_web.tasks import generate_walk_tasks
 from tests.support.paper_walk import TOOLS, question, walked
 from tests.web.browsers import needs_browser
 

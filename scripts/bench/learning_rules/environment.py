@@ -13,24 +13,24 @@ from typing import Any
 
 from agentlearn.domain.base import load_domain
 from agentlearn.learning.batch import differ
-from agentlearn.sim.comparing import reflector_compare
-from agentlearn.sim.consolidating import reflector_consolidate
-from agentlearn.sim.draws import random_stream, uniform
-from agentlearn.sim.habits import Vocabulary
-from agentlearn.sim.lesson_writer import LessonWriter
-from agentlearn.sim.lessons import ShownLesson
-from agentlearn.sim.malformed import Item
-from agentlearn.sim.reflector_state import ReflectorState
-from agentlearn.sim.repairing import RefusedItem, reflector_repair
-from agentlearn.sim.skills import Skills, Trap
-from agentlearn.sim.stage_text import Attempt, ComparePrompt, ConsolidatePrompt, Suggestion
-from agentlearn.sim.worlds import ATTACK_SUCCEEDS, ATTACKS, LEARNING_ENDED, Law, LearningWorld
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
-from agentlearn_math.families import FAMILIES, LEARNING, UNSEEN
-from agentlearn_math.novice import skills as math_skills
-from agentlearn_math.traps import TRAPS
+from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
+from agentlearn_demo.math.novice import skills as math_skills
+from agentlearn_demo.math.traps import TRAPS
+from agentlearn_demo.sim.comparing import reflector_compare
+from agentlearn_demo.sim.consolidating import reflector_consolidate
+from agentlearn_demo.sim.draws import random_stream, uniform
+from agentlearn_demo.sim.habits import Vocabulary
+from agentlearn_demo.sim.lesson_writer import LessonWriter
+from agentlearn_demo.sim.lessons import ShownLesson
+from agentlearn_demo.sim.malformed import Item
+from agentlearn_demo.sim.reflector_state import ReflectorState
+from agentlearn_demo.sim.repairing import RefusedItem, reflector_repair
+from agentlearn_demo.sim.skills import Skills, Trap
+from agentlearn_demo.sim.stage_text import Attempt, ComparePrompt, ConsolidatePrompt, Suggestion
+from agentlearn_demo.sim.worlds import ATTACK_SUCCEEDS, ATTACKS, LEARNING_ENDED, Law, LearningWorld
 
 LEARNING_TEMPERATURE = 0.7
 ROLLOUT_CALLS = 2

@@ -1,7 +1,7 @@
 """Worlds in which selection is hard: most attempts are right at first, or most lessons do harm or come to do harm."""
 
-from agentlearn.sim.reflector_state import ReflectorParameters
-from agentlearn.sim.worlds import LEARNING_ENDED, LearningWorld, world_named
+from agentlearn_demo.sim.reflector_state import ReflectorParameters
+from agentlearn_demo.sim.worlds import LEARNING_ENDED, LearningWorld, world_named
 
 
 def _usual(harmful: float, *, mistaken: float = 0.0) -> ReflectorParameters:

@@ -17,13 +17,13 @@ from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.report import Delta
 from agentlearn.library.curate import CheckContext, NextVersion, next_version, parse_item
 from agentlearn.measure.observation import Observation
-from agentlearn.sim.malformed import Item
-from agentlearn.sim.repairing import RefusedItem
-from agentlearn.sim.stage_text import Suggestion, SuggestionEvidence
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ProposalId, derive_seed
 from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, Rejected
 from agentlearn.types.task import Task
+from agentlearn_demo.sim.malformed import Item
+from agentlearn_demo.sim.repairing import RefusedItem
+from agentlearn_demo.sim.stage_text import Suggestion, SuggestionEvidence
 from scripts.bench.learning_rules.environment import Environment, Rollout, is_mixed
 from scripts.bench.learning_rules.rules import Rules
 

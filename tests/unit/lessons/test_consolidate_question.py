@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from agentlearn.learning.lessons.stage_agent import MAX_QUOTED_CHARACTERS, StageContext, quoted_reason
 from agentlearn.learning.lessons.stages import consolidate_question
-from agentlearn.sim.stage_text import SuggestionEvidence, consolidate_prompt, without_reasons
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Modify, Operation, Proposal
+from agentlearn_demo.sim.stage_text import SuggestionEvidence, consolidate_prompt, without_reasons
 from tests.support.stages import group, stage_context, task
 
 LIBRARY = library_of(["When in doubt, try a small case.", "When a fraction appears, reduce it.", "When stuck, draw."])

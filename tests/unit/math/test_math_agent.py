@@ -171,11 +171,12 @@ def test_importing_is_cheap_and_the_domain_never_meets_the_simulated_world() -> 
     program = (
         "import sys\n"
         "import agentlearn_math\n"
-        "heavy = {'pydantic_ai', 'sympy', 'math_verify', 'agentlearn_math.families'}\n"
+        "heavy = {'pydantic_ai', 'sympy', 'math_verify', 'agentlearn_demo.math.families'}\n"
         "assert not heavy & set(sys.modules)\n"
         "agentlearn_math.domain.tasks('train', seed=0, limit=3)\n"
         "agentlearn_math.domain.agent()\n"
-        "assert not [name for name in sys.modules if name.startswith(('agentlearn.sim', 'agentlearn_math.novice'))]\n"
-        "assert 'agentlearn_math.traps' not in sys.modules\n"
+        "bad = ('agentlearn_demo.sim', 'agentlearn_demo.math.novice')\n"
+        "assert not [name for name in sys.modules if name.startswith(bad)]\n"
+        "assert 'agentlearn_demo.math.traps' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,67 @@
+"""What every domain's skills must keep for the simulated world to be lawful; run on the toy and on all installed."""
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from agentlearn_demo.sim.controls import useless_library
+from agentlearn_demo.sim.habits import Vocabulary
+from agentlearn_demo.sim.installed import installed_skills
+from agentlearn_demo.sim.lesson_writer import LessonSource, LessonWriter, within_lesson_limits
+from agentlearn_demo.sim.lessons import LessonReader, stance
+from agentlearn_demo.sim.skills import Skills
+from tests.unit.demo.sim.toy import ToySkills
+
+ALL = pytest.mark.parametrize("skills", [ToySkills(), *installed_skills()], ids=lambda skills: skills.domain)
+
+
+@ALL
+def test_each_trap_has_words_enough_and_names_of_its_own(skills: Skills) -> None:
+    assert len({trap.name for trap in skills.traps}) == len(skills.traps)
+    for trap in skills.traps:
+        assert min(len(trap.careless), len(trap.careful)) >= 2
+        assert len(trap.advice) >= 4
+        assert len(trap.situations) >= 3
+        assert 0 < trap.base < 1
+
+
+@ALL
+def test_no_phrase_can_be_taken_for_another_habit_s(skills: Skills) -> None:
+    habits = [
+        ((trap.name, kind), phrase)
+        for trap in skills.traps
+        for kind, phrases in (("careless", trap.careless), ("careful", trap.careful))
+        for phrase in phrases
+    ]
+    confused = [(one, other) for (a, one), (b, other) in product(habits, habits) if a != b and one in other]
+    assert not confused
+    assert not [phrase for _, phrase in habits if any(character.isdigit() for character in phrase)]
+
+
+@ALL
+def test_each_advice_addresses_its_trap_and_no_advice_contradicts_another(skills: Skills) -> None:
+    for trap in skills.traps:
+        lessons = [f"When {situation}, {advice}." for situation in trap.situations for advice in trap.advice]
+        assert {stance(lesson, trap) for lesson in lessons} == {"addresses"}
+        others = (other for other in skills.traps if other.name != trap.name)
+        assert not [
+            (lesson, other.name) for other in others for lesson in lessons if stance(lesson, other) == "contradicts"
+        ]
+
+
+@ALL
+def test_a_reflector_can_write_general_and_harmful_lessons_on_each_trap(skills: Skills) -> None:
+    writer, reader = LessonWriter(Vocabulary(skills)), LessonReader(skills)
+    for trap, seed in product(skills.traps, range(10)):
+        read = reader.read(lesson := writer.lesson(trap, Random(seed)))
+        assert within_lesson_limits(lesson)
+        assert (read.stances[trap.name], read.families) == ("addresses", frozenset())
+        harmful = writer.defective("harmful", trap, LessonSource(), Random(seed))
+        assert harmful is not None
+        assert stance(harmful, trap) == "contradicts"
+
+
+@ALL
+def test_there_are_useless_lessons_beside_them(skills: Skills) -> None:
+    assert len(useless_library(100, 0, skills=[skills])) == 100
