@@ -4,10 +4,15 @@ Skills have their own entry-point group, `agentlearn.skills`, separate from the 
 imports them. They see only the conversation and recognise the problem from its text; they have no answer key.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
+
+from agentlearn.errors import ConfigError
+from agentlearn.plugins import Plugin, announced, load
+
+GROUP = "agentlearn.skills"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,15 @@ class Situation(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A situation made of a function."""
+
+    family: str
+    traps: tuple[str, ...]
+    act: Callable[[frozenset[str], FollowedLessons, Random], Act]
+
+
 class Skills(Protocol):
     """A domain's skills for the simulated solver."""
 
@@ -116,3 +130,19 @@ class Skills(Protocol):
     def recognise(self, conversation: Conversation) -> Situation | None:
         """The situation, recognised from the text only; None if the problem is not of this domain."""
         ...
+
+
+def installed_skills() -> tuple[Skills, ...]:
+    """The skills of every installed domain, sorted by name. Raises ConfigError for skills that cannot be used."""
+    return tuple(_loaded(plugin) for _, plugin in sorted(announced(GROUP).usable.items()))
+
+
+def _loaded(plugin: Plugin) -> Skills:
+    loaded = load(plugin, "skills")
+    skills = loaded() if callable(loaded) else loaded
+    if not callable(getattr(skills, "recognise", None)):
+        raise ConfigError(
+            f"the skills {plugin.name!r} ({plugin.value}) do not implement agentlearn_demo.sim.skills.Skills",
+            code="bad_skills",
+        )
+    return cast("Skills", skills)
