@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol, cast
 
 from agentlearn.errors import ConfigError
-from agentlearn.plugins import Plugin, announced, load
+from agentlearn.plugins import Plugin, every_plugin, load
 
 GROUP = "agentlearn.skills"
 
@@ -134,7 +134,9 @@ class Skills(Protocol):
 
 def installed_skills() -> tuple[Skills, ...]:
     """The skills of every installed domain, sorted by name. Raises ConfigError for skills that cannot be used."""
-    return tuple(_loaded(plugin) for _, plugin in sorted(announced(GROUP).usable.items()))
+    # Of two entry points with one name the first on the path wins, as with modules.
+    by_name = {plugin.name: plugin for plugin in reversed(tuple(every_plugin(GROUP)))}
+    return tuple(_loaded(by_name[name]) for name in sorted(by_name))
 
 
 def _loaded(plugin: Plugin) -> Skills:

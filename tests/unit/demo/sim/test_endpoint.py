@@ -108,9 +108,8 @@ async def _enter() -> None:
 
 def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     announce("tests.unit.demo.sim.toy:nothing", tmp_path, monkeypatch)
-    with pytest.raises(
-        EndpointError, match=r"did not start: the skills 'math' \(tests.unit.demo.sim.toy:nothing\) cannot be"
-    ):
+    why = r"did not start: the skills 'math' of the package 'toy-skills' \(tests.unit.demo.sim.toy:nothing\) cannot"
+    with pytest.raises(EndpointError, match=why):
         asyncio.run(_enter())
 
 
