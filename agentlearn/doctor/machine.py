@@ -87,6 +87,7 @@ _GROUPS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("model service", "agentlearn.endpoints", is_service),
     ("skills", "agentlearn.skills", _free),
     ("lab model", "agentlearn.lab", _free),
+    ("demo", "agentlearn.demos", _free),
 )
 """Kind, entry-point group, and which names are reserved in it."""
 _CALLED = ("agentlearn.commands", "agentlearn.endpoints")

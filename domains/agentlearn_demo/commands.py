@@ -35,26 +35,14 @@ def serve_world(
     malformed: Annotated[float | None, Parameter(help="Share of the reflector's replies that are malformed.")] = None,
 ) -> None:
     """Serve the simulated models on loopback, OpenAI-compatible, until interrupted."""
+    given = dict(locals())
     from agentlearn_demo.sim.faults import faults_of
-    from agentlearn_demo.sim.installed import installed_skills
     from agentlearn_demo.sim.server import World
+    from agentlearn_demo.sim.skills import installed_skills
 
     if not 0 <= port <= 65_535:
         raise ConfigError(f"--port is {port!r}; give 0 to 65535", code="out_of_range")
-    faults = faults_of(
-        {
-            "latency_s": latency_s,
-            "latency_spread": latency_spread,
-            "rate_limited": rate_limited,
-            "retry_after_s": retry_after_s,
-            "server_error": server_error,
-            "reset": reset,
-            "stall": stall,
-            "stall_s": stall_s,
-            "garbled": garbled,
-            "malformed": malformed,
-        }
-    )
+    faults = faults_of({name: value for name, value in given.items() if name not in {"port", "seed"}})
     world = World(installed_skills(), seed=seed, faults=faults)
 
     async def run() -> None:

@@ -1,7 +1,7 @@
 """The demos of the domains: their generated tasks, and the sites that those are about."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from agentlearn.types.task import Split, Task
 
@@ -11,14 +11,13 @@ class MathDemo:
 
     def tasks(self, split: Split, *, seed: int, limit: int | None) -> tuple[Task, ...]:
         """Return generated problems."""
-        from agentlearn_demo.math.tasks import generated
+        from agentlearn_demo.math.tasks import math_tasks
 
-        return generated(split, seed, limit)
+        return math_tasks(split, seed, limit)
 
-    @asynccontextmanager
-    async def serve_sites(self) -> AsyncGenerator[Mapping[str, tuple[str, int]]]:
+    def serve_sites(self) -> AbstractAsyncContextManager[Mapping[str, tuple[str, int]]]:
         """Serve nothing."""
-        yield {}
+        return nullcontext({})
 
 
 class WebDemo:
@@ -26,17 +25,16 @@ class WebDemo:
 
     def tasks(self, split: Split, *, seed: int, limit: int | None) -> tuple[Task, ...]:
         """Return questions about generated sites."""
-        from agentlearn_demo.web.tasks import generate_walk_tasks
+        from agentlearn_demo.web.tasks import walk_tasks
 
-        return generate_walk_tasks(split, seed, limit)
+        return walk_tasks(split, seed, limit)
 
-    @asynccontextmanager
-    async def serve_sites(self) -> AsyncGenerator[Mapping[str, tuple[str, int]]]:
+    def serve_sites(self) -> AbstractAsyncContextManager[Mapping[str, tuple[str, int]]]:
         """Serve every site."""
-        from agentlearn_demo.web.sites.site_server import serve_sites
+        from agentlearn_demo.web.site import serve_sites
+        from agentlearn_demo.web.tasks import all_sites
 
-        async with serve_sites() as served:
-            yield served
+        return serve_sites(all_sites())
 
 
 math = MathDemo()

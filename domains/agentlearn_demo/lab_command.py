@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
@@ -10,11 +10,13 @@ from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
+from agentlearn.domain.demo import lab_model
 from agentlearn.errors import ConfigError
+from agentlearn_demo.lab import MathLab
 
 if TYPE_CHECKING:
     from agentlearn_demo.lab.evaluation import ConditionScore
-    from agentlearn_demo.lab_training.training import TrainingProgress
+    from agentlearn_demo.lab.training import TrainingProgress
 
 NOVICE = "novice"
 LabName = Annotated[str, Parameter(help="Name of the lab model.")]
@@ -32,18 +34,17 @@ def lab_build(
     exams: Annotated[int, Parameter(help="Problems per condition in the evaluation at the end; 0: none.")] = 100,
 ) -> None:
     """Train a lab model from random weights and write its checkpoint. A model that is already built is kept."""
-    from agentlearn_demo.lab.checkpoint import SHIPPED
-    from agentlearn_demo.lab.contract import announced_lab
-    from agentlearn_demo.lab_training.build import build_lab_model, is_built, require_torch
-
-    lab = announced_lab(name)
+    lab = cast("MathLab", lab_model(name))
     if tokens is not None and tokens < 1:
         raise ConfigError(f"--tokens is {tokens!r}; give at least 1", code="out_of_range")
+    from agentlearn_demo.lab.build import build_lab_model, is_built, require_torch
+    from agentlearn_demo.lab.files import SHIPPED
+
     require_torch()
-    from agentlearn_demo.lab_training.training import Recipe
+    from agentlearn_demo.lab.training import Recipe
 
     recipe = Recipe(seed=seed) if tokens is None else Recipe(tokens=tokens, seed=seed)
-    folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(lab)}"
+    folder = out or DEFAULT_STORE / "lab" / f"{name}-{recipe.key(name, lab.version)}"
     screen, started = console(), time.perf_counter()
 
     def report(progress: "TrainingProgress") -> None:
@@ -59,7 +60,7 @@ def lab_build(
         build_lab_model(lab, recipe, folder, report)
         screen.print(f"wrote {folder} in {time.perf_counter() - started:.0f} s")
     if exams:
-        _print(run_async(lambda: _scores(name, folder / SHIPPED, exams, seed)))
+        _print(_scores(name, folder / SHIPPED, exams, seed))
 
 
 def lab_check(
@@ -72,14 +73,13 @@ def lab_check(
     json: JsonOption = False,
 ) -> None:
     """Measure a lab model with and without lessons on problems it was not trained on. Its programs are executed."""
-    from agentlearn_demo.lab.contract import announced_lab
-
-    lab = announced_lab(name)
-    scores = run_async(lambda: _scores(name, folder or lab.folder, exams, seed))
-    if json:
-        print_json({one.condition: _fields(one) for one in scores})
-    else:
+    scores = _scores(name, folder or lab_model(name).folder, exams, seed)
+    if not json:
         _print(scores)
+        return
+    fields = ("number", "right", "standard_error", "expected")
+    table = {one.condition: {field: getattr(one, field) for field in fields} for one in scores}
+    print_json({condition: {"n": row.pop("number"), **row} for condition, row in table.items()})
 
 
 def lab_export(
@@ -89,17 +89,14 @@ def lab_export(
     name: LabName = NOVICE,
 ) -> None:
     """Write the shipped weights as a checkpoint for `local:` and for Hugging Face programs."""
-    from agentlearn.domain.demo import lab_model
-
     lab_model(name).export(folder)
     console().print(f"wrote {folder}")
 
 
-async def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[ConditionScore]":
-    from agentlearn_demo.lab.contract import announced_lab
+def _scores(name: str, folder: Path, exams: int, seed: int) -> "list[ConditionScore]":
     from agentlearn_demo.lab.evaluation import evaluate_lab_model
 
-    return await evaluate_lab_model(announced_lab(name), folder, exams, seed)
+    return run_async(lambda: evaluate_lab_model(name, folder, exams, seed))
 
 
 def _print(scores: "list[ConditionScore]") -> None:
@@ -110,13 +107,3 @@ def _print(scores: "list[ConditionScore]") -> None:
         screen.print(
             f"  {one.condition:<11}{count:>9}  {one.share:8.1%}  {one.standard_error:14.1%}  {one.expected:7.1%}"
         )
-
-
-def _fields(score: "ConditionScore") -> dict[str, float]:
-    """The fields of one condition for `--json`."""
-    return {
-        "n": score.number,
-        "right": score.right,
-        "standard_error": score.standard_error,
-        "expected": score.expected,
-    }

@@ -19,12 +19,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from agentlearn_demo.sim.worlds import SEALED, SEALED_SEEDS, TUNING, TUNING_SEEDS
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.learning_rules.environment import Environment
-from scripts.bench.learning_rules.hard_worlds import HARD, HARD_SEEDS, TURNING, named
 from scripts.bench.learning_rules.loop import Run
 from scripts.bench.learning_rules.rules import EARLIER, GATED, NEW, Rules
+from scripts.bench.learning_rules.worlds import (
+    HARD,
+    HARD_SEEDS,
+    SEALED,
+    SEALED_SEEDS,
+    TUNING,
+    TUNING_SEEDS,
+    TURNING,
+    world_named,
+)
 
 OURS, BEFORE, GATE = "agentlearn", "agentlearn before", "agentlearn with its held-out gate"
 _RULES = {OURS: NEW, BEFORE: EARLIER}
@@ -66,7 +74,7 @@ def measure(chosen: argparse.Namespace) -> Found:
     catalogue, seeds = (TUNING, TUNING_SEEDS) if chosen.tuning else (SEALED, SEALED_SEEDS)
     if chosen.hard:
         catalogue, seeds = (*HARD, *TURNING), HARD_SEEDS
-    worlds = [named(name).name for name in chosen.world] or [world.name for world in catalogue]
+    worlds = [world_named(name).name for name in chosen.world] or [world.name for world in catalogue]
     jobs = [(world, seed, chosen.hard) for world in worlds for seed in seeds[: chosen.seeds]]
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each process has one core
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
@@ -95,7 +103,7 @@ def _hard(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
 
 
 def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
-    environment = Environment(named(world), seed)
+    environment = Environment(world_named(world), seed)
     library = Run(environment, rules).learn()
     success = environment.success(library)
     without, with_lessons = environment.deaf[False], environment.deaf[True]

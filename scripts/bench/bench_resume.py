@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 
 from agentlearn.store import read_store
-from agentlearn_demo.sim.sim_endpoint import sim_endpoint
+from agentlearn_demo.endpoints import sim_endpoint
 from scripts.bench.found import Found, Number, Row, Target
 from tests.support.command import AGENTLEARN
 

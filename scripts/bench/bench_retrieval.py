@@ -37,10 +37,9 @@ from agentlearn.types.experience import Library
 from agentlearn.types.ranking import LessonIndex, Retrieval, fused_depth, lesson_index
 from agentlearn.types.task import Task
 from agentlearn_demo.math.novice import skills
-from agentlearn_demo.sim.habits import Vocabulary
-from agentlearn_demo.sim.lesson_writer import LessonWriter
 from agentlearn_demo.sim.lessons import LessonReader
-from agentlearn_demo.sim.trap_model import TrapModel
+from agentlearn_demo.sim.solver import TrapModel
+from agentlearn_demo.sim.vocabulary import Vocabulary
 from agentlearn_math import MathDomain
 from scripts.bench.found import Found, Row, Target
 from scripts.bench.learning_rules.environment import TRAPS_OF
@@ -174,8 +173,8 @@ class _World:
 
 def _world(kind: str, seed: int, real: Sequence[str], problems: int) -> _World:
     rng = Random(f"{kind}/{seed}")
-    reader, writer = LessonReader(skills), LessonWriter(Vocabulary(skills))
-    tasks = [*MathDomain().tasks("train", seed=seed, limit=400), *MathDomain().tasks("test", seed=seed, limit=400)]
+    reader, writer = LessonReader(skills), Vocabulary(skills)
+    tasks = [*MathDomain().tasks("train", seed=seed, limit=200), *MathDomain().tasks("test", seed=seed, limit=200)]
     held_out = MathDomain().tasks("test", seed=seed + 1_000, limit=problems)
     known = {one.problem for one in held_out}
     fresh = [one for one in tasks if one.problem not in known]

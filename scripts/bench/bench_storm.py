@@ -23,7 +23,7 @@ from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.task import Task
-from agentlearn_demo.sim.sim_endpoint import sim_endpoint
+from agentlearn_demo.endpoints import sim_endpoint
 from scripts.bench.found import Found, Number, Row
 
 STORM = {"rate-limited": 0.20, "server-error": 0.05, "reset": 0.03, "stall": 0.03, "garbled": 0.10}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import agentlearn_demo.math.lab
+from agentlearn_demo.lab import lab
 from tests.support.command import agentlearn, agentlearn_here, learn
 from tests.support.small_math import few_math_tasks
 
 BRIEF = ("--limit", "4", "--epochs", "1", "--batch-size", "4", "--eval-rollouts", "1", "--select", "last")
 SMALL = ("--limit", "30", "--epochs", "2", "--eval-rollouts", "2", "--seed", "0")
-WEIGHTS = Path(agentlearn_demo.math.lab.__file__).parent / "novice" / "weights.npz"
+WEIGHTS = lab.folder / "weights.npz"
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,10 @@ def test_the_core_alone_runs_it() -> None:
     code = (
         "import sys\n"
         "for name in ('torch', 'transformers', 'tokenizers', 'jinja2'): sys.modules[name] = None\n"
-        "import agentlearn_demo.lab.service\n"
-        "from agentlearn_demo.lab.checkpoint import read_checkpoint\n"
-        "from agentlearn_demo.lab.contract import announced_lab\n"
-        "model, tokenizer = read_checkpoint(announced_lab('novice').folder, 'novice')\n"
+        "import agentlearn_demo.lab.engine\n"
+        "from agentlearn.domain.demo import lab_model\n"
+        "from agentlearn_demo.lab.files import read_checkpoint\n"
+        "model, tokenizer = read_checkpoint(lab_model('novice').folder, 'novice')\n"
         "assert tokenizer.decode(tokenizer.encode('two words')) == 'two words'\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -5,11 +5,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from agentlearn.types.experience import estimated_tokens
-from agentlearn_demo.sim.controls import placebo, useless_library
+from agentlearn_demo.math.novice import skills
+from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.support.command import agentlearn_here, learn
 from tests.support.small_math import few_math_tasks
 
@@ -73,12 +74,12 @@ def test_only_groups_that_differ_ask_for_summaries(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
-    """Lessons of proper form that say nothing to the point, and neutral text of equal length."""
-    useless = useless_library(12, seed=5)
-    length = sum(estimated_tokens(lesson) for lesson in useless)
+    """Lessons of proper form that say nothing to the point, and neutral words."""
+    useless = {Vocabulary(skills).neutral(Random(seed)) or "" for seed in range(12)}
+    words = ("Quiet river garden paper yellow window.", "Noon gentle music travel summer bread.")
     quick: Sequence[str] = ("--limit", "1", "--epochs", "1", "--group-size", "1", "--eval-rollouts", "1")
     means = [learn(tmp_path, *quick, "--store", "none", here=True)["before"]["mean"]]
-    for name, lessons in {"useless": useless, "placebo": placebo(length, seed=5)}.items():
+    for name, lessons in {"useless": sorted(useless), "placebo": words}.items():
         original = {"experiences": {f"G{n}": lesson for n, lesson in enumerate(lessons)}, "next_id": len(lessons)}
         (tmp_path / f"{name}.json").write_text(json.dumps(original))
         report = learn(tmp_path, *quick, "--store", name, "--from", f"{name}.json", here=True)

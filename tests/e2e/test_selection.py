@@ -16,9 +16,9 @@ import pytest
 from agentlearn.errors import StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
-from agentlearn_demo.sim.installed import installed_skills
-from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorParameters
+from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorParameters
 from agentlearn_demo.sim.server import World
+from agentlearn_demo.sim.skills import installed_skills
 from tests.support.command import AGENTLEARN, agentlearn
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,11 +12,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn import Task, learn_sync, read_store
 from agentlearn_demo.math.novice import skills
-from agentlearn_demo.sim.consolidating import reflector_consolidate
-from agentlearn_demo.sim.habits import Vocabulary
-from agentlearn_demo.sim.lesson_writer import LessonWriter
-from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorState
-from agentlearn_demo.sim.stage_text import consolidate_prompt
+from agentlearn_demo.sim.prompts import consolidate_prompt
+from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorState
+from agentlearn_demo.sim.vocabulary import Vocabulary
+from scripts.bench.learning_rules.worlds import consolidate_blindly
 
 SOUND = "When an interval is given with both of its ends, include both endpoints of the range."
 REVERSED = "When an interval is given with both of its ends, do not include both endpoints of the range."
@@ -59,8 +57,7 @@ def test_a_wrong_minority_loses_against_the_other_proposals(tmp_path: Path) -> N
         if "<proposals" not in text:
             return ModelResponse(parts=[TextPart(json.dumps({"proposals": proposed(text)}))])
         asked.append(text)
-        state = ReflectorState(vocabulary, LessonWriter(vocabulary), replace(FLAWLESS, blind=True), Random(0))
-        items = reflector_consolidate(consolidate_prompt(text), state)
+        items = consolidate_blindly(consolidate_prompt(text), ReflectorState(vocabulary, FLAWLESS, Random(0)))
         return ModelResponse(parts=[TextPart(json.dumps({"proposals": items}))])
 
     report = learn_sync(

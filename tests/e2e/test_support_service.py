@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn import read_store
 from agentlearn.store import Selection
-from agentlearn_demo.sim.sim_endpoint import sim_endpoint
+from agentlearn_demo.endpoints import sim_endpoint
 from tests.support.support_traffic import RIGHT, ask, client_of, is_right, loaded_service
 
 pytestmark = pytest.mark.slow

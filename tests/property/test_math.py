@@ -2,14 +2,13 @@
 
 from fractions import Fraction
 from random import Random
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.answers.reply import boxed
 from agentlearn_demo.math.families import FAMILIES
-from agentlearn_demo.math.family import Family
+from agentlearn_demo.math.problem import Problem
 from agentlearn_demo.math.tasks import home
 from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
@@ -161,16 +160,16 @@ def test_any_text_can_be_looked_at(text: str) -> None:
 
 @settings(max_examples=60)
 @given(families, seeds, seeds)
-def test_a_problem_is_read_back_from_its_words(family: Family[Any], seed: int, wording: int) -> None:
-    params = family.draw(Random(seed))
-    assert family.recognise(family.ask(params, Random(wording))) == params
+def test_a_problem_is_read_back_from_its_words(family: type[Problem], seed: int, wording: int) -> None:
+    problem = family.draw(Random(seed))
+    assert family.recognise(problem.ask(Random(wording))) == problem
 
 
 @settings(max_examples=60)
 @given(families, seeds)
-def test_a_generated_problem_shows_every_trap_and_has_one_home(family: Family[Any], seed: int) -> None:
-    params = family.generate(Random(seed))
-    assert params is not None
-    assert family.shows_every_trap(params)
-    assert home(family.name, params) in {"train", "validation", "test"}
-    assert home(family.name, params) == home(family.name, family.recognise(family.ask(params, Random(seed))))
+def test_a_generated_problem_shows_every_trap_and_has_one_home(family: type[Problem], seed: int) -> None:
+    problem = family.generate(Random(seed))
+    assert problem is not None
+    assert problem.shows_every_trap()
+    assert home(problem) in {"train", "validation", "test"}
+    assert family.recognise(problem.ask(Random(seed))) == problem

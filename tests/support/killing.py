@@ -45,7 +45,7 @@ def kinds(pid: int) -> dict[str, list[int]]:
         for text, (top, below) in names.items():
             if text in line:
                 found.setdefault(top if parent == pid else below, []).append(child)
-        if "-m agentlearn_demo.sim" in line or "-m agentlearn_demo.lab" in line:
+        if "-m agentlearn_demo" in line:
             found.setdefault("service", []).append(child)
     return found
 

@@ -10,8 +10,8 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Skills, ToolExchange, ToolUse
-from agentlearn_demo.web.sites import all_sites
-from agentlearn_demo.web.sites.site import SEARCH, Site, respond
+from agentlearn_demo.web.site import SEARCH, Site, respond
+from agentlearn_demo.web.tasks import all_sites
 from agentlearn_web.observation import ElementLine, PageObservation, TabLine, format_line, render_observation
 
 TOOLS = ("open", "click", "type", "back", "find", "more", "tabs", "answer")

@@ -53,7 +53,7 @@ def test_every_service_of_pydantic_ai_is_reserved() -> None:
 
 def test_every_command_is_reserved() -> None:
     ours = {name for name in build() if not name.startswith("-")}
-    assert ours - {"compare", "hybrid", "power", "sim"} <= COMMANDS
+    assert ours - {"compare", "hybrid", "lab", "power", "sim"} <= COMMANDS
     ours &= COMMANDS
     assert all(is_command(name) for name in (*ours, "LEARN", "--help", "-h", "", " "))
 

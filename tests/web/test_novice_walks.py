@@ -11,10 +11,9 @@ import pytest
 from agentlearn.answers.matching import match_answers
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, ToolExchange, ToolUse
-from agentlearn_demo.web.novice import skills
-from agentlearn_demo.web.novice.scripts import FAMILY_SCRIPTS
-from agentlearn_demo.web.sites.site_server import serve_sites
-from agentlearn_demo.web.tasks import generate_walk_tasks
+from agentlearn_demo.web.novice import FAMILY_SCRIPTS, skills
+from agentlearn_demo.web.site import serve_sites
+from agentlearn_demo.web.tasks import all_sites, walk_tasks
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
@@ -40,7 +39,7 @@ class Done:
 
 def cases() -> list[tuple[Task, frozenset[str]]]:
     """One task of each family: careful, and with each of its traps alone."""
-    tasks = {task.family: task for task in generate_walk_tasks("test", 1)}
+    tasks = {task.family: task for task in walk_tasks("test", 1)}
     return [
         (task, flaws)
         for task in tasks.values()
@@ -69,7 +68,7 @@ async def in_browser(walk: Walk, task: Task, flaws: frozenset[str]) -> Done:
 
 @asynccontextmanager
 async def browsing() -> AsyncGenerator[tuple[Browsers, AccessPolicy]]:
-    async with serve_sites() as served, open_browsers(BrowserOptions(walkers=AT_ONCE)) as browsers:
+    async with serve_sites(all_sites()) as served, open_browsers(BrowserOptions(walkers=AT_ONCE)) as browsers:
         yield browsers, AccessPolicy(public=False, served=served)
 
 

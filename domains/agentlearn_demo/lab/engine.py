@@ -1,4 +1,4 @@
-"""The lab model as an `Engine`: waiting requests are sampled in one batch, and shared prefixes are computed once."""
+"""The lab model as a service: waiting requests are sampled in one batch, and shared prefixes are computed once."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -7,9 +7,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from agentlearn.domain.demo import lab_model
+from agentlearn.serving import chat_request as chatml
+from agentlearn.serving.chat_request import Message, ParsedAnswer, Tool
+from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn_demo.lab.sampling import sample_next_tokens
+from agentlearn.serving.tool_calls import parse_calls
+from agentlearn_demo.lab.files import LabTokenizer, read_checkpoint
 from agentlearn_demo.lab.transformer import BatchCache, Floats, SequenceCache, Transformer
 
 MAX_BATCH = 64
@@ -24,9 +30,11 @@ class _Request:
 
     prompt: tuple[int, ...]
     sampling: Sampling
+    room: int
+    """Largest number of tokens of the answer."""
     answer: "asyncio.Future[Sampled]"
     rng: np.random.Generator
-    logits_V: Floats | None = None
+    logits_V: Floats = field(default_factory=lambda: np.zeros(0))
     cached: int = 0
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
@@ -63,6 +71,7 @@ class LabEngine:
         request = _Request(
             prompt=tuple(prompt),
             sampling=sampling,
+            room=room,
             answer=asyncio.get_running_loop().create_future(),
             rng=np.random.default_rng(sampling.seed & (2**64 - 1)),
         )
@@ -86,26 +95,21 @@ class LabEngine:
             self._admit(self._waiting.popleft())
         if not self._active:
             return
-        logits_NV = np.stack([self._logits_of(request) for request in self._active])
+        logits_NV = np.stack([request.logits_V for request in self._active])
         uniform_N = [float(request.rng.random()) for request in self._active]
         ids, logprobs = sample_next_tokens(logits_NV, [request.sampling for request in self._active], uniform_N)
         self.sampled_tokens += len(ids)
         for request, token, logprob in zip(self._active, ids, logprobs, strict=True):
             request.ids.append(token)
             request.logprobs.append(logprob)
-        done = [request for request in self._active if self._is_done(request)]
+        done = [one for one in self._active if one.ids[-1] == self._end or len(one.ids) >= one.room]
         for request in done:
             self._finish(request)
         self._remove(done)
-        self._decode()
-
-    def _decode(self) -> None:
-        if not self._active:
-            return
-        last_N = np.array([request.ids[-1] for request in self._active])
-        logits_NV = self._model.decode(last_N, self._cache)
-        for request, logits_V in zip(self._active, logits_NV, strict=True):
-            request.logits_V = logits_V
+        if self._active:
+            last_N = np.array([request.ids[-1] for request in self._active])
+            for request, logits_V in zip(self._active, self._model.decode(last_N, self._cache), strict=True):
+                request.logits_V = logits_V
 
     def _admit(self, request: _Request) -> None:
         if request.answer.cancelled():
@@ -126,14 +130,6 @@ class LabEngine:
             self._prefixes.store(prompt[: ends[0]], prefix)
         self.prefilled_tokens += len(prompt) - prefix.length
         return self._model.prefill(prompt[prefix.length :], prefix)
-
-    def _logits_of(self, request: _Request) -> Floats:
-        assert request.logits_V is not None
-        return request.logits_V
-
-    def _is_done(self, request: _Request) -> bool:
-        room = min(request.sampling.max_tokens, self.context - len(request.prompt))
-        return request.ids[-1] == self._end or len(request.ids) >= room
 
     def _finish(self, request: _Request) -> None:
         ended = request.ids[-1] == self._end
@@ -192,3 +188,83 @@ async def open_lab_engine(model: Transformer, end: int, *, max_batch: int = MAX_
             yield engine
         finally:
             working.cancel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabFormat:
+    """Implements `agentlearn.serving.chat_request.ChatFormat`."""
+
+    tokenizer: LabTokenizer
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """The token that ends a message."""
+        return frozenset({self.tokenizer.id_of(chatml.END)})
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+        """Return the prompt for the assistant's next message. It contains only the names of tools."""
+        return chatml.conversation_text(messages, [tool.name for tool in tools])
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        return self.tokenizer.encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
+        return self.tokenizer.decode(ids)
+
+    def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
+        """Split an answer into text and tool calls."""
+        return parse_calls(text, tools, prompt=prompt)
+
+
+@asynccontextmanager
+async def serve_lab_model(name: str, *, seed: int = 0, port: int = 0) -> AsyncGenerator[str]:
+    """Serve a lab model on loopback while the block runs; yields the base URL.
+
+    seed: for requests without a seed. Raises ConfigError for an unknown name, missing or damaged weights.
+    """
+    model, tokenizer = read_checkpoint(lab_model(name).folder, name)
+    chat = LabFormat(tokenizer)
+    (end,) = chat.stop_ids
+    async with open_lab_engine(model, end) as engine:
+        service = ChatService(engine, chat, model=name, seed=seed, served_by="lab")
+        async with service.serve(port) as url:
+            yield url
+
+
+def sample_next_tokens(
+    logits_NV: Floats, samplings: list[Sampling], uniform_N: list[float]
+) -> tuple[list[int], list[float]]:
+    """Return a token for each row, and its log-probability at the row's temperature over the whole vocabulary.
+
+    uniform_N: a number in [0, 1) per row, which alone decides the token unless the temperature is 0.
+    """
+    temperature_N1 = np.array([one.temperature or 1.0 for one in samplings])[:, None]
+    scaled = logits_NV.astype(np.float64) / temperature_N1
+    scaled -= scaled.max(1, keepdims=True)
+    weights = np.exp(scaled)
+    totals = weights.sum(1)
+    for row, one in enumerate(samplings):
+        if one.temperature and (one.top_p < 1 or one.top_k or one.min_p):
+            weights[row] = _kept(weights[row], one)
+    cumulative = np.cumsum(weights, 1)
+    thresholds = np.array(uniform_N) * cumulative[:, -1]
+    picked = (cumulative <= thresholds[:, None]).sum(1)
+    likeliest = logits_NV.argmax(1)
+    ids = [int(likeliest[row] if not one.temperature else picked[row]) for row, one in enumerate(samplings)]
+    logprobs = scaled[np.arange(len(ids)), ids] - np.log(totals)
+    return ids, [float(one) for one in logprobs]
+
+
+def _kept(weights_V: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+    """Set weights outside min_p, top_k and top_p to 0. The likeliest token always stays."""
+    weights_V = np.where(weights_V >= sampling.min_p * weights_V.max(), weights_V, 0)
+    order = np.argsort(-weights_V, kind="stable")
+    shares = weights_V[order] / weights_V.sum()
+    stays = np.cumsum(shares) - shares < sampling.top_p
+    if sampling.top_k:
+        stays[sampling.top_k :] = False
+    kept = np.zeros_like(weights_V)
+    kept[order[stays]] = weights_V[order[stays]]
+    return kept

@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from random import Random
-from typing import Any
 
 from agentlearn.sandbox.python_tool import TOOL, printed_value
 from agentlearn_demo.math.families import FAMILIES
-from agentlearn_demo.math.family import Family, printed
+from agentlearn_demo.math.problem import Problem, printed
 from agentlearn_demo.math.traps import TRAPS
-from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap
-
-_BY_NAME = {trap.name: trap for trap in TRAPS}
+from agentlearn_demo.sim.skills import Act, Conversation, FinalMessage, FollowedLessons, Situation, ToolUse, Trap, Turn
 
 PLANS = (
     "I will let a short program work this out.",
@@ -37,81 +34,11 @@ FAILURES = (
     "The program failed twice, so I could not compute an answer.",
 )
 THOUGHTS = ("I work this out in my head.", "I go through it step by step.", "Let me count without a tool.")
-_KNOWN_SIZES = 64
-"""Drawn problems that show how large the numbers of a family are."""
 TOOLLESS = (
     "I would need to run a program for this, and no Python tool is offered, so I could not compute the answer.",
     "Without a Python tool I could not compute the answer.",
 )
-
-
-@dataclass(frozen=True)
-class Writing:
-    """The first turn: the solver writes a program that contains every decision of the family's traps."""
-
-    problem: Family[Any]
-    params: Any
-
-    @property
-    def family(self) -> str:
-        return self.problem.name
-
-    @property
-    def traps(self) -> tuple[str, ...]:
-        return self.problem.traps
-
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
-        notes = {trap: _note(_BY_NAME[trap], trap in flaws, followed, rng) for trap in self.traps}
-        code = self.problem.program(self.params, flaws, notes)
-        return ToolUse(TOOL, {"code": code}, text=rng.choice(PLANS))
-
-
-@dataclass(frozen=True)
-class Thinking:
-    """The only turn without a tool: the decisions of the family's traps in words, and the answer that they lead to."""
-
-    problem: Family[Any]
-    params: Any
-
-    @property
-    def family(self) -> str:
-        return self.problem.name
-
-    @property
-    def traps(self) -> tuple[str, ...]:
-        return self.problem.traps
-
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
-        thought = rng.choice(THOUGHTS)
-        decisions = [_note(_BY_NAME[trap], trap in flaws, followed, rng) for trap in self.traps]
-        value = printed(self.problem.program(self.params, flaws))
-        sentences = [thought, *(f"{one[:1].upper()}{one[1:]}." for one in decisions)]
-        return FinalMessage(" ".join([*sentences, f"The answer is \\boxed{{{value}}}."]))
-
-
-@dataclass(frozen=True)
-class Retrying:
-    """The turn after the tool failed once: the same program again."""
-
-    family: str
-    arguments: Mapping[str, object]
-    traps: tuple[str, ...] = ()
-
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
-        return ToolUse(TOOL, self.arguments, text=rng.choice(RETRIES))
-
-
-@dataclass(frozen=True)
-class Speaking:
-    """The last turn: one of several wordings of the result."""
-
-    family: str
-    wordings: tuple[str, ...]
-    value: str = ""
-    traps: tuple[str, ...] = ()
-
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
-        return FinalMessage(rng.choice(self.wordings).format(value=self.value))
+_BY_NAME = {trap.name: trap for trap in TRAPS}
 
 
 @dataclass(frozen=True)
@@ -127,51 +54,60 @@ class MathSkills:
 
     def recognise(self, conversation: Conversation) -> Situation | None:
         """Return the current turn; None when the question does not match a wording of the families."""
-        for family in FAMILIES:
-            params = family.recognise(conversation.question)
-            if params is not None:
-                return _situation(family, params, conversation)
-        return None
-
-
-def _situation(family: Family[Any], params: Any, conversation: Conversation) -> Situation:
-    if not conversation.turns:
-        if TOOL in conversation.tools:
-            return Writing(family, params)
-        return Thinking(family, params) if _is_small(family, params) else Speaking(family.name, TOOLLESS)
-    last = conversation.turns[-1]
-    value = printed_value(last.result)
-    if value is not None:
-        return Speaking(family.name, REPORTS, value)
-    if len(conversation.turns) == 1:
-        return Retrying(family.name, last.arguments)
-    return Speaking(family.name, FAILURES)
-
-
-def _is_small(family: Family[Any], params: Any) -> bool:
-    """Whether no value is more than twice as large as in drawn problems of the family, so that solving it is fast."""
-    largest = _largest(family.name)
-    return all(_size(value) <= 2 * largest[name] for name, value in vars(params).items())
-
-
-@cache
-def _largest(name: str) -> Mapping[str, int]:
-    """Return the largest size of each value in some drawn problems of a family."""
-    (family,) = (one for one in FAMILIES if one.name == name)
-    rng = Random(0)
-    drawn = [vars(family.draw(rng)) for _ in range(_KNOWN_SIZES)]
-    return {field: max(_size(one[field]) for one in drawn) for field in drawn[0]}
-
-
-def _size(value: int | str) -> int:
-    return len(value) if isinstance(value, str) else abs(value)
-
-
-def _note(trap: Trap, fallen: bool, followed: FollowedLessons, rng: Random) -> str:
-    """Return the comment on a decision; a careful one names the lesson that it follows."""
-    phrase = rng.choice(trap.careless if fallen else trap.careful)
-    label = followed.labels.get(trap.name)
-    return f"{phrase} ({label})" if label and not fallen else phrase
+        recognised = (family.recognise(conversation.question) for family in FAMILIES)
+        problem = next(filter(None, recognised), None)
+        return None if problem is None else _turn(problem, conversation)
 
 
 skills = MathSkills()
+
+
+def _turn(problem: Problem, conversation: Conversation) -> Turn:
+    """What to do next: write the program, run it once more after a failure, and say what it printed."""
+
+    def write(flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+        notes = {trap: _note(trap, flaws, followed, rng) for trap in problem.traps}
+        return ToolUse(TOOL, {"code": problem.program(flaws, notes)}, text=rng.choice(PLANS))
+
+    def think(flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+        thought = rng.choice(THOUGHTS)
+        decisions = [_note(trap, flaws, followed, rng) for trap in problem.traps]
+        sentences = [thought, *(f"{one[:1].upper()}{one[1:]}." for one in decisions)]
+        return FinalMessage(" ".join([*sentences, f"The answer is \\boxed{{{printed(problem.program(flaws))}}}."]))
+
+    def say(wordings: tuple[str, ...], value: str = "") -> Turn:
+        return Turn(problem.name, (), lambda _, __, rng: FinalMessage(rng.choice(wordings).format(value=value)))
+
+    if not conversation.turns:
+        if TOOL in conversation.tools:
+            return Turn(problem.name, problem.traps, write)
+        return Turn(problem.name, problem.traps, think) if _is_small(problem) else say(TOOLLESS)
+    last = conversation.turns[-1]
+    value = printed_value(last.result)
+    if value is not None:
+        return say(REPORTS, value)
+    if len(conversation.turns) > 1:
+        return say(FAILURES)
+    return Turn(problem.name, (), lambda _, __, rng: ToolUse(TOOL, last.arguments, text=rng.choice(RETRIES)))
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether no value is more than twice as large as in drawn problems of the family, so that solving it is fast."""
+    largest = _largest(type(problem))
+    return all(abs(value) <= 2 * largest[name] for name, value in vars(problem).items())
+
+
+@cache
+def _largest(family: type[Problem]) -> Mapping[str, int]:
+    """Return the largest size of each value in some drawn problems of a family."""
+    rng = Random(0)
+    drawn = [vars(family.draw(rng)) for _ in range(64)]
+    return {field: max(abs(one[field]) for one in drawn) for field in drawn[0]}
+
+
+def _note(name: str, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> str:
+    """Return the comment on a decision; a careful one names the lesson that it follows."""
+    trap, fallen = _BY_NAME[name], name in flaws
+    phrase = rng.choice(trap.careless if fallen else trap.careful)
+    label = followed.labels.get(name)
+    return f"{phrase} ({label})" if label and not fallen else phrase

@@ -6,7 +6,7 @@ against it ("floats").
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -80,13 +80,14 @@ class LessonReader:
 
     def __init__(self, skills: Skills) -> None:
         self.traps: Mapping[str, Trap] = {trap.name: trap for trap in skills.traps}
-        self._topics = _compiled_topics(tuple(skills.topics.items()))
+        self._topics = {family: _any_of(stems) for family, stems in skills.topics.items()}
         self._stems = _any_of(stem for trap in skills.traps for group in trap.cues for stem in group)
         self.read = lru_cache(maxsize=16_384)(self._read)
 
     def topics_in(self, text: str) -> frozenset[str]:
         """The families whose topic the text names."""
-        return _families(normalised_text(text), self._topics)
+        said = normalised_text(text)
+        return frozenset(family for family, stems in self._topics.items() if said and stems.search(said))
 
     def topic_words(self, text: str) -> tuple[str, ...]:
         """The words of the text that name a topic, in order."""
@@ -98,13 +99,10 @@ class LessonReader:
         text = normalised_text(lesson)
         return ReadLesson(
             stances={name: read for name, read in found.items() if read != "silent"},
-            families=_families(parse_sentence(text).context, self._topics),
+            families=self.topics_in(parse_sentence(text).context),
             cues=len(self._stems.findall(text)),
             tokens=estimated_tokens(lesson),
         )
-
-
-_Topics = tuple[tuple[str, re.Pattern[str]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,40 +117,26 @@ class _Compiled:
 
 @lru_cache(maxsize=1_024)
 def _compiled(trap: Trap) -> _Compiled:
+    """A trap's patterns. The direction of its stems is that of its phrases."""
     removing = any(is_removal(stem) for group in trap.cues for stem in group)
-    phrases = _Phrases(
-        tuple(
-            parse_sentence(normalised_text(phrase), removals_negate=not removing)
-            for phrase in (*trap.advice, *trap.careful)
-        ),
-        tuple(parse_sentence(normalised_text(phrase), removals_negate=not removing) for phrase in trap.careless),
-    )
-    stems = tuple(tuple((_stem(stem), phrases.direction(_stem(stem))) for stem in group) for group in trap.cues)
+
+    def directed(stem: str) -> tuple[re.Pattern[str], int]:
+        pattern = _any_of((stem,))
+        asked: list[int] = []
+        for meant, phrases in ((1, (*trap.advice, *trap.careful)), (-1, trap.careless)):
+            parsed = [parse_sentence(normalised_text(one), removals_negate=not removing) for one in phrases]
+            clauses = [clause for sentence in parsed for clause in sentence.clauses]
+            asked += [meant * one.sign(match.start()) for one in clauses for match in pattern.finditer(one.text)]
+        clear = not asked or 2 * abs(sum(asked)) > len(asked)
+        return pattern, (_sign(sum(asked)) or 1) if clear else 0
+
     declared = sorted((normalised_text(phrase).rstrip(".") for phrase in trap.advice), key=len, reverse=True)
     return _Compiled(
         cues=tuple(_any_of(group) for group in trap.cues),
-        stems=stems,
+        stems=tuple(tuple(directed(stem) for stem in group) for group in trap.cues),
         declared=re.compile("|".join(map(re.escape, declared)) or r"(?!)"),
         removes=removing,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Phrases:
-    """A trap's phrases, from which the direction of its stems is derived."""
-
-    careful: Sequence[Sentence]
-    careless: Sequence[Sentence]
-
-    def direction(self, stem: re.Pattern[str]) -> int:
-        asked = [sign for phrase in self.careful for sign in _signs(phrase.clauses, stem)]
-        asked += [-sign for phrase in self.careless for sign in _signs(phrase.clauses, stem)]
-        clear = not asked or 2 * abs(sum(asked)) > len(asked)
-        return (_sign(sum(asked)) or 1) if clear else 0
-
-
-def _signs(clauses: Iterable[Clause], stem: re.Pattern[str]) -> list[int]:
-    return [clause.sign(match.start()) for clause in clauses for match in stem.finditer(clause.text)]
 
 
 def _declared_balance(parts: Sentence) -> int:
@@ -184,26 +168,10 @@ def _votes(clause: Clause, group: Iterable[tuple[re.Pattern[str], int]]) -> list
     ]
 
 
-def _families(text: str, topics: _Topics) -> frozenset[str]:
-    return frozenset(family for family, stems in topics if stems.search(text)) if text else frozenset()
-
-
-@lru_cache(maxsize=64)
-def _compiled_topics(topics: tuple[tuple[str, tuple[str, ...]], ...]) -> _Topics:
-    return tuple((family, _any_of(stems)) for family, stems in topics)
-
-
 def _any_of(stems: Iterable[str]) -> re.Pattern[str]:
-    found = "|".join(_escaped(stem) for stem in stems)
+    """Any of the stems at the start of a word; nothing for no stems."""
+    found = "|".join(re.escape(stem.casefold()).replace(r"\ ", r"\s+") for stem in stems)
     return re.compile(rf"(?<!\w)(?:{found})" if found else r"(?!)")
-
-
-def _stem(stem: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){_escaped(stem)}")
-
-
-def _escaped(stem: str) -> str:
-    return re.escape(stem.casefold()).replace(r"\ ", r"\s+")
 
 
 def _sign(number: int) -> int:

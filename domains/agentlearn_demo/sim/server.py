@@ -10,18 +10,16 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from agentlearn.serving.chat_completion import completion, completion_body, completion_events
+from agentlearn.serving.chat_completion import AssistantMessage, completion, completion_body, completion_events
 from agentlearn.serving.chat_request import ChatRequest, JsonObject, RequestRefused, chat_request
 from agentlearn.serving.http11 import HOST, ConnectionCut, HttpRequest, HttpResponse, listening
 from agentlearn_demo.sim import MODELS
-from agentlearn_demo.sim.conversation import reflector_request, request_seed, solver_input
-from agentlearn_demo.sim.delivering import AssistantMessage, act_answer, stage_answer
+from agentlearn_demo.sim.conversation import act_answer, reflector_request, request_seed, solver_input, stage_answer
 from agentlearn_demo.sim.draws import fingerprint, uniform
 from agentlearn_demo.sim.faults import Faults, Garbled, NoAnswer, draw_fault, with_headers
-from agentlearn_demo.sim.novice import Novice
-from agentlearn_demo.sim.reflector import Reflector, ReflectorRequest
-from agentlearn_demo.sim.reflector_state import ReflectorParameters
+from agentlearn_demo.sim.reflector import Reflector, ReflectorParameters, ReflectorRequest
 from agentlearn_demo.sim.skills import Skills
+from agentlearn_demo.sim.solver import Novice
 
 REMEMBERED_REQUESTS = 100_000
 SEED_HEADER = "x-sim-seed"
@@ -98,7 +96,7 @@ class World:
         named = (self._seed, request.seed, request_hash, self._repeat(request_hash))
         failure = draw_fault(faults, *named)
         rate_limited = isinstance(failure, RequestRefused) and failure.status == 429
-        if not rate_limited and (wait_s := faults.latency.seconds(uniform("latency", *named))):
+        if not rate_limited and (wait_s := faults.latency(uniform("latency", *named))):
             await asyncio.sleep(wait_s)
         match failure:
             case RequestRefused():
@@ -137,7 +135,7 @@ class World:
             reply = self._reflector.answer(stage_request)
             if reply.malformation is not None:
                 self._injected[f"malformed_{reply.malformation}"] += 1
-            return stage_answer(reply, "steps" if stage_request.stage == "summarise" else "proposals", request)
+            return stage_answer(reply, stage_request.key, request)
         answer = act_answer(self._novice.answer(solver_input(request)).act, request)
         if answer.call is not None and uniform("cut", *named) < (faults.malformed or 0):
             self._injected["malformed_call"] += 1

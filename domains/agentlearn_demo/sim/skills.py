@@ -4,10 +4,15 @@ Skills have their own entry-point group, `agentlearn.skills`, separate from the 
 imports them. They see only the conversation and recognise the problem from its text; they have no answer key.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
+
+from agentlearn.errors import ConfigError
+from agentlearn.plugins import Plugin, every_plugin, load
+
+GROUP = "agentlearn.skills"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,18 @@ class Situation(Protocol):
         """Names of the traps in this turn; empty if it has none."""
         ...
 
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random, /) -> Act:
         """Act with the given flaws (a subset of `traps`). rng varies only the wording, never the correctness."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A situation made of a function."""
+
+    family: str
+    traps: tuple[str, ...]
+    act: Callable[[frozenset[str], FollowedLessons, Random], Act]
 
 
 class Skills(Protocol):
@@ -116,3 +130,21 @@ class Skills(Protocol):
     def recognise(self, conversation: Conversation) -> Situation | None:
         """The situation, recognised from the text only; None if the problem is not of this domain."""
         ...
+
+
+def installed_skills() -> tuple[Skills, ...]:
+    """The skills of every installed domain, sorted by name. Raises ConfigError for skills that cannot be used."""
+    # Of two entry points with one name the first on the path wins, as with modules.
+    by_name = {plugin.name: plugin for plugin in reversed(tuple(every_plugin(GROUP)))}
+    return tuple(_loaded(by_name[name]) for name in sorted(by_name))
+
+
+def _loaded(plugin: Plugin) -> Skills:
+    loaded = load(plugin, "skills")
+    skills = loaded() if callable(loaded) else loaded
+    if not callable(getattr(skills, "recognise", None)):
+        raise ConfigError(
+            f"the skills {plugin.name!r} ({plugin.value}) do not implement agentlearn_demo.sim.skills.Skills",
+            code="bad_skills",
+        )
+    return cast("Skills", skills)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from random import Random
-from typing import Any
 
 from agentlearn.domain.base import load_domain
 from agentlearn.learning.batch import differ
@@ -19,18 +18,20 @@ from agentlearn.types.task import Task
 from agentlearn_demo.math.families import FAMILIES, LEARNING, UNSEEN
 from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.math.traps import TRAPS
-from agentlearn_demo.sim.comparing import reflector_compare
-from agentlearn_demo.sim.consolidating import reflector_consolidate
 from agentlearn_demo.sim.draws import random_stream, uniform
-from agentlearn_demo.sim.habits import Vocabulary
-from agentlearn_demo.sim.lesson_writer import LessonWriter
 from agentlearn_demo.sim.lessons import ShownLesson
-from agentlearn_demo.sim.malformed import Item
-from agentlearn_demo.sim.reflector_state import ReflectorState
-from agentlearn_demo.sim.repairing import RefusedItem, reflector_repair
+from agentlearn_demo.sim.prompts import Attempt, ComparePrompt, ConsolidatePrompt, Refusal, Suggestion
+from agentlearn_demo.sim.reflector import Item, ReflectorState
 from agentlearn_demo.sim.skills import Skills, Trap
-from agentlearn_demo.sim.stage_text import Attempt, ComparePrompt, ConsolidatePrompt, Suggestion
-from agentlearn_demo.sim.worlds import ATTACK_SUCCEEDS, ATTACKS, LEARNING_ENDED, Law, LearningWorld
+from agentlearn_demo.sim.vocabulary import Vocabulary
+from scripts.bench.learning_rules.worlds import (
+    ATTACK_SUCCEEDS,
+    ATTACKS,
+    LEARNING_ENDED,
+    Law,
+    LearningWorld,
+    consolidate_blindly,
+)
 
 LEARNING_TEMPERATURE = 0.7
 ROLLOUT_CALLS = 2
@@ -89,14 +90,13 @@ class Environment:
     deaf: dict[bool, list[int]] = field(default_factory=lambda: {False: [0, 0], True: [0, 0]})
     """Falls into deaf habits and chances to fall, without and with lessons, at the temperature of learning."""
     _vocabulary: Vocabulary = field(init=False)
-    _writer: LessonWriter = field(init=False)
     _careless: Mapping[str, Trap] = field(init=False)
 
     def __post_init__(self) -> None:
         self.law, train, validation = _made(self.world, self.seed)
         self.test = tuple(load_domain("math").tasks("test", seed=self.seed))
         self.train, self.validation = self.train or train, self.validation or validation
-        self._vocabulary, self._writer = _reflector_words(self.law.wordless)
+        self._vocabulary = _reflector_words(self.law.wordless)
         self._careless = {trap.name: trap for trap in TRAPS}
 
     def rollout(
@@ -129,22 +129,23 @@ class Environment:
         state = self._state("compare", step, group[0].task.id)
         task = group[0].task
         attempts = tuple(Attempt(self._looks_right(one, group), self._summary(one), self._reason(one)) for one in group)
-        items = reflector_compare(ComparePrompt(task.problem, task.answer, attempts, shown(library)), state)
-        return [self._poisoned(item, state.rng) for item in items]
+        items = state.compare(ComparePrompt(task.problem, task.answer, attempts, shown(library)))
+        return [self._poisoned(self._mistaken(item, state.rng), state.rng) for item in items]
 
     def consolidate(self, suggestions: Sequence[Suggestion], library: Library, step: str) -> list[Item]:
         """Consolidate the proposals of a batch. Returns the items of the reply."""
         self.spent.calls += 1
         self.spent.tokens += _STAGE + 2 * _PROPOSAL * len(suggestions) + library.tokens
         state = self._state("consolidate", step)
-        return reflector_consolidate(ConsolidatePrompt(shown(library), tuple(suggestions)), state)
+        prompt = ConsolidatePrompt(shown(library), tuple(suggestions))
+        return consolidate_blindly(prompt, state) if self.world.blind else state.consolidate(prompt)
 
-    def repair(self, refusals: Sequence[RefusedItem], items: Sequence[Item], library: Library, step: str) -> list[Item]:
+    def repair(self, refusals: Sequence[Refusal], items: Sequence[Item], library: Library, step: str) -> list[Item]:
         """Correct refused items, as the repair round does."""
         self.spent.calls += 1
         self.spent.tokens += _STAGE + 4 * _PROPOSAL + library.tokens
         state = self._state("repair", step)
-        return reflector_repair(refusals, json.dumps({"proposals": list(items)}), items, state)
+        return state.repair(refusals, json.dumps({"proposals": list(items)}), items)
 
     def success(self, library: Library) -> float:
         """The expected reward of a library on new tasks."""
@@ -190,6 +191,12 @@ class Environment:
             return ""
         return self._careless[min(one.flaws)].careless[0]
 
+    def _mistaken(self, item: Item, rng: Random) -> Item:
+        """The item, or by chance one about a habit that the attempts do not prove."""
+        if not self.world.mistaken or "lesson" not in item or rng.random() >= self.world.mistaken:
+            return item
+        return {**item, "lesson": self._vocabulary.lesson(rng.choice(self._vocabulary.traps), rng)}
+
     def _poisoned(self, item: Item, rng: Random) -> Item:
         if self.world.poisoned and item.get("op") == "add" and rng.random() < self.world.poisoned:
             return {"op": "add", "lesson": rng.choice(ATTACKS)}
@@ -199,7 +206,6 @@ class Environment:
         rng = random_stream("items", self.seed, *named)
         return ReflectorState(
             self._vocabulary,
-            self._writer,
             self.world.reflector,
             rng,
             lambda trap: uniform("belief", self.seed, *named, trap),
@@ -229,9 +235,8 @@ def _tasks(law: Law, split: str, size: int) -> tuple[Task, ...]:
 
 
 def _task(name: str, rng: Random) -> Task:
-    family: Any = _FAMILIES[name]
-    params = family.draw(rng)
-    return Task.of("math", family.ask(params, rng), family.gold(params), family=name)
+    problem = _FAMILIES[name].draw(rng)
+    return Task.of("math", problem.ask(rng), problem.gold(), family=name)
 
 
 def is_mixed(group: Sequence[Rollout], margin: float) -> bool:
@@ -250,9 +255,8 @@ def lessons_of(library: Library) -> tuple[str, ...]:
 
 
 @cache
-def _reflector_words(wordless: frozenset[str]) -> tuple[Vocabulary, LessonWriter]:
-    vocabulary = Vocabulary(_Words(math_skills, wordless))
-    return vocabulary, LessonWriter(vocabulary)
+def _reflector_words(wordless: frozenset[str]) -> Vocabulary:
+    return Vocabulary(_Words(math_skills, wordless))
 
 
 class _Words:

@@ -21,9 +21,8 @@ from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ProposalId, derive_seed
 from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, Rejected
 from agentlearn.types.task import Task
-from agentlearn_demo.sim.malformed import Item
-from agentlearn_demo.sim.repairing import RefusedItem
-from agentlearn_demo.sim.stage_text import Suggestion, SuggestionEvidence
+from agentlearn_demo.sim.prompts import Refusal, Suggestion
+from agentlearn_demo.sim.reflector import Item
 from scripts.bench.learning_rules.environment import Environment, Rollout, is_mixed
 from scripts.bench.learning_rules.rules import Rules
 
@@ -155,7 +154,7 @@ class Run:
         labels = {f"P{number}": one for number, one in enumerate(proposals, start=1)}
         numbers = {task: number for number, task in enumerate(dict.fromkeys(one.task for one in proposals), start=1)}
         suggestions = [
-            self._suggestion(label, one, SuggestionEvidence(numbers[one.task]) if self.rules.evidence else None)
+            self._suggestion(label, one, numbers[one.task] if self.rules.evidence else 0)
             for label, one in labels.items()
         ]
         items = self.environment.consolidate(suggestions, self.library, step)
@@ -184,13 +183,13 @@ class Run:
             for ordinal, item in enumerate(items)
         ]
 
-    def _suggestion(self, label: str, one: Proposal, evidence: SuggestionEvidence | None) -> Suggestion:
+    def _suggestion(self, label: str, one: Proposal, task: int) -> Suggestion:
         operation = one.operation
         assert operation is not None
         assert not isinstance(operation, Merge), "a group that merges is refused"
         targets = (_labels(self.library)[operation.target],) if operation.op != "add" else ()
         lesson = "" if isinstance(operation, Delete) else operation.lesson
-        return Suggestion(label, operation.op, targets, lesson, evidence)
+        return Suggestion(label, operation.op, targets, lesson, task)
 
     def _selected(self) -> Library:
         rules = self.rules
@@ -255,6 +254,6 @@ def _accepted(ended: Sequence[Ended]) -> list[Proposal]:
     return [one.proposal for one in ended if isinstance(one.end, Applied)]
 
 
-def _refused(ended: Sequence[Ended], read: Sequence[Proposal]) -> list[RefusedItem]:
+def _refused(ended: Sequence[Ended], read: Sequence[Proposal]) -> list[Refusal]:
     number = {one.id: place for place, one in enumerate(read, start=1)}
-    return [RefusedItem(number[one.proposal.id], one.end.code) for one in ended if isinstance(one.end, Rejected)]
+    return [Refusal(number[one.proposal.id], one.end.code) for one in ended if isinstance(one.end, Rejected)]

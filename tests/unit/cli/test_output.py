@@ -265,9 +265,9 @@ def test_help_is_harmless(
 
 @pytest.mark.slow
 def test_a_child_process_refuses_hostile_options_harmlessly() -> None:
-    for module in ("agentlearn_demo.sim", "agentlearn_demo.lab"):
+    for part in ("sim", "lab"):
         done = subprocess.run(
-            [sys.executable, "-m", module, *CONTROLS[:4], f"--x{CONTROLS[9]}"],
+            [sys.executable, "-m", "agentlearn_demo", part, *CONTROLS[:4], f"--x{CONTROLS[9]}"],
             capture_output=True,
             text=True,
             check=False,

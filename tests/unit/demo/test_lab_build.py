@@ -1,79 +1,43 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
-"""Training a lab model with a tiny budget: repeatable bit by bit, equal in numpy and torch, and not done twice."""
+"""Training a lab model with a tiny budget: repeatable bit by bit, equal in numpy and torch, and its tokenizer twice."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving import chat_request as chatml
-from agentlearn.serving.chat_request import Message
-from agentlearn_demo.lab.checkpoint import WEIGHTS, read_checkpoint
-from agentlearn_demo.lab.contract import (
-    Dialogue,
-    EvaluationTask,
-    LessonMeaning,
-    SoftTarget,
-    TokenPieces,
-    TrainingExample,
-)
-from agentlearn_demo.lab_training.build import SHIPPED, build_lab_model, export_lab_model
-from agentlearn_demo.lab_training.qwen_model import ModelShape
-from agentlearn_demo.lab_training.training import Recipe
+from agentlearn.serving.chat_request import CallInMessage, Message
+from agentlearn.serving.tool_calls import parse_calls
+from agentlearn_demo.lab import MathLab, lab
+from agentlearn_demo.lab.build import build_lab_model, export_lab_model, is_built
+from agentlearn_demo.lab.files import SHIPPED, TOKENIZER, WEIGHTS, read_checkpoint, read_tokenizer
+from agentlearn_demo.lab.training import ModelShape, Recipe, TrainingProgress
 
-SHAPE = ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=256)
-RECIPE = Recipe(tokens=600, seed=3, scenes=2, shape=SHAPE, warmup_steps=2)
+SHAPE = ModelShape(hidden=16, layers=2, heads=2, groups=1, head=8, inner=16, context=4_096)
+RECIPE = Recipe(tokens=9_000, seed=3, scenes=2, shape=SHAPE, warmup_steps=2)
 
 
-class Sums:
-    """A lab model of our own: it adds, and a lesson may tell it to be loud."""
+@dataclass(frozen=True)
+class BuiltLab(MathLab):
+    """The lab with the files of a build."""
 
-    name = "sums"
-    version = "1"
-    conditions = ("none",)
-    meanings = ("loud", "soft")
-    families = 1
+    at: Path = Path()
 
-    def __init__(self, folder: Path = Path()) -> None:
-        self.folder = folder
-
-    def token_pieces(self) -> TokenPieces:
-        return TokenPieces(
-            ("You add 2 numbers.",), ("user\n", "assistant\n", "system\n", " is", "loud", "soft", " plus")
-        )
-
-    def examples(self, seed: int) -> Iterator[TrainingExample]:
-        rng = np.random.default_rng(seed)
-        while True:
-            lesson = "\n[G1] Be loud." if rng.random() < 0.5 else ""
-            system = f"You add 2 numbers.{lesson}\n"
-            dialogues = tuple(self._talk(*map(int, rng.integers(0, 9, 2)), bool(lesson)) for _ in range(3))
-            lessons = (LessonMeaning(len(system) - 1, ("loud",)),) if lesson else ()
-            yield TrainingExample(system, (), dialogues, lessons)
-
-    def _talk(self, a: int, b: int, loud: bool) -> Dialogue:
-        share = 0.9 if loud else 0.2
-        said = Message("assistant", f"loud {a} plus {b} is {a + b}")
-        soft_targets = (SoftTarget((("loud", share), ("soft", 1 - share)), (0,) if loud else ()),)
-        return Dialogue((Message("user", f"{a}+{b}"), said), soft_targets)
-
-    def evaluation_tasks(self, condition: str, number: int, seed: int) -> list[EvaluationTask]:
-        return []
-
-    def knows(self, question: str) -> bool:
-        return "+" in question
-
-    def is_right(self, task: EvaluationTask, text: str) -> bool:
-        return False
+    @property
+    def folder(self) -> Path:
+        return self.at
 
 
 def hashed(folder: Path) -> str:
@@ -83,20 +47,33 @@ def hashed(folder: Path) -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
-    build_lab_model(Sums(), RECIPE, folder, lambda _: None)
+    seen: list[TrainingProgress] = []
+    build_lab_model(lab, RECIPE, folder, seen.append)
+    assert seen[-1].tokens >= RECIPE.tokens
     return folder
 
 
+@pytest.mark.slow
 def test_a_build_is_repeated_to_the_bit_and_another_seed_gives_another_model(built: Path, tmp_path: Path) -> None:
-    build_lab_model(Sums(), RECIPE, tmp_path / "again", lambda _: None)
-    build_lab_model(Sums(), replace(RECIPE, seed=4), tmp_path / "other", lambda _: None)
+    build_lab_model(lab, RECIPE, tmp_path / "again", lambda _: None)
+    other = replace(RECIPE, seed=4)
+    build_lab_model(lab, other, tmp_path / "other", lambda _: None)
     assert hashed(tmp_path / "again") == hashed(built) != hashed(tmp_path / "other")
+    assert is_built(lab, RECIPE, built)
+    assert not is_built(lab, other, built)
+
+
+@pytest.mark.slow
+def test_training_brings_the_model_nearer_to_its_teacher(tmp_path: Path) -> None:
+    seen: list[TrainingProgress] = []
+    recipe = replace(RECIPE, tokens=250_000, scenes=4, shape=replace(SHAPE, hidden=32, inner=32))
+    build_lab_model(lab, recipe, tmp_path / "model", seen.append)
+    assert seen[-1].loss < 0.5 * seen[0].loss
 
 
 def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
-    runtime, twin = read_checkpoint(built / SHIPPED, "sums")
-    model = AutoModelForCausalLM.from_pretrained(built)
-    tokenizer = AutoTokenizer.from_pretrained(built)
+    runtime, twin = read_checkpoint(built / SHIPPED, "novice")
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(built), AutoTokenizer.from_pretrained(built)
     messages = [Message("system", "You add 2 numbers."), Message("user", "1+2")]
     prompt = tokenizer.apply_chat_template(
         [{"role": one.role, "content": one.text} for one in messages], tokenize=False, add_generation_prompt=True
@@ -111,7 +88,7 @@ def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
 
 
 def test_the_shipped_files_export_to_the_same_checkpoint(built: Path, tmp_path: Path) -> None:
-    export_lab_model(Sums(built / SHIPPED), tmp_path)
+    export_lab_model(BuiltLab(at=built / SHIPPED), tmp_path)
     assert hashed(tmp_path) == hashed(built)
     first, second = (AutoModelForCausalLM.from_pretrained(one).state_dict() for one in (built, tmp_path))
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -120,5 +97,95 @@ def test_the_shipped_files_export_to_the_same_checkpoint(built: Path, tmp_path: 
 def test_a_folder_with_a_model_of_the_user_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match="holds no checkpoint of agentlearn; give a new folder"):
-        build_lab_model(Sums(), RECIPE, tmp_path, lambda _: None)
+        build_lab_model(lab, RECIPE, tmp_path, lambda _: None)
     assert (tmp_path / "config.json").read_text(encoding="utf-8") == "{}"
+
+
+# The tokenizer, with and without the library `tokenizers`.
+
+bits = st.sampled_from(
+    ["ab", " the", " there", "\\n# both ends", "é", "<tool_call>", "a", " ", "1", "23", "²", "٣", "½", "漢", "\x00",
+     "\n", "<|im_end|>", "Ġ", "<0x41>"]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.lists(st.one_of(bits, st.text(max_size=5)), max_size=8).map("".join))
+def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:
+    from tokenizers import Tokenizer
+
+    library, twin = Tokenizer.from_file(str(lab.folder / TOKENIZER)), read_tokenizer(lab.folder / TOKENIZER)
+    ids = library.encode(text).ids
+    assert twin.encode(text) == ids
+    assert twin.decode(ids) == text == library.decode(ids, skip_special_tokens=False)
+    assert len(twin) == library.get_vocab_size()
+
+
+# The chat template.
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+arguments = st.dictionaries(st.sampled_from(["code", "n"]), words, min_size=1, max_size=2).map(
+    lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+)
+calls = st.lists(st.builds(CallInMessage, st.just("c"), st.sampled_from(["run_python", "look"]), arguments), max_size=2)
+messages = st.lists(
+    st.one_of(
+        st.builds(Message, st.sampled_from(["system", "user", "tool"]), words),
+        st.builds(Message, st.just("assistant"), words, calls.map(tuple)),
+    ),
+    min_size=1,
+    max_size=5,
+)
+tools = st.lists(st.sampled_from(["run_python", "look"]), unique=True, max_size=2)
+
+
+def plain(message: Message, *, parsed: bool) -> dict[str, Any]:
+    """As chat services are sent it."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        sent["tool_calls"] = [
+            {"function": {"name": one.name, "arguments": json.loads(one.arguments) if parsed else one.arguments}}
+            for one in message.calls
+        ]
+    return sent
+
+
+@settings(max_examples=150, deadline=None)
+@given(messages=messages, tools=tools, answer=st.booleans(), parsed=st.booleans())
+def test_jinja_and_our_own_text_are_the_same(
+    built: Path, messages: list[Message], tools: list[str], answer: bool, parsed: bool
+) -> None:
+    offered = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in tools]
+    sent = [plain(one, parsed=parsed) for one in messages]
+    rendered = _template(built).apply_chat_template(
+        sent, tools=offered or None, tokenize=False, add_generation_prompt=answer
+    )
+    assert rendered == chatml.conversation_text(messages, tools, answer=answer)
+
+
+_TEMPLATES: dict[Path, Any] = {}
+
+
+def _template(folder: Path) -> Any:
+    if folder not in _TEMPLATES:
+        _TEMPLATES[folder] = AutoTokenizer.from_pretrained(folder)
+    return _TEMPLATES[folder]
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=words, arguments=st.lists(arguments, min_size=1, max_size=2), system=words)
+def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, arguments: list[str], system: str) -> None:
+    before = [Message("system", system), Message("user", "q")]
+    sent = Message("assistant", text.strip(), tuple(CallInMessage("c", "run_python", one) for one in arguments))
+    sampled = chatml.message_text(sent)
+    parsed = parse_calls(sampled)
+    if len(parsed.calls) != len(arguments):
+        return  # the words hold tags of their own
+    again = Message("assistant", parsed.text, tuple(CallInMessage("c", *one) for one in parsed.calls))
+    after = chatml.conversation_text([*before, again, Message("tool", "6")], ["run_python"])
+    assert after.startswith(chatml.conversation_text(before, ["run_python"]) + sampled + chatml.END)
+
+
+def test_what_a_model_really_wrote_stands_verbatim() -> None:
+    wrote = '<tool_call>{"name":"f","arguments":{ }}</tool_call>'
+    assert chatml.message_text(Message("assistant", "", (CallInMessage("c", "f", "{}"),), verbatim=wrote)) == wrote

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn_demo.lab.engine import LabEngine, open_lab_engine
-from agentlearn_demo.lab.sampling import sample_next_tokens
+from agentlearn_demo.lab.engine import LabEngine, open_lab_engine, sample_next_tokens
 from agentlearn_demo.lab.transformer import BatchCache, Layout, Transformer
 
 END = 2

@@ -13,7 +13,7 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Modify, Operation, Proposal
-from agentlearn_demo.sim.stage_text import SuggestionEvidence, consolidate_prompt, without_reasons
+from agentlearn_demo.sim.prompts import consolidate_prompt, without_reasons
 from tests.support.stages import group, stage_context, task
 
 LIBRARY = library_of(["When in doubt, try a small case.", "When a fraction appears, reduce it.", "When stuck, draw."])
@@ -83,10 +83,7 @@ def test_a_large_group_with_partial_rewards_is_summed_up() -> None:
 
 def test_the_simulated_reflector_reads_the_evidence() -> None:
     read = consolidate_prompt(consolidate_question(PROPOSALS, asking(), GROUPS))
-    first = SuggestionEvidence(1, "2 right, 3 wrong", "The upper end is missing.")
-    assert [one.evidence for one in read.suggestions] == [
-        first, first, SuggestionEvidence(2, "rewards 1.00, 0.50, 0.00"), SuggestionEvidence(3, "1 right, 1 wrong"),
-    ]  # fmt: skip
+    assert [one.task for one in read.suggestions] == [1, 1, 2, 3]
     assert [(one.op, one.targets) for one in read.suggestions] == [
         ("add", ()), ("delete", ("G1",)), ("modify", ("G2",)), ("add", ()),
     ]  # fmt: skip
@@ -110,9 +107,7 @@ def test_a_hostile_reason_adds_no_line_no_label_and_no_evidence(reason: str) -> 
     assert len(asked.splitlines()) == len(plain.splitlines())
     assert asked.count("[P") == asked.count("<proposals>") == 1
     read = consolidate_prompt(asked)
-    assert [one.evidence and (one.evidence.task, one.evidence.outcomes) for one in read.suggestions] == [
-        (1, "1 right, 1 wrong")
-    ]
+    assert [one.task for one in read.suggestions] == [1]
 
 
 @given(st.text(max_size=3_000))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from agentlearn.types.experience import library_of
 from agentlearn_demo.sim.lessons import ShownLesson
-from agentlearn_demo.sim.novice import Novice, SolverInput
 from agentlearn_demo.sim.reflector import Reflector, ReflectorRequest
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, ToolExchange, ToolUse
+from agentlearn_demo.sim.solver import Novice, SolverInput
 
 TOOLS = ("run_python",)
 

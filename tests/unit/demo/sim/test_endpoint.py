@@ -13,10 +13,10 @@ import pytest
 
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.serving import child_process as child
-from agentlearn_demo.sim.installed import installed_skills
-from agentlearn_demo.sim.sim_endpoint import SimService, sim_endpoint
+from agentlearn_demo.endpoints import SimService, sim_endpoint
+from agentlearn_demo.sim.skills import installed_skills
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +108,8 @@ async def _enter() -> None:
 
 def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     announce("tests.unit.demo.sim.toy:nothing", tmp_path, monkeypatch)
-    with pytest.raises(
-        EndpointError, match=r"did not start: the skills 'math' \(tests.unit.demo.sim.toy:nothing\) cannot be"
-    ):
+    why = r"did not start: the skills 'math' of the package 'toy-skills' \(tests.unit.demo.sim.toy:nothing\) cannot"
+    with pytest.raises(EndpointError, match=why):
         asyncio.run(_enter())
 
 
@@ -152,7 +151,7 @@ def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: 
 
     async def all_of_it() -> None:
         service = child.ChildService(
-            module="agentlearn_demo.sim", arguments=(), called="the world", code="sim_not_started"
+            module="agentlearn_demo", arguments=("sim",), called="the world", code="sim_not_started"
         )
         async with asyncio.timeout(120), child.running_child(service) as running:
             seen = set[int]()
@@ -182,7 +181,7 @@ def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) ->
 
 def started() -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-m", "agentlearn_demo.sim"],
+        [sys.executable, "-m", "agentlearn_demo", "sim"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -212,7 +211,7 @@ def test_a_taken_port_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     with started() as child:
         assert child.stdin is not None
         port = _listening_port(child.pid)
-        second = [sys.executable, "-m", "agentlearn_demo.sim", "--port", str(port)]
+        second = [sys.executable, "-m", "agentlearn_demo", "sim", "--port", str(port)]
         assert subprocess.run(second, stdin=subprocess.PIPE, cwd=ROOT, check=False, timeout=240).returncode == 2
         child.stdin.close()
     assert f"cannot serve on port {port}: " in capfd.readouterr().err

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn_demo.sim.lessons import LessonReader, ShownLesson, experiences_in, stance, without_experiences
-from agentlearn_demo.sim.neutral import WORDS
 from agentlearn_demo.sim.skills import Trap
 from tests.unit.demo.sim.toy import ENDPOINTS, ORDER, REDUCTION, SMALL_CASE, TRAPS, ToySkills
 
@@ -153,7 +152,7 @@ def test_text_without_a_block_holds_no_lessons() -> None:
     assert experiences_in("<experiences>\n[G1] When never closed, include.") == ()
 
 
-@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30))
+@given(st.lists(st.sampled_from(["quiet", "river", "garden", "paper", "noon"]), min_size=1, max_size=30))
 def test_neutral_words_are_silent(words: list[str]) -> None:
     assert not LessonReader(ToySkills()).read(" ".join(words)).stances
 

@@ -9,20 +9,19 @@ from random import Random
 import pytest
 
 from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
-from agentlearn_demo.sim.habits import Vocabulary
-from agentlearn_demo.sim.lesson_writer import (
-    Defect,
-    LessonSource,
-    LessonWriter,
-    within_lesson_limits,
-)
 from agentlearn_demo.sim.lessons import LessonReader, stance
-from agentlearn_demo.sim.malformed import MALFORMATIONS, Malformation
-from agentlearn_demo.sim.novice import Novice
-from agentlearn_demo.sim.reflector import Reflector, ReflectorRequest
-from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorParameters
+from agentlearn_demo.sim.prompts import ReflectorStage
+from agentlearn_demo.sim.reflector import (
+    FLAWLESS,
+    MALFORMATIONS,
+    Malformation,
+    Reflector,
+    ReflectorParameters,
+    ReflectorRequest,
+)
 from agentlearn_demo.sim.skills import Conversation, Skills, Trap
-from agentlearn_demo.sim.stage_text import ReflectorStage
+from agentlearn_demo.sim.solver import Novice
+from agentlearn_demo.sim.vocabulary import Defect, Vocabulary, within_lesson_limits
 from tests.unit.demo.sim.loop import epoch, gold_of
 from tests.unit.demo.sim.toy import ENDPOINTS, REDUCTION, SMALL_CASE, TRAPS, ToySkills, problems
 
@@ -146,7 +145,7 @@ def test_a_misleading_lesson_is_deleted_or_turned_round() -> None:
 
 
 def write(defect: Defect, *, gold: str | None = "8128", seed: int = 0) -> str:
-    lesson = LessonWriter(Vocabulary(SKILLS)).defective(defect, ENDPOINTS, LessonSource(PROBLEM, gold), Random(seed))
+    lesson = Vocabulary(SKILLS).defective(defect, ENDPOINTS, Random(seed), (PROBLEM, gold))
     assert lesson is not None
     return lesson
 
@@ -164,7 +163,7 @@ def test_each_defect_is_what_it_says(seed: int) -> None:
 
 
 def test_nothing_leaks_where_no_answer_is_shown() -> None:
-    assert LessonWriter(Vocabulary(SKILLS)).defective("leaking", ENDPOINTS, LessonSource(PROBLEM), Random(0)) is None
+    assert Vocabulary(SKILLS).defective("leaking", ENDPOINTS, Random(0), (PROBLEM, None)) is None
 
 
 def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:

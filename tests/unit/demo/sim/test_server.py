@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentlearn_demo.sim.faults import Faults, Fixed
-from agentlearn_demo.sim.reflector_state import FLAWLESS, ReflectorParameters
+from agentlearn_demo.sim.faults import Faults
+from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorParameters
 from agentlearn_demo.sim.server import World
 from tests.unit.demo.sim.loop import run
 from tests.unit.demo.sim.test_reflector import ENDS_APART, SUMMARISE, compare_prompt, consolidate_prompt
@@ -317,7 +317,7 @@ def test_many_connections_wait_at_the_same_time(monkeypatch: pytest.MonkeyPatch)
             asked = [group.create_task(client.post(CHAT, json=chat(str(one), model="echo"))) for one in range(40)]
         assert {task.result().status_code for task in asked} == {200}
 
-    with_client(act, faults=Faults(latency=Fixed(latency_s)))
+    with_client(act, faults=Faults(latency_s=latency_s))
 
 
 async def raw(sent: bytes) -> bytes:
@@ -338,7 +338,7 @@ def test_leaving_closes_requests_in_flight() -> None:
     async def all_of_it() -> None:
         async with asyncio.timeout(50):
             client = Client(timeout=240)
-            async with World([ToySkills()], faults=Faults(latency=Fixed(60))).serve() as url:
+            async with World([ToySkills()], faults=Faults(latency_s=60)).serve() as url:
                 asked = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=chat("x", model="echo")))
                 await asyncio.sleep(0.2)
             with pytest.raises(httpx2.HTTPError):

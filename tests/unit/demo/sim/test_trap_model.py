@@ -1,17 +1,25 @@
-"""The law of the novice, its draws, and the oracle that states it."""
+"""How lessons change what the simulated solver does, and its draws."""
+
+from math import prod
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_demo.sim.controls import useless_library
 from agentlearn_demo.sim.lessons import LessonReader
-from agentlearn_demo.sim.novice import Novice, SolverInput
-from agentlearn_demo.sim.oracle import Case, mean_success, success_probability
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, ToolUse
-from agentlearn_demo.sim.trap_model import INTERACTIONS, TrapModel, crowding_penalty, temperature_scale
+from agentlearn_demo.sim.solver import (
+    INTERACTIONS,
+    Novice,
+    SolverInput,
+    TrapModel,
+    crowding_penalty,
+    temperature_scale,
+)
+from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.unit.demo.sim.loop import shown
-from tests.unit.demo.sim.toy import ENDPOINTS, SMALL_CASE, ToySkills, problems
+from tests.unit.demo.sim.toy import ENDPOINTS, SMALL_CASE, ToySkills
 
 SKILLS = ToySkills()
 GOOD = "When a loop runs over an interval, include both endpoints of the range."
@@ -19,6 +27,7 @@ BAD = "When a loop runs over an interval, there is no need to include both endpo
 CHECK = "When code is trusted, check the program on a small case first."
 MULTIPLES = "How many multiples of 7 lie from 3 to 70?"
 SEEDS = range(300)
+USELESS = list(dict.fromkeys(Vocabulary(SKILLS).neutral(Random(seed)) or "" for seed in range(40)))[:25]
 
 
 def trap_model(world: int = 0) -> TrapModel:
@@ -55,9 +64,8 @@ def test_bloat_begins_after_twenty_irrelevant_lessons_and_two_thousand_tokens() 
     assert crowding_penalty(20, 2_000) == 0
     assert crowding_penalty(25, 2_000) == pytest.approx(0.02)
     assert crowding_penalty(0, 3_500) == pytest.approx(0.03)
-    useless = list(useless_library(25, 1, skills=[SKILLS]))
-    assert falls(useless[:20]) == falls([])
-    assert falls(useless)[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] + 0.02)
+    assert falls(USELESS[:20]) == falls([])
+    assert falls(USELESS)[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] + 0.02)
 
 
 def test_a_declared_interaction_holds_only_for_a_heeded_cause() -> None:
@@ -82,35 +90,11 @@ def test_a_lesson_for_one_trap_never_changes_the_draw_of_another() -> None:
 
 
 def test_irrelevant_lessons_leave_behaviour_byte_identical() -> None:
-    useless = list(useless_library(20, 3, skills=[SKILLS]))
-    assert all(ask(useless, seed) == ask([], seed) for seed in SEEDS)
+    assert all(ask(USELESS[:20], seed) == ask([], seed) for seed in SEEDS)
 
 
 @pytest.mark.parametrize("lessons", [[], [GOOD], [BAD], [CHECK], [GOOD, CHECK]])
-def test_the_oracle_states_what_the_novice_does(lessons: list[str]) -> None:
-    situation = SKILLS.recognise(Conversation("", MULTIPLES, ("run_python",)))
-    assert situation is not None
-    exact = success_probability(Case((situation,)), lessons, trap_model())
+def test_the_solver_falls_as_often_as_its_probabilities_say(lessons: list[str]) -> None:
+    exact = prod(1 - fall for fall in falls(lessons).values())
     rolled = sum(not flaws(lessons, seed) for seed in range(4_000)) / 4_000
     assert rolled == pytest.approx(exact, abs=0.03)
-
-
-def test_the_oracle_sums_over_the_flaw_sets_that_are_right() -> None:
-    situation = SKILLS.recognise(Conversation("", MULTIPLES, ("run_python",)))
-    assert situation is not None
-    chances = falls([])
-    harmless = Case((situation,), right=lambda found: ENDPOINTS.name not in found)
-    assert success_probability(harmless, [], trap_model()) == pytest.approx(1 - chances[ENDPOINTS.name])
-    assert success_probability(Case((situation,), right=lambda found: True), [], trap_model()) == pytest.approx(1)
-
-
-def test_each_lesson_has_its_true_effect() -> None:
-    found = [SKILLS.recognise(Conversation("", question, ())) for question in problems(3)]
-    cases = [Case((situation,)) for situation in found if situation is not None]
-    lessons = [GOOD, BAD.replace("both endpoints of the range", "the boundary"), CHECK, "When it rains, stay in."]
-    whole = mean_success(cases, lessons, trap_model())
-    effects = [whole - mean_success(cases, [one for one in lessons if one != left], trap_model()) for left in lessons]
-    assert effects[0] > 0 > effects[1]
-    assert effects[2] > effects[0]  # it lives in every family
-    assert effects[3] == 0
-    assert mean_success(cases, [GOOD, CHECK], trap_model()) > mean_success(cases, [], trap_model())

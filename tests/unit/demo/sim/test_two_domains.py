@@ -8,7 +8,7 @@ from agentlearn_demo.math.novice import skills as math
 from agentlearn_demo.math.traps import TRAPS as MATH_TRAPS
 from agentlearn_demo.sim.reflector import Reflector, ReflectorRequest
 from agentlearn_demo.web.novice import skills as web
-from agentlearn_demo.web.novice.traps import TRAPS as WEB_TRAPS
+from agentlearn_demo.web.traps import TRAPS as WEB_TRAPS
 
 PROMPT = """<problem>
 Call the option of the course "delivery"; list the first page of the archive, search the menu and the footer of {about}.
