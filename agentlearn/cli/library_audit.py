@@ -120,7 +120,8 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
     from agentlearn.cli.show.lessons import find_library
     from agentlearn.library.audit import AuditedLesson, audited
-    from agentlearn.library.formats import format_of, read_source
+    from agentlearn.library.formats import format_of
+    from agentlearn.library.formats.source_files import read_source
 
     if not _is_file(what):
         return audited(find_library(store, what).library)

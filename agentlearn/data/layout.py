@@ -13,7 +13,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlearn.data.row import Columns, NumberText, SourceRow, cell, is_empty, json_or_none
+from agentlearn.data.row import ColumnChoice, Columns, NumberText, SourceRow, cell, is_empty, json_or_none
 from agentlearn.errors import DataError
 
 SOLUTION = "solution"
@@ -79,19 +79,24 @@ class RowLayout:
 
 def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
     """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
-    if columns.chosen is not None:
-        return _chosen(row, columns)
-    filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
-    problems = tuple(name for name in columns.problem if not is_empty(cell(row.fields, name)))
     answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
+    if columns.chosen is not None:
+        return _chosen(row, columns.chosen, answer)
+    filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
     choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
     boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
     if boxed:
         answer = filled[SOLUTION]
     elif choices and not answer:
         answer = next((filled[name] for name in _RIGHT_CHOICE if name in filled), "")
-    problem = _one_problem(row, problems)
-    before = _before(filled, with_choices=bool(choices and answer)) if problem else ()
+    named = (name for name in columns.problem if not is_empty(cell(row.fields, name)))
+    texts = {name: text for name in named if (text := row.text(name))}
+    if len(set(texts.values())) > 1:
+        which = " and a ".join(map(repr, texts))
+        raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
+    problem = tuple(texts)[:1]
+    names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
+    before = tuple(filled[name] for name in names if name in filled)
     found = RowLayout((*before, *problem), answer, choices, boxed=boxed)
     left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
     if problem and left:
@@ -99,51 +104,33 @@ def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
     return found
 
 
-def split_columns(row: SourceRow, text: str) -> tuple[str, ...]:
-    """Return the columns that `A+B` names; a column whose own name holds a `+` is one. Raises DataError."""
-    if has_column(row, text):
-        return (text,)
-    names = tuple(part.strip() for part in text.split("+"))
-    for name in names:
-        if not has_column(row, name):
-            known = ", ".join(map(repr, row.fields)) or "none"
-            raise DataError(f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column")
-    return names
-
-
-def has_column(row: SourceRow, name: str) -> bool:
-    """Whether the row has a column of that name, empty or not."""
+def _chosen(row: SourceRow, chosen: ColumnChoice, usual: str) -> RowLayout:
+    """Return the layout that the user chose. usual: the answer column with a usual name. Raises DataError."""
     folded = {_folded(one) for one in row.fields}
-    return _folded(name) in folded or cell(row.fields, name) is not None
 
+    def exists(name: str) -> bool:
+        return _folded(name) in folded or cell(row.fields, name) is not None
 
-def _chosen(row: SourceRow, columns: Columns) -> RowLayout:
-    chosen = columns.chosen
-    assert chosen is not None
-    answer = chosen.answer or next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
-    if chosen.answer:
-        (answer,) = split_columns(row, answer) if "+" not in answer or has_column(row, answer) else (answer,)
+    def split(text: str) -> tuple[str, ...]:
+        """The columns that `A+B` names; a column whose own name holds a `+` is one."""
+        names = (text,) if exists(text) else tuple(part.strip() for part in text.split("+"))
+        for name in names:
+            if not exists(name):
+                known = ", ".join(map(repr, row.fields)) or "none"
+                raise DataError(
+                    f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
+                )
+        return names
+
+    answer = chosen.answer or usual
+    if chosen.answer and ("+" not in answer or exists(answer)):
+        (answer,) = split(answer)
     return RowLayout(
-        split_columns(row, chosen.problem),
+        split(chosen.problem),
         answer,
-        split_columns(row, chosen.choices) if chosen.choices else (),
+        split(chosen.choices) if chosen.choices else (),
         boxed=_folded(answer) == SOLUTION and r"\boxed" in row.text(answer),
     )
-
-
-def _one_problem(row: SourceRow, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the problem's column. Raises DataError when two columns hold different problems."""
-    texts = {name: text for name in names if (text := row.text(name))}
-    if len(set(texts.values())) > 1:
-        which = " and a ".join(map(repr, texts))
-        raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
-    return tuple(texts)[:1]
-
-
-def _before(filled: Mapping[str, str], *, with_choices: bool) -> tuple[str, ...]:
-    """Return the columns to read before the question."""
-    names = (*_STORY, *_PASSAGE) if with_choices else _STORY
-    return tuple(filled[name] for name in names if name in filled)
 
 
 def _choice_columns(filled: Mapping[str, str], answer: str) -> tuple[str, ...]:
@@ -151,25 +138,19 @@ def _choice_columns(filled: Mapping[str, str], answer: str) -> tuple[str, ...]:
 
     Columns whose names are nothing but letters are choices when the answer is one of these letters.
     """
-    whole = next((filled[name] for name in _CHOICES if name in filled), "")
-    if whole:
+    if whole := next((filled[name] for name in _CHOICES if name in filled), ""):
         return (whole,)
     for pattern, starts in ((_LETTERED, "a"), (_NUMBERED, "01"), (_BARE, "a")):
         if pattern is _BARE and not _BARE.fullmatch(answer.strip()):
             continue
         found = {one[1].casefold(): name for folded, name in filled.items() if (one := pattern.fullmatch(folded))}
-        first = next((start for start in starts if start in found), None)
-        if first is not None and (run := tuple(_run(found, first))) and len(run) >= 2:
-            return run
+        at, run = next((start for start in starts if start in found), ""), list[str]()
+        while at in found:  # up to a gap
+            run.append(found[at])
+            at = chr(ord(at) + 1)
+        if len(run) >= 2:
+            return tuple(run)
     return ()
-
-
-def _run(found: Mapping[str, str], first: str) -> Iterator[str]:
-    """Yield the columns from the first letter or number on, up to a gap."""
-    at = first
-    while at in found:
-        yield found[at]
-        at = chr(ord(at) + 1)
 
 
 def _parts_left(fields: Mapping[str, object], layout: RowLayout) -> list[str]:
@@ -178,12 +159,12 @@ def _parts_left(fields: Mapping[str, object], layout: RowLayout) -> list[str]:
     filled = [name for name, value in fields.items() if _folded(name) not in used and not is_empty(value)]
     letters = [name for name in filled if _BARE.fullmatch(_folded(name))]
     listed = letters if [_folded(name).strip("().") for name in letters[:3]] == ["a", "b", "c"] else []
-    return [name for name in filled if name in listed or _may_be_part(name)]
-
-
-def _may_be_part(name: str) -> bool:
-    words = _words(name)
-    return any(map(_PART.fullmatch, words)) and not _ABOUT.fullmatch(words[-1])
+    left: list[str] = []
+    for name in filled:
+        words = _words(name)
+        if name in listed or (any(map(_PART.fullmatch, words)) and not _ABOUT.fullmatch(words[-1])):
+            left.append(name)
+    return left
 
 
 def _words(name: str) -> list[str]:
@@ -201,10 +182,9 @@ def _missed(row: SourceRow, layout: RowLayout, left: Sequence[str]) -> str:
     question = "+".join(layout.problem)
     answer = f" answer={layout.answer}" if layout.answer else ""
     whole = f"problem={'+'.join([*parts, question])}{answer}" + (f" choices={'+'.join(choices)}" if choices else "")
-    alone = f"problem={question}{answer}"
     return (
         f"{row.place} has {which} next to the problem {question!r}, which may be a part of it; add --columns"
-        f" {whole!r} to read it, or --columns {alone!r} to leave it out"
+        f" {whole!r} to read it, or --columns {f'problem={question}{answer}'!r} to leave it out"
     )
 
 
@@ -269,12 +249,16 @@ class TaskChoices:
 
     def _by_name(self, answer: object) -> set[int]:
         """Return the positions of the choices with this label or letter, and with this text."""
-        text = _choices_folded(str(answer))
-        same = {index for index, one in enumerate(self.texts) if _choices_folded(one) == text}
-        if self.labels:
-            bare = _choices_folded(_bare(text))
-            return {index for index, one in enumerate(self.labels) if _choices_folded(one) == bare} or same
+
+        def plain(text: str) -> str:
+            return " ".join(text.split()).casefold()
+
+        text = plain(str(answer))
+        same = {index for index, one in enumerate(self.texts) if plain(one) == text}
         found = _LETTER.fullmatch(text)
+        if self.labels:
+            bare = plain(found[1] if found else text)
+            return {index for index, one in enumerate(self.labels) if plain(one) == bare} or same
         at = _LETTERS.index(found[1].upper()) if found else len(self.texts)
         return same | ({at} if at < len(self.texts) else set())
 
@@ -284,96 +268,78 @@ class TaskChoices:
         return {int(found[1])} if found and not self.labels and int(found[1]) < len(self.texts) else set()
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, NumberText | int | float)
+
+
 def choices_in(value: object) -> TaskChoices | None:
     """Return the choices in a cell: a list, a mapping, or the JSON or Python text of one; None when there are none."""
     if isinstance(value, str):
         value = _opened(value)
-        if isinstance(value, str):
-            return _marked(value)
+    if isinstance(value, str):
+        return _marked(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(value, Mapping):
-        return _of_mapping({str(name).strip().casefold(): one for name, one in value.items()})
-    if isinstance(value, Sequence) or (hasattr(value, "tolist") and isinstance(value := value.tolist(), list)):  # pyright: ignore[reportAttributeAccessIssue]
-        return _of_list(value)
-    return None
+        cells = {str(name).strip().casefold(): one for name, one in value.items()}
+        texts, labels, names = cells.get("text"), cells.get("label"), sorted(cells)
+        if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
+            return _complete(texts, labels)
+        letters = list(string.ascii_lowercase[: len(names)])
+        return _complete([cells[name] for name in names], names) if names == letters else None
+    return choices_of(value) if isinstance(value, Sequence) else None
 
 
-def choices_of(values: Sequence[object]) -> TaskChoices | None:
-    """Return choices that stand in one column each; empty ones at the end do not count."""
+def choices_of(values: Sequence[object], *, columns: bool = False) -> TaskChoices | None:
+    """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
     kept = list(values)
-    while kept and is_empty(kept[-1]):
+    while columns and kept and is_empty(kept[-1]):
         kept.pop()
-    return _of_list(kept)
-
-
-def _of_list(values: Sequence[object]) -> TaskChoices | None:
-    if values and all(isinstance(one, Mapping) for one in values):
-        return _of_entries([{str(name).casefold(): cell for name, cell in one.items()} for one in values])  # pyright: ignore[reportAttributeAccessIssue]
-    texts = [_text(one) for one in values]
-    if not _is_complete(texts):
+    if kept and all(isinstance(one, Mapping) for one in kept):
+        entries = [{str(name).casefold(): one for name, one in entry.items()} for entry in kept]  # pyright: ignore[reportAttributeAccessIssue]
+        labels = [entry.get("label", entry.get("key")) for entry in entries]
+        return _complete([entry.get("text") for entry in entries], labels)
+    found = _complete(kept)
+    if found is None:
         return None
-    numeric = all(isinstance(one, NumberText | int | float) for one in values)
-    return TaskChoices(_without_letters([text for text in texts if text]), numeric=numeric)
+    own = [_OWN_LETTER.match(text) for text in found.texts]
+    letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in own]
+    texts = found.texts
+    if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
+        texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
+    return TaskChoices(texts, numeric=all(map(_is_number, kept)))
 
 
-def _of_entries(entries: Sequence[Mapping[str, object]]) -> TaskChoices | None:
-    texts = [_text(one.get("text")) for one in entries]
-    labels = [_text(one.get("label", one.get("key"))) for one in entries]
-    return _labelled(texts, labels)
-
-
-def _of_mapping(cells: Mapping[str, object]) -> TaskChoices | None:
-    texts, labels = cells.get("text"), cells.get("label")
-    if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
-        return _labelled([_text(one) for one in texts], [_text(one) for one in labels])
-    names = sorted(cells)
-    if names == list(string.ascii_lowercase[: len(names)]):
-        return _labelled([_text(cells[name]) for name in names], names)
-    return None
-
-
-def _labelled(texts: Sequence[str | None], labels: Sequence[str | None]) -> TaskChoices | None:
-    whole = _is_complete(texts) and len(labels) == len(texts) and all(labels) and len(set(labels)) == len(labels)
-    return TaskChoices(tuple(map(str, texts)), tuple(map(str, labels))) if whole else None
-
-
-def _is_complete(texts: Sequence[str | None]) -> bool:
-    return 2 <= len(texts) <= len(_LETTERS) and all(texts)
-
-
-def _text(value: object) -> str | None:
-    """Return a choice as text; None when it is empty or not one value."""
-    if is_empty(value) or isinstance(value, bool) or not isinstance(value, str | int | float):
+def _complete(texts: Sequence[object], labels: Sequence[object] | None = None) -> TaskChoices | None:
+    """Return the choices; None when one is empty or not one value, when labels repeat, and for too few or too many."""
+    found, named = [_text(one) for one in texts], [_text(one) for one in labels or ()]
+    if not (2 <= len(found) <= len(_LETTERS) and all(found)):
         return None
-    return str(value).strip()
+    if labels is not None and not (len(named) == len(found) and all(named) and len(set(named)) == len(named)):
+        return None
+    return TaskChoices(tuple(filter(None, found)), tuple(filter(None, named)))
 
 
-def _without_letters(texts: Sequence[str]) -> tuple[str, ...]:
-    """Take away the letters that the texts begin with, if each begins with its own."""
-    found = [_OWN_LETTER.match(text) for text in texts]
-    letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in found]
-    if letters != list(_LETTERS[: len(texts)]):
-        return tuple(texts)
-    return tuple(text[one.end() :].strip() for text, one in zip(texts, found, strict=True) if one)
+def _text(value: object) -> str:
+    """Return a choice as text; empty when it is empty or not one value."""
+    is_value = isinstance(value, str | int | float) and not isinstance(value, bool) and not is_empty(value)
+    return str(value).strip() if is_value else ""
 
 
 def _marked(text: str) -> TaskChoices | None:
-    """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter."""
-    marks = _marks(text)
+    """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter.
+
+    The marks A, B, C and so on are all written in the same way.
+    """
+    marks: list[re.Match[str]] = []
+    for one in _MARK.finditer(text):
+        same_style = not marks or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", marks[0][0])
+        if same_style and (one[1] or one[2]).upper() == _LETTERS[len(marks)]:
+            marks.append(one)
     if len(marks) < 2 or text[: marks[0].start()].strip():
         return None
     ends = [*(one.start() for one in marks[1:]), len(text)]
-    texts = [text[one.end() : end].strip().strip(",;]").strip() for one, end in zip(marks, ends, strict=True)]
-    return TaskChoices(tuple(texts)) if _is_complete(texts) else None
-
-
-def _marks(text: str) -> list[re.Match[str]]:
-    """Return the marks A, B, C and so on, all written in the same way."""
-    kept: list[re.Match[str]] = []
-    for one in _MARK.finditer(text):
-        same_style = not kept or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", kept[0][0])
-        if same_style and (one[1] or one[2]).upper() == _LETTERS[len(kept)]:
-            kept.append(one)
-    return kept
+    return _complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
 
 
 def _opened(text: str) -> object:
@@ -383,34 +349,18 @@ def _opened(text: str) -> object:
     try:
         json.loads(text)
     except (json.JSONDecodeError, RecursionError):
-        return _python_value(text.strip())
-    value = json_or_none(text)
-    return text if value is None else value
-
-
-def _python_value(text: str) -> object:
-    """Return the list or mapping that a text writes in Python; the text itself when it holds none."""
+        pass
+    else:
+        value = json_or_none(text)
+        return text if value is None else value
     try:
-        written = ast.literal_eval(text)
+        written = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    if isinstance(written, dict):
-        node = ast.parse(text, mode="eval").body
+    if isinstance(written, dict):  # no key twice
+        node = ast.parse(text.strip(), mode="eval").body
         return written if isinstance(node, ast.Dict) and len(node.keys) == len(written) else text
     return written if isinstance(written, list | tuple) else text
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, NumberText | int | float)
-
-
-def _bare(text: str) -> str:
-    found = _LETTER.fullmatch(text)
-    return found[1] if found else text
-
-
-def _choices_folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 _BOX = re.compile(r"\\f?boxed(?![A-Za-z])\s*")

@@ -86,7 +86,7 @@ class _Held:
     retry_at: float = 0.0
 
 
-class FollowedLibrary:
+class _FollowedLibrary:
     """A library that is read again when a new version is published. Works from threads and several event loops.
 
     name: what was given. watched: the file that a publication replaces. load: reads the library; raises LibraryError.
@@ -203,12 +203,12 @@ def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing:
         raise LibraryError(f"{reference!r:.80} is not the name of a library; give lessons in words as a list")
     if reference == NO_LIBRARY or "@" in reference:
         if follow and reference != NO_LIBRARY and (log := store.watched(reference)) is not None:
-            return FollowedLibrary(reference, log, _LoadName(store, reference), missing=missing)
+            return _FollowedLibrary(reference, log, _LoadName(store, reference), missing=missing)
         because = f"{reference!r} always means the same lessons"
         return _fixed(_loaded(lambda: store.load(reference), missing), reference, follow, because)
     head = store.head(reference)
     if follow:
-        return FollowedLibrary(reference, head, _LoadName(store, reference), missing=missing)
+        return _FollowedLibrary(reference, head, _LoadName(store, reference), missing=missing)
     return FixedLibrary(_loaded(lambda: store.load(reference), missing), reference)
 
 
@@ -218,7 +218,7 @@ def _in_file(
     file = file.absolute()
     shown = name or str(file)
     if follow:
-        return FollowedLibrary(shown, file, _LoadFile(store, file), missing=missing)
+        return _FollowedLibrary(shown, file, _LoadFile(store, file), missing=missing)
     if missing == "empty" and not file.exists():
         return FixedLibrary(EMPTY_LIBRARY, shown)
     return FixedLibrary(store.read_file(file), shown)

@@ -13,13 +13,22 @@ from pathlib import Path
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import readable
-from agentlearn.library.formats import Form, parse_library
-from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import Change, ChangeKind, History
-from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog, HeadEntry, head_entries
-from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
-from agentlearn.library.history.three_way import Ancestry
-from agentlearn.library.history.version_files import NO_LIBRARY, checked_library_name, is_library_name
+from agentlearn.library.formats import parse_library, write_form
+from agentlearn.library.formats.source_files import Form
+from agentlearn.library.history import History
+from agentlearn.library.history.change_log import (
+    HEAD_FILE,
+    LOG_FILE,
+    NO_LIBRARY,
+    Change,
+    ChangeKind,
+    ChangeLog,
+    HeadEntry,
+    checked_library_name,
+    head_entries,
+    is_library_name,
+)
+from agentlearn.library.history.three_way import Ancestry, HeldLesson, lessons_from
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin

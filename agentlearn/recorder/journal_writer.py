@@ -16,8 +16,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
-from agentlearn.store.codec import unfit_number
-from agentlearn.store.journal_entries import EntryValue, encode_entry, rows_of_entry
+from agentlearn.store.codec import EntryValue, encode_entry, rows_of_entry, unfit_number
 from agentlearn.store.journal_file import JournalFile, begin_store
 
 MAX_GROUP = 256
@@ -92,22 +91,20 @@ class JournalWriter:
         if self._writing.acquire(timeout=_FORK_PATIENCE_S):
             self._drop_journal()
 
-    def after_fork(self) -> None:
-        """Go on in the parent."""
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on in the parent; start again in the child. The parent writes what was submitted before."""
+        if in_child:
+            self._reset()
+            return
         with suppress(RuntimeError):
             self._writing.release()
-
-    def begin_in_child(self) -> None:
-        """Start again in a forked child. The parent writes what was submitted before."""
-        self._reset()
 
     def _run(self) -> None:
         while True:
             first = self._jobs.get()
             if first is None:
                 return
-            ended = self._write_group(first)
-            if ended:
+            if self._write_group(first):
                 return
 
     def _write_group(self, first: _Job) -> bool:
@@ -202,21 +199,15 @@ def _refuse_unfit(value: EntryValue, content: bytes) -> None:
             " images, or record a part of the conversation",
             code="too_large",
         )
-    unfit = unfit_number(rows_of_entry(value))
-    if unfit is not None:
+    if (unfit := unfit_number(rows_of_entry(value))) is not None:
         raise StoreError(f"this cannot be stored: {unfit}", code="row_refused")
 
 
 _writers: "weakref.WeakSet[JournalWriter]" = weakref.WeakSet()
 
 
-def _each(act: Callable[[JournalWriter], None]) -> None:
-    for writer in tuple(_writers):
-        act(writer)
-
-
 os.register_at_fork(
-    before=lambda: _each(JournalWriter.before_fork),
-    after_in_parent=lambda: _each(JournalWriter.after_fork),
-    after_in_child=lambda: _each(JournalWriter.begin_in_child),
+    before=lambda: [writer.before_fork() for writer in tuple(_writers)],
+    after_in_parent=lambda: [writer.after_fork(in_child=False) for writer in tuple(_writers)],
+    after_in_child=lambda: [writer.after_fork(in_child=True) for writer in tuple(_writers)],
 )

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,11 +15,18 @@ from typing import Any, Self
 
 from agentlearn.errors import ConfigError
 from agentlearn.installed import version
-from agentlearn.recorder.captured import Passed, captured, clean, given_of, task_of, without_task
+from agentlearn.recorder.captured import (
+    ShownLibrary,
+    captured,
+    clean,
+    given_of,
+    shown_of,
+    task_of,
+    without_task,
+)
 from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
-from agentlearn.recorder.shown import ShownLibrary, shown_of
 from agentlearn.secret_values import know_environment
-from agentlearn.store.journal_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
+from agentlearn.store.codec import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Groups
 from agentlearn.types.ids import RolloutId, RunId, content_hash, new_run_id
@@ -198,17 +205,34 @@ class Recorder:
         task = dict(task) if isinstance(task, Mapping) else task
 
         def rollout() -> LiveEntry:
-            return _live_entry(
-                self.name, identity, session.run, number, given, task, shown, _text("episode", episode),
-                answer, model, seconds or 0.0, at,
-            )  # fmt: skip
+            found = captured(given)
+            asked = task_of(self.name, task, found.asked)
+            trajectory = Trajectory(
+                id=identity,
+                run=session.run,
+                phase=LIVE,
+                task=asked.id,
+                g=number % 2**31,
+                seed=0,
+                treatment=Treatment(
+                    model=clean(model) if model else found.model or UNKNOWN_MODEL,
+                    library=shown.version,
+                    masked=shown.masked,
+                ),
+                offered=shown.offered,
+                steps=without_task(found.steps, asked),
+                answer=found.answer if answer is None else clean(_text("answer", answer)),
+                verdict=Verdict(status="undecided", reason="recorded without feedback"),
+                usage=found.usage,
+                started_at=at - timedelta(seconds=seconds or 0.0),
+                seconds=seconds or 0.0,
+            )
+            named = clean(_text("episode", episode))
+            return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=named)
 
         def entries() -> KeyedEntries:
-            return (
-                (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session))),
-                *_library_entries(shown, at),
-                ("", rollout),
-            )
+            begun = (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session)))
+            return (begun, *_library_entries(shown, at), ("", rollout))
 
         return identity, self._writer.submit(entries)
 
@@ -279,48 +303,9 @@ class Recorder:
 def _library_entries(shown: ShownLibrary, at: datetime) -> KeyedEntries:
     """The libraries that the store has to know: the one that was shown, and the empty one."""
     libraries = {one.version: one for one in (shown.library, EMPTY_LIBRARY) if one is not None}
-    return [(f"library {key}", _library_entry(one, at)) for key, one in libraries.items()]
-
-
-def _library_entry(library: Any, at: datetime) -> Callable[[], LibraryEntry]:
-    return lambda: LibraryEntry(library=library, at=at)
-
-
-def _live_entry(
-    name: str,
-    identity: RolloutId,
-    run: RunId,
-    number: int,
-    given: Passed,
-    task: object,
-    shown: ShownLibrary,
-    episode: str,
-    answer: str | None,
-    model: str | None,
-    seconds: float,
-    at: datetime,
-) -> LiveEntry:
-    found = captured(given)
-    asked = task_of(name, task, found.asked)
-    trajectory = Trajectory(
-        id=identity,
-        run=run,
-        phase=LIVE,
-        task=asked.id,
-        g=number % 2**31,
-        seed=0,
-        treatment=Treatment(
-            model=clean(model) if model else found.model or UNKNOWN_MODEL, library=shown.version, masked=shown.masked
-        ),
-        offered=shown.offered,
-        steps=without_task(found.steps, asked),
-        answer=found.answer if answer is None else clean(_text("answer", answer)),
-        verdict=Verdict(status="undecided", reason="recorded without feedback"),
-        usage=found.usage,
-        started_at=at - timedelta(seconds=seconds),
-        seconds=seconds,
-    )
-    return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=clean(episode))
+    return [
+        (f"library {key}", lambda library=one: LibraryEntry(library=library, at=at)) for key, one in libraries.items()
+    ]
 
 
 def _reward(reward: object) -> tuple[float | None, str]:

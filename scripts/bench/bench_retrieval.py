@@ -31,8 +31,7 @@ from statistics import mean
 
 from pydantic_ai import Embedder
 
-from agentlearn.library.retrieval.embedding_cache import Vector, VectorTable, unit_vector
-from agentlearn.library.retrieval.retriever import TextEmbedder
+from agentlearn.library.retrieval import TextEmbedder, Vector, VectorTable, unit_vector
 from agentlearn.sim.habits import Vocabulary
 from agentlearn.sim.lesson_writer import LessonWriter
 from agentlearn.sim.lessons import LessonReader

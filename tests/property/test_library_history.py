@@ -13,8 +13,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import MAIN, History
+from agentlearn.library.formats import write_form
+from agentlearn.library.history import History
+from agentlearn.library.history.change_log import MAIN
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal

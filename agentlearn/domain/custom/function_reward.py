@@ -4,7 +4,9 @@ Parameters with these names get what they name, in any order. It may be `async d
 and its reason in words, which the stages that learn read.
 """
 
+import importlib
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,11 +14,66 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from agentlearn.domain.custom.object_path import check_reference, load_object
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.text import storable
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
+
+
+def load_object(reference: str, *, what: str) -> object:
+    """Return the object. what: its role, for messages. Raises ConfigError with the next step."""
+    module_name, attributes = check_reference(reference, what=what)
+    found: object = _module(module_name, reference, what)
+    place = getattr(found, "__file__", None) or "built in"
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise ConfigError(
+                f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
+                " define it there, or rename your module if another one was found",
+                code="no_attribute",
+            )
+        found = getattr(found, attribute)
+    return found
+
+
+def check_reference(reference: str, *, what: str) -> tuple[str, str]:
+    """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
+    module_name, _, attributes = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise ConfigError(
+            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
+        )
+    return module_name, attributes
+
+
+def _module(name: str, reference: str, what: str) -> object:
+    directory = str(Path.cwd())
+    # Last, so that a user's file cannot replace a library that is imported later.
+    if directory not in sys.path:
+        sys.path.append(directory)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(reference, what, error) from error
+        raise ConfigError(
+            f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
+            f" put {error.name}.py into {directory} or install it",
+            code="no_module",
+        ) from error
+    except Exception as error:
+        raise _broken(reference, what, error) from error
+
+
+def _broken(reference: str, what: str, error: Exception) -> ConfigError:
+    cause = " ".join(str(error).split())
+    return ConfigError(
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {type(error).__name__}: {cause};"
+        " correct the module and run again",
+        code="broken_module",
+    )
+
 
 _ANY_ANSWER = "correct the function, which must give a reward for any answer"
 _RESULTS = "True, False, or a number from 0 to 1, alone or with a reason, as in (0.5, 'the unit is missing')"
@@ -73,7 +130,7 @@ class FunctionReward:
         cause = " ".join(str(error).split())
         return VerifierError(
             f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
-            f" answer {_short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
+            f" answer {short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
             code="reward_raised",
         )
 
@@ -124,7 +181,7 @@ class FunctionReward:
             return _verdict(*scored, answer)
         forgotten = _close_unawaited(given)
         raise VerifierError(
-            f"the reward {self.name!r} gave {_short(given)} ({self.place}) for the answer {_short(answer)} to task"
+            f"the reward {self.name!r} gave {short(given)} ({self.place}) for the answer {short(answer)} to task"
             f" {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
             code="bad_reward",
         )
@@ -245,6 +302,7 @@ def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
     return Verdict(status=status, reward=reward, reason=reason)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """The value for a message, at most 80 characters of it."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

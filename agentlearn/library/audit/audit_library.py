@@ -178,43 +178,28 @@ def opposite_pairs(texts: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 def _why(one: _Said, other: _Said) -> str:
     """Why two lessons say the opposite; empty when they do not."""
-    if not _same_situation(one.situation, other.situation):
+
+    def alike(first: WordSet, second: WordSet, share: float = _ALIKE) -> bool:
+        return bool(first and second) and len(first & second) >= share * len(first | second)
+
+    def held(first: WordSet, second: WordSet) -> bool:
+        """Whether most of the smaller text stands in the other."""
+        return len(first & second) >= _ALIKE * min(len(first), len(second))
+
+    if one.situation != other.situation and not alike(one.situation, other.situation, _SAME_SITUATION):
         return ""
-    if one.negated != other.negated and _alike(one.decision, other.decision):
+    if one.negated != other.negated and alike(one.decision, other.decision):
         return "one says to do it, the other not to"
-    if one.order and other.order and _reversed(one.order, other.order):
-        return "they say the opposite order"
-    if one.negated == other.negated and (pair := _swapped(one.plain, other.plain)):
-        return f"one says {pair[0]!r} where the other says {pair[1]!r}"
+    if one.order and other.order:
+        (first, last), (theirs, their_last) = one.order, other.order
+        if held(first, their_last) and held(last, theirs) and not (held(first, theirs) and held(last, their_last)):
+            return "they say the opposite order"
+    only, others = one.plain - other.plain, other.plain - one.plain
+    if one.negated == other.negated and len(only) == len(others) == 1:
+        pair = (next(iter(only)), next(iter(others)))
+        if pair in _opposites() and len((one.plain & other.plain) - _STOP) >= _FEWEST_SHARED:
+            return f"one says {pair[0]!r} where the other says {pair[1]!r}"
     return ""
-
-
-def _same_situation(one: WordSet, other: WordSet) -> bool:
-    return one == other if not one or not other else len(one & other) >= _SAME_SITUATION * len(one | other)
-
-
-def _alike(one: WordSet, other: WordSet) -> bool:
-    return bool(one and other) and len(one & other) >= _ALIKE * len(one | other)
-
-
-def _reversed(one: tuple[WordSet, WordSet], other: tuple[WordSet, WordSet]) -> bool:
-    """Whether what is done sooner in one is done later in the other, and the other way round."""
-    crossed = _held(one[0], other[1]) and _held(one[1], other[0])
-    return crossed and not (_held(one[0], other[0]) and _held(one[1], other[1]))
-
-
-def _held(one: WordSet, other: WordSet) -> bool:
-    """Whether most of the smaller text stands in the other."""
-    return len(one & other) >= _ALIKE * min(len(one), len(other))
-
-
-def _swapped(one: WordSet, other: WordSet) -> tuple[str, str] | None:
-    """The opposites by which two texts differ, when they differ by nothing else and share enough."""
-    only, theirs = one - other, other - one
-    if len(only) != 1 or len(theirs) != 1 or len((one & other) - _STOP) < _FEWEST_SHARED:
-        return None
-    pair = (next(iter(only)), next(iter(theirs)))
-    return pair if pair in _opposites() else None
 
 
 def _order(text: str) -> tuple[WordSet, WordSet] | None:
@@ -270,23 +255,14 @@ def specific_numbers(text: str) -> tuple[str, ...]:
     """The numbers of a text that look as if they came from one problem, in order."""
     if named := _WITH.search(text):
         return named.groups()
-    return tuple(
-        found[1]
-        for found in _SPECIFIC_NUMBERS_NUMBER.finditer(text)
-        if not (_usual(found[1]) or _UNIT.match(text, found.end()) or _has_role(text[: found.start()]))
-    )
-
-
-def _usual(number: str) -> bool:
-    plain = number.replace(",", "")
-    if plain in _USUAL or _POWER.fullmatch(plain) or _STATUS.fullmatch(plain):
-        return True
-    return "." not in plain and int(plain[:20]) <= _SMALL
-
-
-def _has_role(before: str) -> bool:
-    """Whether the words before a number say what it is for."""
-    return _ROLE.search(before) is not None
+    found: list[str] = []
+    for one in _SPECIFIC_NUMBERS_NUMBER.finditer(text):
+        plain = one[1].replace(",", "")
+        usual = plain in _USUAL or _POWER.fullmatch(plain) or _STATUS.fullmatch(plain)
+        small = "." not in plain and int(plain[:20]) <= _SMALL
+        if not (usual or small or _UNIT.match(text, one.end()) or _ROLE.search(text[: one.start()])):
+            found.append(one[1])
+    return tuple(found)
 
 
 _PLATITUDES = re.compile(
@@ -323,7 +299,7 @@ _CONDITION = re.compile(r"^(?:when|whenever|if|while|before|after|once)\b[^,;:]*
 _WORDING_WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 
 
-def platitude_in(text: str) -> str:
+def _platitude_in(text: str) -> str:
     """The platitude that is all that the text says, or all that it says to do; empty when it says more."""
     condition = _CONDITION.match(text)
     for part, fewest in ((text, _FEWEST_LEFT), (text[condition.end() :] if condition else "", _FEWEST_LEFT_TO_DO)):
@@ -343,62 +319,44 @@ _NO_TASKS = KnownTasks()
 
 def audit_lessons(lessons: Sequence[AuditedLesson], tasks: KnownTasks = _NO_TASKS) -> LibraryAudit:
     """Return the findings about each lesson. tasks: tasks that no lesson may repeat."""
-    alone = tuple(LessonAudit(one, tuple(_alone(one, tasks))) for one in lessons)
-    return with_findings(LibraryAudit(alone), (*_repeated(lessons), *_opposite(lessons)))
-
-
-def _alone(lesson: AuditedLesson, tasks: KnownTasks) -> Iterator[Finding]:
-    text = lesson.text[:_JUDGED]
-    yield from _length(lesson.text)
-    yield from _form(text, tasks)
-    yield from _copied(lesson.text, tasks)
-    if numbers := specific_numbers(text):
-        yield Finding(AuditCode.SPECIFIC_NUMBERS, f"it holds {', '.join(numbers[:5])}, as one problem has them")
-    if platitude := platitude_in(text):
-        yield Finding(AuditCode.PLATITUDE, f"{platitude[:_SHOWN]!r} holds for any task")
-
-
-def _length(text: str) -> Iterator[Finding]:
-    words = word_count(text)
-    if words > MAX_LESSON_WORDS or len(text) > MAX_LESSON_CHARACTERS:
-        limits = f"at most {MAX_LESSON_WORDS} and {MAX_LESSON_CHARACTERS} are allowed"
-        yield Finding(AuditCode.TOO_LONG, f"it has {words} words and {len(text)} characters; {limits}")
-    elif words < _FEWEST_WORDS and text.isascii():
-        yield Finding(AuditCode.TOO_SHORT, f"it has {words} words")
-
-
-def _form(text: str, tasks: KnownTasks) -> Iterator[Finding]:
-    checked = checked_lesson(text)
-    refused = checked if isinstance(checked, Rejected) and checked.code != RejectionCode.TOO_LONG else None
-    if end := refused or screened(text, tasks.answers):
-        yield Finding(AuditCode.HOSTILE, f"{end.code}: {end.reason}")
-
-
-def _copied(text: str, tasks: KnownTasks) -> Iterator[Finding]:
-    if tasks.holds_answer(text):
-        yield Finding(AuditCode.HOLDS_ANSWER, "it holds the expected answer of a given task")
-    if copied := tasks.copied_words(text):
-        yield Finding(AuditCode.COPIES_TASK, f"it copies {copied[:_SHOWN]!r} from a given task")
-    elif near := tasks.near_copy(text):
-        yield Finding(AuditCode.NEAR_COPY, f"most of its words stand in the given task {near!r}")
-
-
-def _repeated(lessons: Sequence[AuditedLesson]) -> Iterator[tuple[int, Finding]]:
-    """Findings about lessons that an earlier one makes superfluous."""
+    alone = tuple(LessonAudit(one, tuple(_alone(one.text, tasks))) for one in lessons)
+    found: list[tuple[int, Finding]] = []
     index = NearIndex(lesson.text for lesson in lessons)
     for number, lesson in enumerate(lessons):
         if (at := index.near(lesson.text)) is not None:
             same = refusal_key(lessons[at].text) == refusal_key(lesson.text)
             code = AuditCode.DUPLICATE if same else AuditCode.NEAR_DUPLICATE
             says = "the same as" if same else "nearly the same as"
-            yield number, Finding(code, f"it says {says} {_short(lessons[at])}")
+            found.append((number, Finding(code, f"it says {says} {_short(lessons[at])}")))
         index.add(lesson.text)
-
-
-def _opposite(lessons: Sequence[AuditedLesson]) -> Iterator[tuple[int, Finding]]:
     for one, other, why in opposite_pairs([lesson.text for lesson in lessons]):
-        yield one, contradiction(lessons[other], why)
-        yield other, contradiction(lessons[one], why)
+        found.append((one, contradiction(lessons[other], why)))
+        found.append((other, contradiction(lessons[one], why)))
+    return with_findings(LibraryAudit(alone), found)
+
+
+def _alone(whole: str, tasks: KnownTasks) -> Iterator[Finding]:
+    """Findings about one lesson, without the others."""
+    text, words = whole[:_JUDGED], word_count(whole)
+    if words > MAX_LESSON_WORDS or len(whole) > MAX_LESSON_CHARACTERS:
+        limits = f"at most {MAX_LESSON_WORDS} and {MAX_LESSON_CHARACTERS} are allowed"
+        yield Finding(AuditCode.TOO_LONG, f"it has {words} words and {len(whole)} characters; {limits}")
+    elif words < _FEWEST_WORDS and whole.isascii():
+        yield Finding(AuditCode.TOO_SHORT, f"it has {words} words")
+    checked = checked_lesson(text)
+    refused = checked if isinstance(checked, Rejected) and checked.code != RejectionCode.TOO_LONG else None
+    if end := refused or screened(text, tasks.answers):
+        yield Finding(AuditCode.HOSTILE, f"{end.code}: {end.reason}")
+    if tasks.holds_answer(whole):
+        yield Finding(AuditCode.HOLDS_ANSWER, "it holds the expected answer of a given task")
+    if copied := tasks.copied_words(whole):
+        yield Finding(AuditCode.COPIES_TASK, f"it copies {copied[:_SHOWN]!r} from a given task")
+    elif near := tasks.near_copy(whole):
+        yield Finding(AuditCode.NEAR_COPY, f"most of its words stand in the given task {near!r}")
+    if numbers := specific_numbers(text):
+        yield Finding(AuditCode.SPECIFIC_NUMBERS, f"it holds {', '.join(numbers[:5])}, as one problem has them")
+    if platitude := _platitude_in(text):
+        yield Finding(AuditCode.PLATITUDE, f"{platitude[:_SHOWN]!r} holds for any task")
 
 
 def contradiction(other: AuditedLesson, why: str) -> Finding:

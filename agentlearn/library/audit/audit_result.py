@@ -3,6 +3,7 @@
 Figures from a simulated model are called simulated in the sentence that has them. Texts from outside are escaped.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,36 +41,20 @@ class AuditCode(StrEnum):
     """The lesson holds numbers that look as if they came from one problem."""
 
 
-WEIGHTS: dict[AuditCode, int] = {
-    AuditCode.HOSTILE: 100,
-    AuditCode.HOLDS_ANSWER: 100,
-    AuditCode.COPIES_TASK: 100,
-    AuditCode.NEAR_COPY: 60,
-    AuditCode.PLATITUDE: 60,
-    AuditCode.DUPLICATE: 60,
-    AuditCode.NEAR_DUPLICATE: 50,
-    AuditCode.CONTRADICTS: 50,
-    AuditCode.TOO_LONG: 50,
-    AuditCode.TOO_SHORT: 30,
-    AuditCode.SPECIFIC_NUMBERS: 30,
+_MERITS: dict[AuditCode, tuple[int, str]] = {
+    AuditCode.HOSTILE: (100, "remove it, or say it in plain words"),
+    AuditCode.HOLDS_ANSWER: (100, "say how to find such answers"),
+    AuditCode.COPIES_TASK: (100, "say what is general, without the words of the task"),
+    AuditCode.NEAR_COPY: (60, "say what is general, without the words of the task"),
+    AuditCode.PLATITUDE: (60, "name the situation and the one thing to do in it, or remove it"),
+    AuditCode.DUPLICATE: (60, "remove one of them"),
+    AuditCode.NEAR_DUPLICATE: (50, "merge them"),
+    AuditCode.CONTRADICTS: (50, "keep one of them, or say when each holds"),
+    AuditCode.TOO_LONG: (50, "shorten it, or make two lessons of it"),
+    AuditCode.TOO_SHORT: (30, "say when, and what to do"),
+    AuditCode.SPECIFIC_NUMBERS: (30, "replace the numbers by what they stand for"),
 }
-"""Points that a lesson loses, of 100."""
-
-FIXES: dict[AuditCode, str] = {
-    AuditCode.HOSTILE: "remove it, or say it in plain words",
-    AuditCode.HOLDS_ANSWER: "say how to find such answers",
-    AuditCode.COPIES_TASK: "say what is general, without the words of the task",
-    AuditCode.NEAR_COPY: "say what is general, without the words of the task",
-    AuditCode.PLATITUDE: "name the situation and the one thing to do in it, or remove it",
-    AuditCode.DUPLICATE: "remove one of them",
-    AuditCode.NEAR_DUPLICATE: "merge them",
-    AuditCode.CONTRADICTS: "keep one of them, or say when each holds",
-    AuditCode.TOO_LONG: "shorten it, or make two lessons of it",
-    AuditCode.TOO_SHORT: "say when, and what to do",
-    AuditCode.SPECIFIC_NUMBERS: "replace the numbers by what they stand for",
-}
-"""What to do about each finding."""
-
+"""Points that a lesson loses for each finding, of 100, and what to do about it."""
 DEFAULT_THRESHOLD = 60
 """Score below which a lesson fails."""
 
@@ -97,12 +82,12 @@ class Finding:
     @property
     def weight(self) -> int:
         """Points that the lesson loses."""
-        return WEIGHTS[self.code]
+        return _MERITS[self.code][0]
 
     @property
     def fix(self) -> str:
         """What to do about it."""
-        return FIXES[self.code]
+        return _MERITS[self.code][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,42 +181,48 @@ class CardFacts:
 
 def card_page(facts: CardFacts) -> str:
     """Return the card as Markdown."""
-    return "\n".join(_lines(facts)).rstrip("\n") + "\n"
-
-
-def _lines(facts: CardFacts) -> Iterator[str]:
-    library = facts.library
-    yield f"# Library {_safe(facts.name)}"
-    yield ""
+    library, audit = facts.library, facts.audit
     held = f", and keeps {len(library.withheld)} that no agent sees" if library.withheld else ""
-    yield f"Version `{library.version}` shows {counted_lessons(len(library))}{held}."
-    yield f"Each task costs about {library.tokens:,} tokens more with it."
-    yield from ("", "## What it gains", "", _gain(facts))
-    yield from ("", "## What it was learned from", "", *_origins(facts))
-    yield from ("", "## For which model", "", _models(facts))
-    yield from ("", "## Audit", "", *_audit(facts.audit))
-    yield from ("", "## Lessons", "", *_lessons(facts))
-    yield from ("", "## Version", "", *_versions(library))
-    yield from ("", "## Compare it yourself", "", *_commands(facts))
-
-
-def _gain(facts: CardFacts) -> str:
-    """The result of the run that made this version; every other run says nothing about it."""
-    made = next((run for run in facts.runs if run.made_this and run.gain), None)
-    if made is None:
-        return "The gain of this version is not measured."
-    kind = "Simulated: " if made.simulated else ""
-    return f"{kind}{_safe(made.gain)} (run `{_code(made.run)}`)."
+    made = next((run for run in facts.runs if run.made_this and run.gain), None)  # no other run is about this version
+    gain = "The gain of this version is not measured."
+    if made is not None:
+        gain = f"{'Simulated: ' if made.simulated else ''}{_safe(made.gain)} (run `{_code(made.run)}`)."
+    failing = audit.failing()
+    found = [
+        f"- `{_code(one.lesson.name[:12])}` {one.score}: {_safe('; '.join(x.sentence for x in one.findings))}"
+        for one in failing[:10]
+    ]
+    more = [f"- and {len(failing) - 10} more"] if len(failing) > 10 else []
+    again = next((run.command for run in facts.runs if run.made_this and run.command), "")
+    repeated = ("", "This repeats the run that made it, with its comparison:", "", "```", visible_line(again), "```")
+    lines = [
+        f"# Library {_safe(facts.name)}",
+        "",
+        f"Version `{library.version}` shows {counted_lessons(len(library))}{held}.",
+        f"Each task costs about {library.tokens:,} tokens more with it.",
+        *("", "## What it gains", "", gain),
+        *("", "## What it was learned from", "", *_origins(facts)),
+        *("", "## For which model", "", _models(facts)),
+        *("", "## Audit", ""),
+        f"Score {audit.score} of 100; {counted_lessons(len(failing))} below {DEFAULT_THRESHOLD}.",
+        *(["", *found, *more] if failing else []),
+        *("", "## Lessons", "", *_lessons(facts)),
+        *("", "## Version", "", f"- version `{library.version}`"),
+        f"- made from `{_code(library.parent)}`" if library.parent else "- made from no earlier version",
+        *([f"- joined with `{_code(library.joined)}`"] if library.joined else []),
+        *("", "## Compare it yourself", "", "This compares the version with no library:"),
+        *("", "```", visible_line(facts.compare), "```"),
+        *(repeated if again else ()),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _origins(facts: CardFacts) -> Iterator[str]:
-    kinds: dict[str, int] = {}
-    for one in facts.library.experiences:
-        kinds[one.origin.kind] = kinds.get(one.origin.kind, 0) + 1
+    kinds = Counter[str](one.origin.kind for one in facts.library.experiences)
     words = {"person": "written by a person", "import": "imported from another program"}
-    for kind in ("person", "import"):
-        if count := kinds.get(kind):
-            yield f"- {counted_lessons(count)} {words[kind]}"
+    for kind, origin in words.items():
+        if count := kinds[kind]:
+            yield f"- {counted_lessons(count)} {origin}"
     if learned := sum(count for kind, count in kinds.items() if kind not in words):
         unknown = "" if facts.runs else "; this store does not hold the run"
         yield f"- {counted_lessons(learned)} learned from rollouts{unknown}"
@@ -257,17 +248,6 @@ def _models(facts: CardFacts) -> str:
     return f"{words[0].upper()}{words[1:]}. For other models, measure it first."
 
 
-def _audit(audit: LibraryAudit) -> Iterator[str]:
-    failing = audit.failing()
-    yield f"Score {audit.score} of 100; {counted_lessons(len(failing))} below {DEFAULT_THRESHOLD}."
-    if failing:
-        yield ""
-    for one in failing[:10]:
-        yield f"- `{_code(one.lesson.name[:12])}` {one.score}: {_safe('; '.join(x.sentence for x in one.findings))}"
-    if len(failing) > 10:
-        yield f"- and {len(failing) - 10} more"
-
-
 def _lessons(facts: CardFacts) -> Iterator[str]:
     scores = {one.lesson.name: one.score for one in facts.audit.lessons}
     if not facts.library.experiences:
@@ -288,27 +268,6 @@ def _lessons(facts: CardFacts) -> Iterator[str]:
     if (more := len(facts.library) - _SHOWN) > 0:
         yield ""
         yield f"{more:,} more lessons are not on this page."
-
-
-def _versions(library: Library) -> Iterator[str]:
-    yield f"- version `{library.version}`"
-    yield f"- made from `{_code(library.parent)}`" if library.parent else "- made from no earlier version"
-    if library.joined:
-        yield f"- joined with `{_code(library.joined)}`"
-
-
-def _commands(facts: CardFacts) -> Iterator[str]:
-    yield from ("This compares the version with no library:", "", "```", visible_line(facts.compare), "```")
-    again = next((run.command for run in facts.runs if run.made_this and run.command), "")
-    if again:
-        yield from (
-            "",
-            "This repeats the run that made it, with its comparison:",
-            "",
-            "```",
-            visible_line(again),
-            "```",
-        )
 
 
 def _safe(text: str) -> str:

@@ -40,7 +40,7 @@ class ContradictionsReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPair:
+class _FoundPair:
     """Two lessons, by number, that a model says contradict each other, and why."""
 
     first: int
@@ -48,14 +48,14 @@ class FoundPair:
     reason: str
 
 
-def contradictions_prompt() -> Prompt:
+def _contradictions_prompt() -> Prompt:
     """The prompt of the check."""
     return load_prompt("contradictions", 1)
 
 
 async def audit_contradictions(
     lessons: Sequence[AuditedLesson], model: "Model | KnownModelName | str"
-) -> tuple[FoundPair, ...]:
+) -> tuple[_FoundPair, ...]:
     """Return the pairs of lessons that the model says contradict each other, sorted, each once.
 
     One call per 200 lessons. Labels that name no lesson, and pairs of a lesson with itself, are left out. Raises
@@ -70,11 +70,11 @@ async def audit_contradictions(
             pair = sorted(_number(label, len(part)) for label in (one.first, one.second))
             if pair[0] >= 0 and pair[0] != pair[1]:
                 found.setdefault((start + pair[0], start + pair[1]), visible_line(one.reason, _SHOWN))
-    return tuple(FoundPair(first, second, reason) for (first, second), reason in sorted(found.items()))
+    return tuple(_FoundPair(first, second, reason) for (first, second), reason in sorted(found.items()))
 
 
 def contradiction_findings(
-    lessons: Sequence[AuditedLesson], pairs: Sequence[FoundPair]
+    lessons: Sequence[AuditedLesson], pairs: Sequence[_FoundPair]
 ) -> Iterator[tuple[int, Finding]]:
     """The findings for both lessons of each pair."""
     for pair in pairs:
@@ -87,7 +87,7 @@ async def _ask(lessons: Sequence[AuditedLesson], model: "Model | KnownModelName 
     from pydantic_ai.exceptions import UnexpectedModelBehavior
 
     output = ToolOutput(ContradictionsReply, name="submit", description="Hand in your result.")
-    agent = Agent(model, output_type=output, instructions=contradictions_prompt().text, retries=2)
+    agent = Agent(model, output_type=output, instructions=_contradictions_prompt().text, retries=2)
     try:
         result = await agent.run(_question(lessons))
     except UnexpectedModelBehavior as error:

@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.data import Columns, SourceRow, read_tasks, rows
 from agentlearn.errors import DataError
-from agentlearn.store.table_file import write_parquet
+from agentlearn.store.parquet import write_parquet
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from agentlearn.data import name_of, read_tasks, rows
 from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
-from agentlearn.store.table_file import write_parquet
+from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain
 from tests.support.hub_stub import COMMIT, HubStub, hub_stub, json_lines
 from tests.unit.data.online import absent

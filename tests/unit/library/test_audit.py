@@ -9,9 +9,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.audit import AuditCode, AuditedLesson, KnownTasks, audit_lessons, audited
+from agentlearn.library.audit import AuditCode, AuditedLesson, Finding, KnownTasks, audit_lessons, audited
 from agentlearn.library.audit.audit_library import opposite_pairs, specific_numbers
-from agentlearn.library.audit.audit_result import FIXES, WEIGHTS
 from agentlearn.library.audit.contradiction_check import audit_contradictions, contradiction_findings
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task
@@ -61,8 +60,8 @@ def test_each_fault_has_its_code(subtests: pytest.Subtests) -> None:
 
 
 def test_every_code_has_a_weight_and_a_fix() -> None:
-    assert set(WEIGHTS) == set(FIXES) == set(AuditCode)
-    assert all(0 < weight <= 100 for weight in WEIGHTS.values())
+    findings = [Finding(code, "") for code in AuditCode]
+    assert all(0 < one.weight <= 100 and one.fix for one in findings)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import Change, History
-from agentlearn.library.history.change import NO_LINE, change_line, line_hash
-from agentlearn.library.history.change_log import writer_lock
+from agentlearn.library.history.change_log import NO_LINE, change_line, line_hash, writer_lock
 from agentlearn.types.experience import library_of
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from inspect_ai.tool import read_skills
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library.formats import FORMATS, Form, SourceFiles, format_of, library_format, parse_library, read_source
-from agentlearn.library.formats.write_form import loss_sentence, write_form
+from agentlearn.library.formats import FORMATS, format_of, library_format, loss_sentence, parse_library, write_form
+from agentlearn.library.formats.source_files import Form, SourceFiles, read_source
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from tests.support.cases import cases

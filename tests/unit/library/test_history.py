@@ -8,7 +8,8 @@ import pytest
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.history import Change, History
+from agentlearn.library.history import History
+from agentlearn.library.history.change_log import Change
 from agentlearn.library.library_source import open_source
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, library_of

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import LessonWords, NearIndex
-from agentlearn.library.formats import FoundLesson, ImportLimits, ReadLessons, SourceFiles, library_format
-from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.formats import library_format, write_form
+from agentlearn.library.formats.source_files import FoundLesson, ImportLimits, ReadLessons, SourceFiles
 from agentlearn.library.import_lessons import checked_lessons, import_lessons
 from agentlearn.types.experience import Library, Withheld, library_of
 

@@ -22,9 +22,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library import LibraryStore, client_calls
+from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.lessons import Lessons, lessons
+from agentlearn.library.lessons import Lessons, client_bases, lessons
 from agentlearn.types.experience import Library
 from tests.support.openai_echo import OpenAIEcho
 
@@ -288,14 +288,14 @@ def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenA
 
 @pytest.mark.parametrize("method", ["post", "request"])
 def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     if method == "post":
         monkeypatch.setattr(SyncAPIClient, "post", object)
     else:
         monkeypatch.delattr(SyncAPIClient, "request")
     with pytest.raises(LibraryError) as caught, lessons(CARRY):
         pass
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     assert caught.value.code == "openai_changed"
     assert f"openai {openai.__version__}" in str(caught.value)
     assert str(caught.value).endswith("put `lessons(...).text` into your messages")
@@ -321,7 +321,7 @@ def _stand_in(name: str, posts: Callable[[Any, dict[str, Any]], Any]) -> types.M
 
 def anthropic_package(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`anthropic`, or a stand-in where it is not installed."""
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     if find_spec("anthropic") is None:
         send = _stand_in("anthropic", lambda one, body: one.post("/v1/messages", cast_to=object, body=body))
         monkeypatch.setitem(sys.modules, "anthropic", send)
@@ -353,15 +353,15 @@ def test_calls_of_anthropic_get_the_lessons(
         assert "system" not in echo.last
         client.messages.create(model="m", max_tokens=9, messages=[USER])
         assert "system" not in echo.last
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
 
 
 def test_a_change_inside_anthropic_is_a_warning(monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda _client, _body: None))
     with pytest.warns(RuntimeWarning, match="cannot be added to calls of anthropic 9"), lessons(CARRY):
         CHAT["create"](client)
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
 
 
 def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
@@ -378,7 +378,7 @@ def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
 
 
 def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     for name in ("openai", "anthropic", "groq"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):

@@ -20,7 +20,8 @@ import pytest
 
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
-from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, remote
+from agentlearn.store import Selection, Store, StoreReader, open_store, read_store
+from agentlearn.store import control_server as remote
 from agentlearn.store import control_server as server
 from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
@@ -190,10 +191,8 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     tmp_path: Path, sent: bytes, code: str
 ) -> None:
     async def act(_: Store) -> None:
-        refusal = wire.parse_reply(raw(tmp_path, sent))
-        assert isinstance(refusal, wire.QueryRefused)
-        assert refusal.code == code
-        assert isinstance(wire.parse_reply(raw(tmp_path, asked())), wire.QueryResult)
+        assert wire.Reply.model_validate_json(raw(tmp_path, sent)).code == code
+        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).rows
 
     while_held(tmp_path, act)
 
@@ -201,9 +200,7 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
 def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
         monkeypatch.setattr(server, "peer_uid", lambda _: os.geteuid() + 1)
-        refusal = wire.parse_reply(raw(tmp_path, asked()))
-        assert isinstance(refusal, wire.QueryRefused)
-        assert refusal.code == "other_user"
+        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
             pass
 
@@ -213,7 +210,7 @@ def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
         with read_store(tmp_path) as reader:
-            monkeypatch.setattr(server, "MAX_ANSWER_BYTES", 100)
+            monkeypatch.setattr(server, "MAX_ANSWER_BYTES", 200)
             with pytest.raises(StoreError) as refused:
                 reader.runs()
             assert refused.value.code == "too_large"

@@ -11,11 +11,18 @@ import pytest
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store import open_store, read_store, trajectory_store
-from agentlearn.store.codec import RowGroup, call_rows, row, task_rows, trajectory_rows
-from agentlearn.store.consistency import read_journal
-from agentlearn.store.database import Database
+from agentlearn.store.codec import (
+    RolloutEntry,
+    RowGroup,
+    call_rows,
+    encode_entry,
+    entry_rows,
+    row,
+    task_rows,
+    trajectory_rows,
+)
+from agentlearn.store.database import Database, read_journal
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.journal_entries import RolloutEntry, encode_entry, entry_rows
 from agentlearn.types.task import Task
 from tests.unit.store import nouns
 

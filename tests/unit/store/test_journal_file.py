@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store.consistency import read_journal
-from agentlearn.store.database import Database
-from agentlearn.store.journal_entries import encode_entry
+from agentlearn.store.codec import encode_entry
+from agentlearn.store.database import Database, read_journal
 from agentlearn.store.journal_file import JournalFile, checksum, intact_entries
 from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 from tests.unit.store import nouns

@@ -21,8 +21,8 @@ from agentlearn.cli.pages.learn_record import stored_report
 from agentlearn.errors import AgentlearnError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
+from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
-from agentlearn.store.journal_entries import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.store_files import Acknowledged, write_watermark
 from agentlearn.types.experience import Library, library_of

@@ -285,7 +285,7 @@ import asyncio, itertools, os, sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.store import open_store
-from agentlearn.store.journal_entries import encode_entry
+from agentlearn.store.codec import encode_entry
 from agentlearn.store.journal_file import JournalFile
 from tests.unit.store import nouns
 

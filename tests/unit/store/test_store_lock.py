@@ -18,7 +18,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store.consistency import last_seq_of
+from agentlearn.store.database import last_seq_of
 from agentlearn.store.database import Database
 try:
     with closing(Database(Path(sys.argv[1]), create=False)) as database, database.cursor() as cursor:

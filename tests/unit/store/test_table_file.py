@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import DataError
-from agentlearn.store.table_file import parquet_rows, write_parquet
+from agentlearn.store.parquet import parquet_rows, write_parquet
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a[1].parquet", "*.parquet", "a?.parquet", "it's.parquet", "ü.parquet"])

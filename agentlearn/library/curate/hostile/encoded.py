@@ -12,7 +12,9 @@ import base64
 import binascii
 import re
 import unicodedata
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 from urllib.parse import unquote
 
 from agentlearn.library.curate.similarity import normalised
@@ -89,7 +91,7 @@ def mixes_scripts(text: str) -> str | None:
     return None
 
 
-def spelled_out(text: str) -> str | None:
+def _spelled_out(text: str) -> str | None:
     """Letters with a separator after each, such as `i g n o r e`, joined; None when there are none.
 
     Letters in alphabetical order are names of points or choices, and no word.
@@ -131,19 +133,6 @@ _ESCAPES = re.compile(
 _BINARY = re.compile(r"(?<!\d)(?:[01]{8}[ ,]?){3,}(?!\d)|(?<!\d)(?:[01]{7}[ ,]){3,}[01]{7}(?!\d)")
 _MORSE = re.compile(r"(?<![^\s/|])(?:[.\u00b7\u2022-]{1,5}[ /|]+){4,}[.\u00b7\u2022-]{1,5}(?![^\s/|])")
 _NUMBERS = re.compile(r"(?<![\w.])(?:\d{2,3}[ ,;]+){5,}\d{2,3}(?![\w.])")
-_ASKS_TO_DECODE = re.compile(
-    r"\b(?:decode|decrypt|decipher|unscramble|atob|b64decode|unhexlify|(?:apply|undo|use|from) (?:a "
-    r"|the )?(?:base-?64|base-?32|rot-?13|hex))\b.{0,60}"
-    r"\b(?:follow|obey|execute|run|do|act|perform|instruction|command|order|says|exec|eval)s?\b"
-    r"|\b(?:follow|obey|execute|run|perform)\b.{0,40}\b(?:decoded|decrypted|deciphered|base-?64|base-?32|rot-?13)\b"
-    r"|\b(?:initial|first|second|last) (?:letters?|words?)\b.{0,50}\b(?:form|spell|command|sentence|join|act on)"
-    r"|\bshift (?:every|each|all|the) (?:letters?|characters?)|\bpig latin\b|\bread (?:it |them "
-    r"|this )?(?:backwards|from right to left|in reverse)\b"
-    r"|\b(?:join|put together|concatenate)\b.{0,60}\b(?:act on|follow|obey|run|execute|sentence that results)\b"
-    r"|\b(?:read|say|spell|take)\b.{0,30}\b(?:backwards?|in reverse|from right to left"
-    r"|first letters? of (?:each|every))"
-    r".{0,30}\b(?:follow|obey|do|execute)\b"
-)
 _WORD = re.compile(r"[a-z]{3,}")
 _COMMON = frozenset(
     "the and all you your are not any for with that this then from into must will should always never every only"  # noqa: SIM905
@@ -159,28 +148,11 @@ _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm
 
 def encoded_part(text: str) -> str | None:
     """The first part of the text that is encoded; None when there is none."""
-    if found := _SMALL_CAPITALS.search(text):
-        return found[0]
-    for found in _ESCAPES.finditer(text):
-        if _is_text(_unescaped(found[0])):
-            return found[0]
-    for pattern in (_BINARY, _MORSE):
-        if found := pattern.search(text):
-            return found[0]
-    for found in _HEX.finditer(text):
-        if _is_text(_from_hex(found[0])):
-            return found[0]
-    for pattern, decode in ((_BASE64, _from_base64), (_BASE32, _from_base32)):
+    for pattern, is_encoded in _ENCODINGS:
         for found in pattern.finditer(text):
-            if _is_text(decode(found[0])):
+            if is_encoded(found[0]):
                 return found[0]
-    for found in _NUMBERS.finditer(text):
-        if _spells_words(found[0]):
-            return found[0]
-    plain = fold(text)
-    if found := _ASKS_TO_DECODE.search(plain):
-        return found[0]
-    return spelled_out(text) or _transposed(plain)
+    return _spelled_out(text) or _transposed(fold(text))
 
 
 def _transposed(plain: str) -> str | None:
@@ -196,9 +168,9 @@ def _common_words(text: str) -> int:
     return sum(word in _COMMON for word in _WORD.findall(text))
 
 
-def _is_text(decoded: bytes | None) -> bool:
+def _is_text(decoded: bytes) -> bool:
     """Whether the bytes are readable: ASCII letters and spaces for the most part, with a word of four letters."""
-    if not decoded or len(decoded) < 2 or not decoded.isascii():
+    if len(decoded) < 2 or not decoded.isascii():
         return False
     text = decoded.decode("ascii")
     letters = sum(sign.isalpha() or sign == " " for sign in text)
@@ -207,9 +179,8 @@ def _is_text(decoded: bytes | None) -> bool:
 
 def _spells_words(numbers: str) -> bool:
     codes = [int(number) for number in re.findall(r"\d+", numbers)]
-    if not all(code == 32 or 65 <= code <= 122 for code in codes):
-        return False
-    return _common_words("".join(map(chr, codes)).casefold()) > 0
+    plain = all(code == 32 or 65 <= code <= 122 for code in codes)
+    return plain and _common_words("".join(map(chr, codes)).casefold()) > 0
 
 
 def _unescaped(text: str) -> bytes:
@@ -220,23 +191,30 @@ def _unescaped(text: str) -> bytes:
     return "".join(chr(code) for one in codes if (code := int(one, base)) < 0x110000).encode(errors="replace")
 
 
-def _from_hex(text: str) -> bytes | None:
-    digits = re.sub(r"[^0-9a-fA-F]", "", text.removeprefix("0x"))
-    return bytes.fromhex(digits) if len(digits) % 2 == 0 else None
-
-
-def _from_base64(text: str) -> bytes | None:
-    """The decoded bytes. A plain English word is also base64, but its bytes are not text."""
+def _based(text: str, alphabet: Literal[32, 64]) -> bytes:
+    """The decoded bytes; empty for what is none. A plain English word is also base64, but its bytes are not text."""
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _from_base32(text: str) -> bytes | None:
-    bare = text.rstrip("=")
-    try:
+        if alphabet == 64:
+            return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
         return base64.b32decode(bare + "=" * (-len(bare) % 8))
     except (binascii.Error, ValueError):
-        return None
+        return b""
+
+
+def _is_hex_text(text: str) -> bool:
+    digits = re.sub(r"[^0-9a-fA-F]", "", text.removeprefix("0x"))
+    return len(digits) % 2 == 0 and _is_text(bytes.fromhex(digits))
+
+
+_ENCODINGS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
+    (_SMALL_CAPITALS, bool),
+    (_ESCAPES, lambda text: _is_text(_unescaped(text))),
+    (_BINARY, bool),
+    (_MORSE, bool),
+    (_HEX, _is_hex_text),
+    (_BASE64, lambda text: _is_text(_based(text, 64))),
+    (_BASE32, lambda text: _is_text(_based(text, 32))),
+    (_NUMBERS, _spells_words),
+)
+"""What encoded text looks like, and whether such a part really is text."""

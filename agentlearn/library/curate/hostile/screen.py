@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
+from agentlearn.library.curate.answer_search import answer_in_other_words, stated_answer
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.hostile.encoded import encoded_part, mixes_scripts, views
-from agentlearn.library.curate.hostile.stated_answers import answer_in_other_words, stated_answer
 from agentlearn.library.curate.lesson_text import checked_lesson, forgery
 from agentlearn.library.curate.similarity import normalised
 from agentlearn.types.operation import Rejected
@@ -54,7 +54,7 @@ _COMMAND = re.compile(
 )
 
 
-def command_in(text: str) -> str | None:
+def _command_in(text: str) -> str | None:
     """The first command in a text; None when there is none."""
     found = _COMMAND.search(text)
     return found[0].strip() if found else None
@@ -113,7 +113,7 @@ _CALLED = re.compile(
 _ABBREVIATION = re.compile(r"(?:\w\.)+\w\.?|\d[\d.]*", re.IGNORECASE)
 
 
-def address_in(text: str) -> str | None:
+def _address_in(text: str) -> str | None:
     """The first address in a text, which must be normalised or folded; None when there is none."""
     for found in _ADDRESS.finditer(text):
         whole = found[0].strip()
@@ -154,12 +154,12 @@ def _refusal(lesson: str) -> Rejected | None:
         )
     every, text = views(lesson), normalised(lesson)
     for one in (text,) if text.isascii() else (text, every[0]):
-        if found := address_in(one):
+        if found := _address_in(one):
             return reject(
                 RejectionCode.NAMES_ADDRESS,
                 f"the lesson names {found[:_SHOWN]!r}; say how to find such a place instead",
             )
-        if found := command_in(one):
+        if found := _command_in(one):
             return reject(
                 RejectionCode.HOLDS_COMMAND, f"{found[:_SHOWN]!r} is a command; say in plain words what to do"
             )

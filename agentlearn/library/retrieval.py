@@ -1,24 +1,29 @@
-"""`Retriever`: chooses the lessons of a library for a task, the same way in learning, evaluation and applications."""
+"""Which lessons of a library an agent is shown: chosen for a task by words and by embeddings.
+
+Words need no other package (`agentlearn.types.ranking`). Embeddings come from pydantic-ai's `Embedder`, only where one
+is configured. They are kept in memory or in a file of the store, under the embedder and a hash of the text.
+"""
 
 import asyncio
+import hashlib
 import logging
+import sqlite3
+import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from heapq import nsmallest
+from math import isfinite, sqrt
+from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from agentlearn.errors import LibraryError
+from agentlearn.files import own
 from agentlearn.library.curate.similarity import LessonWords
-from agentlearn.library.retrieval.embedding_cache import (
-    EMBEDDINGS_FILE,
-    EmbeddingCache,
-    EmbeddingFile,
-    MemoryEmbeddings,
-    Vector,
-    VectorTable,
-    unit_vector,
-)
 from agentlearn.types.experience import DEFAULT_RETRIEVAL, Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.ranking import ChosenLessons, LessonIndex, Retrieval, capped_query, fused_depth, lesson_index
@@ -26,6 +31,186 @@ from agentlearn.types.value import Value
 
 if TYPE_CHECKING:
     from pydantic_ai.embeddings import Embedder
+
+Vector: TypeAlias = "array[float]"
+_DIGITS = 6
+"""Digits to which similarities are rounded, so that equal texts are equally near."""
+MAX_DIMENSIONS = 65_536
+
+
+def unit_vector(numbers: Sequence[float]) -> Vector:
+    """The vector with length 1. Raises ValueError where it has no numbers, or numbers that cannot be used."""
+    if not 0 < len(numbers) <= MAX_DIMENSIONS:
+        raise ValueError(f"a vector has {len(numbers)} numbers")
+    if not all(isfinite(one) for one in numbers):
+        raise ValueError("a vector holds something that is not a finite number")
+    largest = max(map(abs, numbers))
+    if largest == 0:
+        raise ValueError("a vector holds only zeros")
+    scaled = [one / largest for one in numbers]  # the square of a very large number is infinite
+    length = sqrt(sum(map(mul, scaled, scaled)))
+    return array("f", [one / length for one in scaled])
+
+
+class VectorTable:
+    """Vectors of unit length and of one size, in order."""
+
+    def __init__(self, vectors: Sequence[Vector]) -> None:
+        self._vectors = vectors
+        self.dimensions = len(vectors[0]) if vectors else 0
+
+    def nearest(self, query: Vector, depth: int) -> list[int]:
+        """The places of the vectors that are nearest to the query, best first; of equal ones the first comes first."""
+        if self._matrix is None:
+            scores = {place: round(sum(map(mul, one, query)), _DIGITS) for place, one in enumerate(self._vectors)}
+            return nsmallest(depth, scores, key=lambda place: (-scores[place], place))
+        return _best(self._matrix, query, depth)
+
+    def near_pairs(self, similarity: float) -> Iterator[tuple[int, int, float]]:
+        """Each two vectors whose cosine similarity is at least this, with their similarity, in order."""
+        for first, one in enumerate(self._vectors):
+            if self._matrix is not None:
+                found = self._matrix[first + 1 :] @ self._matrix[first]
+                near = [(int(at), float(found[at])) for at in (found >= similarity - 1e-6).nonzero()[0]]
+            else:
+                values = [sum(map(mul, one, other)) for other in self._vectors[first + 1 :]]
+                near = [(at, value) for at, value in enumerate(values) if value >= similarity - 1e-6]
+            yield from ((first, first + 1 + at, round(value, _DIGITS)) for at, value in near)
+
+    @cached_property
+    def _matrix(self) -> Any:
+        """The vectors as a matrix; None where numpy is not installed."""
+        try:
+            import numpy as np
+        except ImportError:
+            return None
+        return np.array(self._vectors, dtype=np.float32).reshape(len(self._vectors), self.dimensions)
+
+
+def _best(matrix: Any, query: Vector, depth: int) -> list[int]:
+    import numpy as np
+
+    # One thread: the threads of `matrix @ query` wait for each other where the machine is busy.
+    scores = np.round(np.einsum("ij,j->i", matrix, np.frombuffer(query, dtype=np.float32)), _DIGITS)
+    if depth < len(scores):
+        lowest = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+        places = (scores >= lowest).nonzero()[0]
+    else:
+        places = np.arange(len(scores))
+    order = np.lexsort((places, -scores[places]))[:depth]
+    return [int(place) for place in places[order]]
+
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS embedding"
+    " (embedder TEXT NOT NULL, text_hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (embedder, text_hash))"
+    " WITHOUT ROWID"
+)
+_AT_ONCE = 500
+"""Rows of one query."""
+_WAIT_S = 5.0
+EMBEDDINGS_FILE = "embeddings.sqlite"
+"""Name of the file in the directory of a store."""
+
+_log = logging.getLogger("agentlearn")
+
+
+class _EmbeddingCache(Protocol):
+    """Keeps embeddings."""
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        ...
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        ...
+
+
+class _MemoryEmbeddings:
+    """Embeddings in memory, for applications. It may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, bytes], Vector] = {}
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        found = ((text, self._vectors.get((embedder, _text_hash(text)))) for text in texts)
+        return {text: vector for text, vector in found if vector is not None}
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        self._vectors |= {(embedder, _text_hash(text)): vector for text, vector in vectors.items()}
+
+
+class EmbeddingFile:
+    """Embeddings in the table `embedding` of a SQLite file, which several processes may use at the same time.
+
+    It holds no text. Where the file cannot be used, embeddings are kept in memory, with one warning.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._memory = _MemoryEmbeddings()
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
+        """The vectors of those texts that are kept."""
+        found = dict(self._memory.read(embedder, texts))
+        missing = {_text_hash(text): text for text in texts if text not in found}
+        try:
+            with self._lock, closing(self._opened()) as database:
+                found |= {missing[key]: vector for key, vector in _rows(database, embedder, list(missing))}
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._warn(error)
+        self._memory.keep(embedder, found)
+        return found
+
+    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep the vectors of these texts."""
+        self._memory.keep(embedder, vectors)
+        rows = [(embedder, _text_hash(text), vector.tobytes()) for text, vector in vectors.items()]
+        try:
+            with self._lock, closing(self._opened()) as database, database:
+                database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
+        except (sqlite3.Error, OSError) as error:
+            self._warn(error)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (EmbeddingFile, (self.file,))
+
+    def _opened(self) -> sqlite3.Connection:
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database = sqlite3.connect(own(self.file, self.file.parent), timeout=_WAIT_S)
+        try:
+            database.execute(_SCHEMA)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("embeddings.not_kept file=%r reason=%s", str(self.file), error)
+
+
+def _text_hash(text: str) -> bytes:
+    """The key of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _rows(database: sqlite3.Connection, embedder: str, keys: Sequence[bytes]) -> Iterable[tuple[bytes, Vector]]:
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        marks = ", ".join("?" * len(part))
+        query = f"SELECT text_hash, vector FROM embedding WHERE embedder = ? AND text_hash IN ({marks})"  # noqa: S608  # only question marks
+        for key, blob in database.execute(query, (embedder, *part)):
+            vector = array("f")
+            vector.frombytes(blob)  # raises ValueError where the row is damaged
+            yield key, vector
+
 
 AT_ONCE = 128
 """Texts of one request."""
@@ -36,10 +221,8 @@ LESSONS_S = 60.0
 REST_S = 60.0
 """Seconds without a request after a failed one."""
 
-_log = logging.getLogger("agentlearn")
 
-
-class EmbedderFailed(Exception):
+class _EmbedderFailed(Exception):
     """An embedder gave no vectors that can be used. Lessons are then chosen by their words alone."""
 
 
@@ -78,17 +261,17 @@ class TextEmbedder:
         return f"{name}/{dimensions}" if dimensions else name
 
     async def query(self, text: str) -> Vector:
-        """The vector of a query. Raises EmbedderFailed."""
+        """The vector of a query. Raises _EmbedderFailed."""
         return (await self._ask([capped_query(text)], "query", self._query_s))[0]
 
     async def lessons(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of lessons, in order. Raises EmbedderFailed."""
+        """The vectors of lessons, in order. Raises _EmbedderFailed."""
         found: list[Vector] = []
         for start in range(0, len(texts), AT_ONCE):
             found += await self._ask(texts[start : start + AT_ONCE], "document", self._lessons_s)
         return found
 
-    def fail(self, reason: str) -> EmbedderFailed:
+    def fail(self, reason: str) -> _EmbedderFailed:
         """Return the error, after one warning for each reason; send no request for a while."""
         self._retry_at = time.monotonic() + self._rest_s
         self._reason = reason
@@ -97,11 +280,11 @@ class TextEmbedder:
             _log.warning(
                 "embedder.failed embedder=%r reason=%s lessons are chosen by their words alone", self.name, reason
             )
-        return EmbedderFailed(reason)
+        return _EmbedderFailed(reason)
 
     async def _ask(self, texts: Sequence[str], kind: Any, limit_s: float) -> list[Vector]:
         if time.monotonic() < self._retry_at:
-            raise EmbedderFailed(self._reason)
+            raise _EmbedderFailed(self._reason)
         try:
             async with asyncio.timeout(limit_s):
                 reply = await self._embedder.embed(list(texts), input_type=kind)
@@ -139,12 +322,12 @@ class Retriever:
         retrieval: Retrieval = DEFAULT_RETRIEVAL,
         *,
         embedder: "TextEmbedder | Embedder | str | None" = None,
-        cache: EmbeddingCache | None = None,
+        cache: _EmbeddingCache | None = None,
     ) -> None:
         self.retrieval = retrieval
         given = embedder or retrieval.embedder
         self._embedder = given if given is None or isinstance(given, TextEmbedder) else TextEmbedder(given)
-        self._cache = cache or MemoryEmbeddings()
+        self._cache = cache or _MemoryEmbeddings()
         self._tables: dict[int, tuple[LessonIndex, VectorTable]] = {}
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -177,7 +360,7 @@ class Retriever:
             return index.choose(query, self.retrieval, without=without)
         try:
             nearest = await self._nearest(index, query, self._embedder, fused_depth(self.retrieval) + len(without))
-        except EmbedderFailed as failed:
+        except _EmbedderFailed as failed:
             return index.choose(query, self.retrieval, without=without, note=f"without embeddings: {failed}")
         return index.choose(query, self.retrieval, nearest=nearest, without=without)
 
@@ -192,7 +375,7 @@ class Retriever:
             return False
         try:
             await self._table(index, self._embedder)
-        except EmbedderFailed:
+        except _EmbedderFailed:
             return False
         return True
 
@@ -226,9 +409,9 @@ class Retriever:
 
 
 async def embedded(
-    texts: Sequence[str], embedder: TextEmbedder, cache: EmbeddingCache, *, fresh: bool = False
+    texts: Sequence[str], embedder: TextEmbedder, cache: _EmbeddingCache, *, fresh: bool = False
 ) -> list[Vector]:
-    """Return the vectors of lessons, of which those that are not kept yet are made and kept. Raises EmbedderFailed."""
+    """Return the vectors of lessons, of which those that are not kept yet are made and kept. Raises _EmbedderFailed."""
     found = {} if fresh else dict(await asyncio.to_thread(cache.read, embedder.name, texts))
     missing = [text for text in dict.fromkeys(texts) if text not in found]
     if missing:
@@ -248,7 +431,7 @@ NEAR_BY_EMBEDDING = 0.9
 """Cosine similarity from which on two lessons are near-duplicates."""
 
 
-class NearPair(Value):
+class _NearPair(Value):
     """Two lessons that say nearly the same."""
 
     first: ExperienceId
@@ -264,8 +447,8 @@ async def near_duplicates(
     embedder: TextEmbedder | None = None,
     *,
     similarity: float | None = None,
-    cache: EmbeddingCache | None = None,
-) -> tuple[NearPair, ...]:
+    cache: _EmbeddingCache | None = None,
+) -> tuple[_NearPair, ...]:
     """Return the pairs of lessons that say nearly the same, in library order.
 
     embedder: compares their meaning; None, or one that fails: their words are compared. similarity: the smallest one to
@@ -274,8 +457,8 @@ async def near_duplicates(
     lessons = library.experiences
     if embedder is not None:
         try:
-            vectors = await embedded([one.lesson for one in lessons], embedder, cache or MemoryEmbeddings())
-        except EmbedderFailed:
+            vectors = await embedded([one.lesson for one in lessons], embedder, cache or _MemoryEmbeddings())
+        except _EmbedderFailed:
             pass
         else:
             pairs = VectorTable(vectors).near_pairs(NEAR_BY_EMBEDDING if similarity is None else similarity)
@@ -292,6 +475,6 @@ def _by_words(library: Library, least: float) -> Iterator[tuple[int, int, float]
                 yield first, second, one.similarity_to(words[second])
 
 
-def _pair(library: Library, first: int, second: int, similarity: float, by: str) -> NearPair:
+def _pair(library: Library, first: int, second: int, similarity: float, by: str) -> _NearPair:
     lessons = library.experiences
-    return NearPair(first=lessons[first].id, second=lessons[second].id, similarity=similarity, by=by)
+    return _NearPair(first=lessons[first].id, second=lessons[second].id, similarity=similarity, by=by)
