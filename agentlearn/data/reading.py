@@ -10,17 +10,20 @@ from urllib.parse import urlsplit
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
 from agentlearn.data.hub import HUB, hub_name, hub_rows, published
-from agentlearn.data.layout import (
+from agentlearn.data.row import (
+    Columns,
     RowLayout,
+    SourceRow,
     TaskChoices,
     amount_without_unit,
+    both_places,
     boxed_answer,
+    cell,
     choices_in,
     choices_of,
     layout_of,
     marked_answer,
 )
-from agentlearn.data.row import Columns, SourceRow, both_places, cell
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task

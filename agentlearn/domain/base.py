@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentlearn.config import ONLINE, PACKED, TASK_FILES, SiteOptions
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
@@ -129,7 +129,7 @@ def member_faults(domain: object, base: type) -> Iterator[str]:
             yield f"{name} takes {taken}, but is called as `{method_signature(base, name)}`"
         elif kind and (not isinstance(value, kind) or (kind is Real and isinstance(value, bool))):
             yield f"{name} is {value!r}, not of {kind.__module__}.{kind.__qualname__}"
-        elif name == "rewards" and not all(isinstance(one, str) for one in value):
+        elif name == "rewards" and not all(isinstance(one, str) for one in cast("tuple[object, ...]", value)):
             yield f"rewards is {value!r}, not a tuple of names"
     for flag, method in _NEEDED_FOR.items():
         if getattr(domain, flag) and not _overridden(domain, base, method):

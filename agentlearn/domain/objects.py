@@ -1,4 +1,4 @@
-"""TODO."""
+"""Domains made of the objects of a program: its tasks, its agent or function, its reward and its deps."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks, Reward, find_reward
-from agentlearn.domain.custom.function_reward import FunctionReward, function_reward, short
+from agentlearn.domain.custom.reward import FunctionReward, function_reward, short
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.types.task import Split, Task
@@ -274,7 +274,10 @@ def _rows(given: Any) -> Iterator[Any]:
 
 def _task(given: Any, at: int, judged: CustomTasks, split: Split) -> Task:
     if isinstance(given, Task):
-        return given if given.domain == judged.name and given.split == split else _renamed(given, judged.name, split)
+        if given.domain == judged.name and given.split == split:
+            return given
+        kept = {name: getattr(given, name) for name in ("family", "source", "start", "path", "fields")}
+        return Task.of(judged.name, given.problem, given.answer, split=split, **kept)
     match given:
         case str():
             named: Mapping[str, Any] = {"problem": given}
@@ -312,20 +315,6 @@ def _read(named: Mapping[str, Any], at: int, judged: CustomTasks, split: Split) 
         source=f"tasks#{at}",
         start=start,
         fields={name: _json_value(value, at, name) for name, value in named.items() if name not in read},
-    )
-
-
-def _renamed(task: Task, domain: str, split: Split) -> Task:
-    return Task.of(
-        domain,
-        task.problem,
-        task.answer,
-        family=task.family,
-        split=split,
-        source=task.source,
-        start=task.start,
-        path=task.path,
-        fields=task.fields,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from agentlearn.domain.base import Domain
 from agentlearn.domain.contract import WRONG_ANSWER, rollout_ending_in
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.custom.function_reward import FunctionReward, place_of, short
+from agentlearn.domain.custom.reward import FunctionReward, place_of, short
 from agentlearn.domain.objects import MadeUp, OutputTasks
 from agentlearn.errors import AgentlearnError, ConfigError, VerifierError
 from agentlearn.types.task import Task

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, cast
 
 from agentlearn.errors import ConfigError, LibraryError, MissingExtra
-from agentlearn.library.library_source import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, hidden_in_episode, share_of, text_of
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 

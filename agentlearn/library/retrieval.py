@@ -11,14 +11,14 @@ import sqlite3
 import threading
 import time
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from heapq import nsmallest
 from math import isfinite, sqrt
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from agentlearn.errors import LibraryError
@@ -115,85 +115,52 @@ EMBEDDINGS_FILE = "embeddings.sqlite"
 _log = logging.getLogger("agentlearn")
 
 
-class _EmbeddingCache(Protocol):
-    """Keeps embeddings."""
-
-    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
-        """The vectors of those texts that are kept."""
-        ...
-
-    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep the vectors of these texts."""
-        ...
-
-
-class _MemoryEmbeddings:
-    """Embeddings in memory, for applications. It may be used from several threads."""
-
-    def __init__(self) -> None:
-        self._vectors: dict[tuple[str, bytes], Vector] = {}
-
-    def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
-        """The vectors of those texts that are kept."""
-        found = ((text, self._vectors.get((embedder, _text_hash(text)))) for text in texts)
-        return {text: vector for text, vector in found if vector is not None}
-
-    def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep the vectors of these texts."""
-        self._vectors |= {(embedder, _text_hash(text)): vector for text, vector in vectors.items()}
-
-
 class EmbeddingFile:
     """Embeddings in the table `embedding` of a SQLite file, which several processes may use at the same time.
 
-    It holds no text. Where the file cannot be used, embeddings are kept in memory, with one warning.
+    It holds no text. Where there is no file, or it cannot be used (which is one warning), they are kept in memory.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | None = None) -> None:
         self.file = file
-        self._memory = _MemoryEmbeddings()
+        self._memory: dict[tuple[str, bytes], Vector] = {}
         self._warned = False
         self._lock = threading.Lock()
 
     def read(self, embedder: str, texts: Sequence[str]) -> Mapping[str, Vector]:
         """The vectors of those texts that are kept."""
-        found = dict(self._memory.read(embedder, texts))
-        missing = {_text_hash(text): text for text in texts if text not in found}
-        try:
-            with self._lock, closing(self._opened()) as database:
-                found |= {missing[key]: vector for key, vector in _rows(database, embedder, list(missing))}
-        except (sqlite3.Error, OSError, ValueError) as error:
-            self._warn(error)
-        self._memory.keep(embedder, found)
-        return found
+        hashes = {text: _text_hash(text) for text in texts}
+        missing = [key for key in hashes.values() if (embedder, key) not in self._memory]
+        self._use(
+            lambda file: self._memory.update(((embedder, key), one) for key, one in _rows(file, embedder, missing))
+        )
+        found = ((text, self._memory.get((embedder, key))) for text, key in hashes.items())
+        return {text: vector for text, vector in found if vector is not None}
 
     def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
         """Keep the vectors of these texts."""
-        self._memory.keep(embedder, vectors)
-        rows = [(embedder, _text_hash(text), vector.tobytes()) for text, vector in vectors.items()]
-        try:
-            with self._lock, closing(self._opened()) as database, database:
-                database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
-        except (sqlite3.Error, OSError) as error:
-            self._warn(error)
+        made = {(embedder, _text_hash(text)): vector for text, vector in vectors.items()}
+        self._memory |= made
+        rows = [(*key, vector.tobytes()) for key, vector in made.items()]
+        self._use(lambda file: file.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (EmbeddingFile, (self.file,))
 
-    def _opened(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        database = sqlite3.connect(own(self.file, self.file.parent), timeout=_WAIT_S)
+    def _use(self, use: Callable[[sqlite3.Connection], object]) -> None:
+        """Do something with the file, if there is one. What fails on it is one warning."""
+        if self.file is None:
+            return
         try:
-            database.execute(_SCHEMA)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _warn(self, error: Exception) -> None:
-        if not self._warned:
-            self._warned = True
-            _log.warning("embeddings.not_kept file=%r reason=%s", str(self.file), error)
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = own(self.file, self.file.parent)
+            with self._lock, closing(sqlite3.connect(path, timeout=_WAIT_S)) as database, database:
+                database.execute(_SCHEMA)
+                use(database)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            if not self._warned:
+                self._warned = True
+                _log.warning("embeddings.not_kept file=%r reason=%s", str(self.file), error)
 
 
 def _text_hash(text: str) -> bytes:
@@ -322,19 +289,19 @@ class Retriever:
         retrieval: Retrieval = DEFAULT_RETRIEVAL,
         *,
         embedder: "TextEmbedder | Embedder | str | None" = None,
-        cache: _EmbeddingCache | None = None,
+        cache: EmbeddingFile | None = None,
     ) -> None:
         self.retrieval = retrieval
         given = embedder or retrieval.embedder
         self._embedder = given if given is None or isinstance(given, TextEmbedder) else TextEmbedder(given)
-        self._cache = cache or _MemoryEmbeddings()
+        self._cache = cache or EmbeddingFile()
         self._tables: dict[int, tuple[LessonIndex, VectorTable]] = {}
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
     def in_store(cls, retrieval: Retrieval, store: Path) -> "Retriever":
         """Return a retriever that keeps its embeddings in the directory of a store."""
-        return cls(retrieval, cache=EmbeddingFile(store / EMBEDDINGS_FILE) if retrieval.embedder else None)
+        return cls(retrieval, cache=EmbeddingFile(store / EMBEDDINGS_FILE))
 
     @property
     def embedder_name(self) -> str | None:
@@ -370,14 +337,12 @@ class Retriever:
 
     async def prepare(self, library: Library) -> bool:
         """Embed the lessons of a library now, before the first task needs it. Return whether embeddings are ready."""
-        index = lesson_index(library.experiences, self.retrieval)
-        if self._embedder is None:
-            return False
         try:
-            await self._table(index, self._embedder)
+            if self._embedder is not None:
+                await self._table(lesson_index(library.experiences, self.retrieval), self._embedder)
         except _EmbedderFailed:
             return False
-        return True
+        return self._embedder is not None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_tables": {}, "_locks": None}
@@ -409,7 +374,7 @@ class Retriever:
 
 
 async def embedded(
-    texts: Sequence[str], embedder: TextEmbedder, cache: _EmbeddingCache, *, fresh: bool = False
+    texts: Sequence[str], embedder: TextEmbedder, cache: EmbeddingFile, *, fresh: bool = False
 ) -> list[Vector]:
     """Return the vectors of lessons, of which those that are not kept yet are made and kept. Raises _EmbedderFailed."""
     found = {} if fresh else dict(await asyncio.to_thread(cache.read, embedder.name, texts))
@@ -447,7 +412,7 @@ async def near_duplicates(
     embedder: TextEmbedder | None = None,
     *,
     similarity: float | None = None,
-    cache: _EmbeddingCache | None = None,
+    cache: EmbeddingFile | None = None,
 ) -> tuple[_NearPair, ...]:
     """Return the pairs of lessons that say nearly the same, in library order.
 
@@ -457,7 +422,7 @@ async def near_duplicates(
     lessons = library.experiences
     if embedder is not None:
         try:
-            vectors = await embedded([one.lesson for one in lessons], embedder, cache or _MemoryEmbeddings())
+            vectors = await embedded([one.lesson for one in lessons], embedder, cache or EmbeddingFile())
         except _EmbedderFailed:
             pass
         else:

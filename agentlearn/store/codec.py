@@ -4,17 +4,19 @@ A value that is read back equals the value that was saved. Times come back in UT
 refused here, before the write is queued.
 """
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
-from agentlearn.store.text import escape, from_json, to_json, unescape
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
 from agentlearn.types.group import Summary, SummaryStep
@@ -33,17 +35,56 @@ from agentlearn.types.operation import (
 )
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import (
-    Failure,
-    ModelTurn,
-    PromptRef,
-    Step,
-    Trajectory,
-    Treatment,
-    Usage,
-    Verdict,
-)
+from agentlearn.types.trajectory import Failure, ModelTurn, PromptRef, Step, Trajectory, Treatment, Usage, Verdict
 from agentlearn.types.value import Value
+
+T = TypeVar("T")
+
+_SIGN = "\u241b"
+_UNSAFE = re.compile(f"[\x00{_SIGN}\ud800-\udfff]")
+_ESCAPED = re.compile(f"{_SIGN}([0-9a-f]{{4}})")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def escape(text: str) -> str:
+    """The text in a form that the database can store."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSAFE.sub(lambda match: f"{_SIGN}{ord(match[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    """The original of a text escaped by `escape`."""
+    if text.isascii():
+        return text
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def to_json(adapter: TypeAdapter[T], value: T) -> str:
+    """The value as JSON. Lone surrogates are kept; `escape` handles them."""
+    try:
+        return adapter.dump_json(value).decode()
+    except PydanticSerializationError:  # pydantic writes UTF-8, which has no lone surrogates
+        return json.dumps(adapter.dump_python(value, mode="json"), ensure_ascii=False, separators=(",", ":"))
+
+
+def _from_json(adapter: TypeAdapter[T], text: str) -> T:
+    """The value in JSON written by `to_json`. Raises pydantic.ValidationError."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return adapter.validate_json(text)
+    decoded: Any = json.loads(text)
+    return adapter.validate_python(decoded)
+
+
+def error_line(error: BaseException | None) -> str:
+    """First line of an error's message, without a final full stop, for use inside a sentence."""
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def sql_string(text: object) -> str:
+    """The text (or path) as a quoted SQL string."""
+    escaped = str(text).replace("'", "''")
+    return f"'{escaped}'"
 
 
 class _TableRow(NamedTuple):
@@ -112,7 +153,7 @@ def _json(of: Any, value: Any) -> str | None:
 
 def _value(of: Any, text: str | None) -> Any:
     """The value in JSON of that type; None for None."""
-    return from_json(_adapter(of), text) if text else None
+    return _from_json(_adapter(of), text) if text else None
 
 
 def _fields(of: type[BaseModel], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +317,8 @@ def ended_from_row(found: Mapping[str, Any]) -> Ended:
 
 def decision_from_row(found: Mapping[str, Any]) -> LessonDecision:
     """The decision in a row."""
-    return LessonDecision(**_fields(LessonDecision, found) | {"at": time_of(found["at"])})
+    fields: dict[str, Any] = {**_fields(LessonDecision, found), "at": time_of(found["at"])}
+    return LessonDecision(**fields)
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
@@ -405,7 +447,7 @@ def encode_entry(value: EntryValue) -> bytes:
 def entry_rows(content: bytes) -> RowGroup:
     """The rows of an entry written by `encode_entry`. Raises StoreDamaged."""
     try:
-        value: EntryValue = from_json(_adapter(EntryValue), unescape(content.decode()))
+        value: EntryValue = _from_json(_adapter(EntryValue), unescape(content.decode()))
     except (UnicodeDecodeError, ValueError) as error:
         raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
     return rows_of_entry(value)

@@ -17,6 +17,7 @@ import duckdb
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked, StoreMissing, UnknownSchema
 from agentlearn.files import refuse_links
 from agentlearn.installed import version
+from agentlearn.store.codec import error_line, sql_string
 from agentlearn.store.journal_file import (
     JOURNAL,
     JournalFile,
@@ -40,7 +41,6 @@ from agentlearn.store.store_files import (
     restrict,
     write_watermark,
 )
-from agentlearn.store.text import error_line, sql_string
 
 _FARTHEST = 2**62
 _SEARCHED = 100_000

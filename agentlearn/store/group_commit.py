@@ -11,9 +11,8 @@ import duckdb
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store.codec import RowGroup, time_of, trajectory_rows, unfit_number
+from agentlearn.store.codec import RowGroup, error_line, time_of, trajectory_rows, unescape, unfit_number
 from agentlearn.store.database import CHECKPOINT_BYTES, Database, database_state
-from agentlearn.store.text import error_line, unescape
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict

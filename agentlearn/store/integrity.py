@@ -16,7 +16,7 @@ import duckdb
 
 from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError, StoreMissing
 from agentlearn.files import write_whole
-from agentlearn.store.codec import entry_rows
+from agentlearn.store.codec import entry_rows, error_line, sql_string
 from agentlearn.store.database import (
     DATABASE,
     DATABASE_LOG,
@@ -42,7 +42,6 @@ from agentlearn.store.store_files import (
     read_watermark,
     write_watermark,
 )
-from agentlearn.store.text import error_line, sql_string
 from agentlearn.types.value import Value
 
 _SIZES = "SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
 from agentlearn.files import own, refuse_links
+from agentlearn.store.codec import error_line
 from agentlearn.store.store_files import (
     WATERMARK,
     Acknowledged,
@@ -28,7 +29,6 @@ from agentlearn.store.store_files import (
     read_watermark,
     write_watermark,
 )
-from agentlearn.store.text import error_line
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")

@@ -1,6 +1,6 @@
 """Write the store's tables as Parquet files (zstd): all tables without long texts, or selected rollouts with all text.
 
-Text is escaped as in the database, see `store.text`. All files of one call come from one transaction. The process
+Text is escaped as in the database, see `store.codec`. All files of one call come from one transaction. The process
 that has the store open writes drafts to the staging folder; the process that asked moves them to their destination.
 The rows of a file are in no particular order: DuckDB would have to hold a large table in memory to keep one. It cannot
 sort long texts in little memory either. So `SelectedTexts` first copies the rows to files without a name, which
@@ -24,10 +24,10 @@ import duckdb
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import DataError, StoreDamaged, StoreError
 from agentlearn.files import put
+from agentlearn.store.codec import error_line, sql_string, unescape
 from agentlearn.store.database import STAGING, Database
 from agentlearn.store.queries import JUDGED, Query, SelectedText, Selection
 from agentlearn.store.store_files import restrict
-from agentlearn.store.text import error_line, sql_string, unescape
 
 ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
 

@@ -63,13 +63,29 @@ _SUMMARIES = """
     SELECT * FROM summary WHERE run = $1
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1
 """
-_PROPOSALS = """
-    SELECT * FROM proposal WHERE run = $1
-    QUALIFY row_number() OVER (PARTITION BY phase, batch, id ORDER BY seq DESC) = 1
-"""
 _ALL_PROPOSALS = """
     SELECT * FROM proposal
     QUALIFY row_number() OVER (PARTITION BY run, phase, batch, id ORDER BY seq DESC) = 1
+"""
+_PROPOSALS = f"SELECT * FROM ({_ALL_PROPOSALS}) WHERE run = $1"
+_WHOLE = f"""
+    SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
+    FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
+"""
+# The proposals that made the experiences $1, those they rest on and those merged into them, each with the experience.
+_MAKERS = """
+    WITH RECURSIVE maker AS (
+      SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
+      WHERE list_contains($1::VARCHAR[], experience)
+      UNION
+      SELECT d.experience AS lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
+      JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
+      WHERE list_contains($1::VARCHAR[], d.experience)
+      UNION
+      SELECT m.lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
+      FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
+      WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
+    ), made AS (SELECT lesson, unnest(evidence) AS rollout FROM maker)
 """
 # The rollouts that a `Selection` picks; its fields are the parameters.
 _SELECTED = f"""
@@ -94,33 +110,16 @@ class Query(StrEnum):
         FROM ({_TRAJECTORY}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
-    TRAJECTORY = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.id = $1
-    """
-    FINISHED = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
-    """
-    GROUP = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.run = $1 AND t.phase = $2 AND t.task = $3
-        ORDER BY t.g, t.attempt
-    """
+    TRAJECTORY = f"{_WHOLE} WHERE t.id = $1"
+    FINISHED = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3"
+    GROUP = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.task = $3 ORDER BY t.g, t.attempt"
+    WHOLE = f"{_WHOLE} WHERE list_contains($1::VARCHAR[], t.id)"
     SELECTED = f"""
         SELECT t.id, t.run, t.phase, t.task, t.reward {_SELECTED}
         ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
                  t.g, t.attempt
     """
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
-    WHOLE = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE list_contains($1::VARCHAR[], t.id)
-    """
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
                t.reward, t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
@@ -200,37 +199,9 @@ class Query(StrEnum):
         ORDER BY v.version, u.run
     """
     EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
-    # Evidence of the proposals that made an experience, of those they rest on and of those merged into them.
-    MADE_FROM = """
-        WITH RECURSIVE maker AS (
-          SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
-          UNION
-          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
-          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
-          WHERE d.experience = $1
-          UNION
-          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
-          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
-          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
-        )
-        SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
-    """
-    # The same for several experiences, with the tasks of those rollouts.
-    LEARNED_ON = """
-        WITH RECURSIVE maker AS (
-          SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
-          WHERE list_contains($1::VARCHAR[], experience)
-          UNION
-          SELECT d.experience AS lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
-          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
-          WHERE list_contains($1::VARCHAR[], d.experience)
-          UNION
-          SELECT m.lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
-          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
-          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
-        )
-        SELECT DISTINCT made.lesson, t.task
-        FROM (SELECT lesson, unnest(evidence) AS rollout FROM maker) made JOIN trajectory t ON t.id = made.rollout
+    MADE_FROM = f"{_MAKERS} SELECT DISTINCT rollout FROM made ORDER BY rollout"
+    LEARNED_ON = f"""{_MAKERS}
+        SELECT DISTINCT made.lesson, t.task FROM made JOIN trajectory t ON t.id = made.rollout
         ORDER BY made.lesson, t.task
     """
     SHOWN_TO = f"""
@@ -258,7 +229,6 @@ class Query(StrEnum):
         ) > 0
         ORDER BY t.started_at, t.id
     """
-    TASKS_OF = "SELECT id, task FROM trajectory WHERE list_contains($1::VARCHAR[], id)"
 
     # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
     # first. The treatment of such an answer is that of the rollout that it corrects.

@@ -18,12 +18,15 @@ from agentlearn.store.codec import (
     decision_from_row,
     document_from_row,
     ended_from_row,
+    error_line,
+    escape,
     experience_from_row,
     feedback_from_row,
     summary_from_row,
     task_from_row,
     time_of,
     trajectory_from_row,
+    unescape,
     withheld_of,
 )
 from agentlearn.store.database import Database
@@ -54,7 +57,6 @@ from agentlearn.store.queries import (
     VersionRow,
     WholeRollout,
 )
-from agentlearn.store.text import error_line, escape, unescape
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
@@ -226,11 +228,7 @@ class StoreReader:
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """The tasks with these ids; ids that are not in the store are left out."""
-        found = (
-            task_from_row(one)
-            for at in range(0, len(ids), _ASKED_AT_ONCE)
-            for one in self._query(Query.TASKS, list(ids[at : at + _ASKED_AT_ONCE]))
-        )
+        found = (task_from_row(one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
         return {task.id: task for task in found}
 
     def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
@@ -290,7 +288,7 @@ class StoreReader:
 
     def made_by(self, experience: ExperienceId) -> list[RolloutId]:
         """The rollouts that the experience was learned from: the evidence of every proposal that went into it."""
-        return [one["rollout"] for one in self._query(Query.MADE_FROM, experience)]
+        return [one["rollout"] for one in self._query(Query.MADE_FROM, [experience])]
 
     def learned_on(self, experiences: Sequence[ExperienceId]) -> dict[TaskId, frozenset[ExperienceId]]:
         """The tasks that these experiences were learned from, each with those that were. Unknown ones are left out."""
@@ -321,7 +319,7 @@ class StoreReader:
 
     def tasks_behind(self, experience: ExperienceId) -> frozenset[TaskId]:
         """The tasks of the rollouts that a lesson was learned from."""
-        return frozenset(one["task"] for one in self._query(Query.TASKS_OF, self.made_by(experience)))
+        return frozenset(self.learned_on([experience]))
 
     def summaries(self, run: RunId) -> list[Summary]:
         """The run's summaries, by rollout."""
@@ -333,8 +331,7 @@ class StoreReader:
 
     def proposals(self, run: RunId) -> list[ProposalRow]:
         """The run's proposals with their outcomes: phases in order of end, then by (batch, stage, ordinal)."""
-        found = self._query(Query.PROPOSALS, run)
-        return [_proposal_row(one) for one in found]
+        return [_proposal_row(one) for one in self._query(Query.PROPOSALS, run)]
 
     def proposals_from(self, rollout: RolloutId) -> list[ProposalRow]:
         """The proposals of all runs that were made from a rollout."""

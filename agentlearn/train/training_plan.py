@@ -10,7 +10,7 @@ from typing import Any
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
-from agentlearn.domain.custom.function_reward import check_reference
+from agentlearn.domain.custom.reward import check_reference
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.lab.contract import announced_lab
 from agentlearn.learning.estimate import (

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
-from agentlearn.domain.custom.function_reward import FunctionReward
-from agentlearn.domain.custom.reward import GymReward, JudgeReward, Reward, find_reward, judge_rubric
+from agentlearn.domain.custom.reward import FunctionReward, GymReward, JudgeReward, Reward, find_reward, judge_rubric
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox

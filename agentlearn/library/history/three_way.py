@@ -123,7 +123,7 @@ class LibraryJoin(Value):
 
 
 _Held = Mapping[ExperienceId, tuple[Experience, LessonStatus]]
-_Statuses = Mapping[ExperienceId, LessonStatus]
+_Statuses = Mapping[ExperienceId, str]
 
 
 def join_libraries(

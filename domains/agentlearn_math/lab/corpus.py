@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from agentlearn.lab.contract import Dialogue, LessonMeaning, SoftTarget, TrainingExample
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message

@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn.library.curate.answer_search import answer_in_other_words
 from agentlearn.library.curate.hostile import screened, wrong_form
-from agentlearn.library.curate.hostile.encoded import fold
+from agentlearn.library.curate.hostile.screen import fold
 from tests.support.cases import cases
 
 REFUSED = {

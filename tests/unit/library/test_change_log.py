@@ -113,6 +113,9 @@ def test_a_reader_corrects_head_after_a_crash_between_the_two(history: History) 
     head.write_text(old)
     assert len(history.load()) == 2
     assert head.read_text() == new
+    head.write_bytes(b"\xff")
+    assert len(history.load()) == 2
+    assert head.read_text() == new
     head.unlink()
     assert LibraryStore(head.parents[1]).names() == ("math",)
     assert len(LibraryStore(head.parents[1]).load("math")) == 2
