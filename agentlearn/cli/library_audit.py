@@ -12,7 +12,7 @@ from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
-from agentlearn.library.audit.audit_result import DEFAULT_THRESHOLD
+from agentlearn.library.audit import DEFAULT_THRESHOLD
 from agentlearn.text import Block, block
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def library_card(
     from agentlearn.cli.show.lessons import find_library
     from agentlearn.config.outputs import Outputs
     from agentlearn.files import write_whole
-    from agentlearn.library.audit import audit_lessons, audited
-    from agentlearn.library.audit.audit_result import card_page
+    from agentlearn.library.audit import audit_lessons, audited, card_page
 
     library = find_library(store, reference).library
     page = card_page(card_facts(store, reference, library, audit_lessons(audited(library))))
@@ -120,7 +119,8 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
     from agentlearn.cli.show.lessons import find_library
     from agentlearn.library.audit import AuditedLesson, audited
-    from agentlearn.library.formats import format_of, read_source
+    from agentlearn.library.formats import format_of
+    from agentlearn.library.formats.source_files import read_source
 
     if not _is_file(what):
         return audited(find_library(store, what).library)
@@ -149,9 +149,7 @@ def _given(against: tuple[Path, ...]) -> "KnownTasks":
 
 
 def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str | None) -> "LibraryAudit":
-    from agentlearn.library.audit import audit_lessons
-    from agentlearn.library.audit.audit_result import with_findings
-    from agentlearn.library.audit.contradiction_check import contradiction_findings
+    from agentlearn.library.audit import audit_lessons, contradiction_findings, with_findings
 
     audit = audit_lessons(lessons, given)
     if model is None:
@@ -163,7 +161,7 @@ def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str
 async def _contradictions(lessons: "tuple[AuditedLesson, ...]", model: str) -> Any:
     from agentlearn.config import BudgetOptions, CallOptions
     from agentlearn.doctor.model_probe import MemoryJournal
-    from agentlearn.library.audit.contradiction_check import audit_contradictions
+    from agentlearn.library.audit import audit_contradictions
     from agentlearn.models.budget import Budget
     from agentlearn.models.call_context import CallContext
     from agentlearn.models.endpoint import open_endpoint

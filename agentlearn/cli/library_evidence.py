@@ -88,7 +88,7 @@ def library_prune(
     from agentlearn.learning.evidence import ParkingPlan, to_evict, to_park
     from agentlearn.library import LibraryStore
     from agentlearn.library.curate.library_draft import withhold
-    from agentlearn.library.history.change import ParkLesson
+    from agentlearn.library.history.change_log import ParkLesson
 
     found = _evidence(store, name)
     harmful = to_park(found.evidence, found.library, model=model)

@@ -10,7 +10,7 @@ from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError
-from agentlearn.library.formats import Form
+from agentlearn.library.formats.source_files import Form
 from agentlearn.text import block
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def library_import(
 ) -> None:
     """Import lessons of other programs, people or stores into a library. Each is checked, and waits for approval."""
     from agentlearn.library import LibraryStore
-    from agentlearn.library.formats import ImportLimits
-    from agentlearn.library.history import MAIN
+    from agentlearn.library.formats.source_files import ImportLimits
+    from agentlearn.library.history.change_log import MAIN
     from agentlearn.library.import_lessons import import_lessons
     from agentlearn.types.experience import EMPTY_LIBRARY
 
@@ -92,8 +92,8 @@ def library_export(
     from agentlearn.cli.show.card_facts import learned_from
     from agentlearn.cli.show.lessons import find_library
     from agentlearn.library import LibraryStore
-    from agentlearn.library.formats.agent_skill import skill_description, skill_name
-    from agentlearn.library.formats.write_form import loss_sentence, write_form
+    from agentlearn.library.formats import loss_sentence, write_form
+    from agentlearn.library.formats.markdown_list import skill_description, skill_name
 
     if description and form != "skill":
         raise LibraryError("--description is only for --format skill", code="bad_option")

@@ -12,7 +12,8 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 
 if TYPE_CHECKING:
-    from agentlearn.library.history import Change, History
+    from agentlearn.library.history import History
+    from agentlearn.library.history.change_log import Change
 
 Name = Annotated[str, Parameter(help="Name of a library.")]
 BranchReference = Annotated[str, Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")]
@@ -60,7 +61,7 @@ def library_diff(
 ) -> None:
     """Show the lessons that were added, removed, edited, moved or withheld between two versions."""
     from agentlearn.cli.show.lessons import diff_lines, find_library
-    from agentlearn.library.history import diff_libraries
+    from agentlearn.library.history.hand_edits import diff_libraries
 
     if after is None and not (before.endswith(".json") or "/" in before):
         history, label = _history(store, before)

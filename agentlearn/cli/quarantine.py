@@ -13,14 +13,14 @@ from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, count_words, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.library.history.version_files import account_name
+from agentlearn.library.history.change_log import account_name
 from agentlearn.text import visible
 
 if TYPE_CHECKING:
     from agentlearn.cli.show.held_lessons import HeldBack
     from agentlearn.learning.lessons.pending_versions import Approved, ApprovedVersion, PendingLesson, PendingVersion
     from agentlearn.learning.lessons.trust import ShapedLesson
-    from agentlearn.library.history import Change
+    from agentlearn.library.history.change_log import Change
     from agentlearn.types.operation import LessonDecision
 
 WaitingName = Annotated[

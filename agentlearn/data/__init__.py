@@ -5,10 +5,8 @@ This package knows no domain: how an answer is read and judged is passed in.
 
 from agentlearn.data.check import AnswerRules, DataReport, ReadableTasks, check_source, detectable, readable_tasks
 from agentlearn.data.gym import scorer
-from agentlearn.data.layout import boxed_answer
-from agentlearn.data.reading import StartAndPath, read_tasks
-from agentlearn.data.row import ColumnChoice, Columns, SourceRow, cell, parse_columns
-from agentlearn.data.sources import name_of, rows
+from agentlearn.data.reading import StartAndPath, name_of, read_tasks, rows
+from agentlearn.data.row import ColumnChoice, Columns, SourceRow, boxed_answer, cell, parse_columns
 
 __all__ = [
     "AnswerRules",

@@ -10,11 +10,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentlearn.data.overlap import near_copies
-from agentlearn.data.reading import ParsedRow, StartAndPath, dispute, no_start, row_reader, same_answer, unclear_count
+from agentlearn.data.overlap import hold_out, near_copies
+from agentlearn.data.reading import (
+    ParsedRow,
+    RowReader,
+    StartAndPath,
+    dispute,
+    no_start,
+    passed_over,
+    rows,
+    same_answer,
+    unclear_count,
+)
 from agentlearn.data.row import Columns, SourceRow, is_empty
-from agentlearn.data.sources import passed_over, rows
-from agentlearn.data.split import hold_out
 from agentlearn.errors import DataError
 from agentlearn.stats.clustered import quantile
 from agentlearn.types.task import Task
@@ -179,7 +187,7 @@ def check_source(
     source: str | Path, judged: AnswerRules, *, test_share: float = 0.3, limit: int | None = None
 ) -> DataReport:
     """Return a report on the first `limit` rows. Raises DataError only when nothing can be read."""
-    reader = row_reader(
+    reader = RowReader.of(
         source,
         judged.columns,
         judged.gold,

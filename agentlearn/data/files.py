@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO, TextIOWrapper
 from itertools import chain, zip_longest
 from pathlib import Path, PurePath
@@ -35,7 +36,7 @@ _MAX_HEADER = 100_000
 """Most characters of a header that are read to tell which delimiter the file uses."""
 
 
-def csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]:
+def _csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]:
     """Yield the rows after the header that hold anything. Columns without a name are left out.
 
     delimiter: the one that the file's ending stands for. Another one is used where the header shows it. Raises
@@ -50,7 +51,10 @@ def csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]:
         (start, fields) for start, fields in _lines(name, text, delimiter, first_line) if any(map(str.strip, fields))
     )
     start, header = next(lines, (1, []))
-    if _is_multiple_choice(header):
+    named = {field.strip().casefold() for field in header}
+    is_header = named & {"question", "problem", "answer"} or header[1:5] == list("ABCD")
+    last = header[-1].strip() if len(header) == len(WITHOUT_HEADER) else ""
+    if re.fullmatch("[A-D]", last) and not is_header:  # a row of MMLU
         lines, header = chain([(start, header)], lines), list(WITHOUT_HEADER)
     _demand_distinct(header, name, start)
     for number, fields in lines:
@@ -58,8 +62,8 @@ def csv_rows(text: str, name: str, delimiter: str = ",") -> Iterator[SourceRow]:
             words = f"has more fields than the header; quote fields that hold {DELIMITERS[delimiter]}"
             yield SourceRow(f"{name}:{number}", {}, fault=f"{name} line {number} {words}")
         else:
-            named = zip_longest(header, fields[: len(header)])
-            yield SourceRow(f"{name}:{number}", {column: value for column, value in named if column.strip()})
+            cells = zip_longest(header, fields[: len(header)])
+            yield SourceRow(f"{name}:{number}", {column: value for column, value in cells if column.strip()})
 
 
 def _delimiter(text: str, usual: str) -> str:
@@ -73,13 +77,6 @@ def _delimiter(text: str, usual: str) -> str:
         return len(_NAMED & {one.strip().casefold() for one in header}), len(header) > 1, delimiter == usual
 
     return max(DELIMITERS, key=score)
-
-
-def _is_multiple_choice(first: Sequence[str]) -> bool:
-    """Whether the first row is a row of MMLU and not a header."""
-    named = {field.strip().casefold() for field in first}
-    is_header = named & {"question", "problem", "answer"} or first[1:5] == list("ABCD")
-    return len(first) == len(WITHOUT_HEADER) and bool(re.fullmatch("[A-D]", first[-1].strip())) and not is_header
 
 
 def _demand_distinct(header: Sequence[str], name: str, line: int) -> None:
@@ -117,22 +114,22 @@ MAX_LINE = 1 << 28
 
 def ending(path: PurePath) -> str:
     """Return the ending that gives a file's format, in lower case and without `.gz`: `.jsonl` of `a.jsonl.gz`."""
-    return PurePath(path.name[: -len(PACKED)] if is_packed(path) else path.name).suffix.lower()
+    return PurePath(path.name[: -len(PACKED)] if _is_packed(path) else path.name).suffix.lower()
 
 
 def stem(path: Path) -> str:
     """Return a file's name without its ending and without `.gz`."""
-    return Path(path.name[: -len(PACKED)]).stem if is_packed(path) else path.stem
+    return Path(path.name[: -len(PACKED)]).stem if _is_packed(path) else path.stem
 
 
-def is_packed(path: PurePath) -> bool:
+def _is_packed(path: PurePath) -> bool:
     """Whether a file is packed with gzip, by its name."""
     return path.suffix.lower() == PACKED
 
 
 def read_text(path: Path, name: str, *, most: int | None = None) -> str:
     """Return the text of a file. name: what messages call it. most: largest unpacked size. Raises DataError."""
-    body = _unpacked(path, name, MAX_UNPACKED_BYTES if most is None else most) if is_packed(path) else read_bytes(path)
+    body = _unpacked(path, name, MAX_UNPACKED_BYTES if most is None else most) if _is_packed(path) else read_bytes(path)
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = body.decode("utf-16" if wide else "utf-8-sig")
@@ -207,12 +204,6 @@ _PER_LINE = "write one JSON object per line"
 _ARRAY = "write one array of JSON objects"
 
 
-def jsonl_rows(text: str, name: str) -> Iterator[SourceRow]:
-    """Yield one row per line that is not empty."""
-    # Not splitlines(): JSON text may contain Unicode line separators.
-    return line_rows(text.split("\n"), name)
-
-
 def line_rows(lines: Iterable[str], name: str) -> Iterator[SourceRow]:
     """Yield one row per line that is not empty. The lines can come from a file one at a time."""
     decoder = StrictDecoder()
@@ -229,49 +220,35 @@ def line_rows(lines: Iterable[str], name: str) -> Iterator[SourceRow]:
             yield _row(value, decoder, name, number, "per line")
 
 
-def json_rows(text: str, name: str) -> Iterator[SourceRow]:
-    """Yield the objects of one array one by one, so that each keeps its line; or the object or objects of the file.
+def _json_rows(text: str, name: str) -> Iterator[SourceRow]:
+    """Yield the objects of an array, or objects that follow each other, one by one, so that each keeps its line.
 
     Raises DataError where the text stops being JSON.
     """
-    at = skip_space(text, 0)
-    if text[at : at + 1] == "{":
-        yield from _objects(text, name, at)
-        return
-    if at == len(text):
-        return
-    if text[at] != "[":
+    decoder, at = StrictDecoder(), _skip_space(text, 0)
+    if at < len(text) and text[at] not in "[{":
         raise DataError(f"{name} has no JSON array; {_ARRAY}, or name it '.jsonl'")
-    decoder, at = StrictDecoder(), skip_space(text, at + 1)
-    while text[at : at + 1] != "]":
+    if listed := text[at : at + 1] == "[":
+        at = _skip_space(text, at + 1)
+    advice, each = (_ARRAY, "per entry") if listed else (f"{_ARRAY}, or one object per line", "per line")
+    while text[at : at + 1] != "]" if listed else at < len(text):
         number = _line(text, at)
-        with _json_words(name, 1, _ARRAY):
+        with _json_words(name, 1, advice):
             value, at = decoder.decode_at(text, at)
-        yield _row(value, decoder, name, number, "per entry")
-        at = skip_space(text, at)
-        if text[at : at + 1] not in {",", "]"}:
+        yield _row(value, decoder, name, number, each)
+        at = _skip_space(text, at)
+        if listed and text[at : at + 1] not in {",", "]"}:
             raise DataError(f"{name} line {_line(text, at)} has no ',' or ']' after an object; {_ARRAY}")
-        at = skip_space(text, at + 1) if text[at] == "," else at
-    if (after := skip_space(text, at + 1)) < len(text):
+        at = _skip_space(text, at + 1) if listed and text[at] == "," else at
+    if listed and (after := _skip_space(text, at + 1)) < len(text):
         raise DataError(f"{name} line {_line(text, after)} goes on after the array; {_ARRAY}")
 
 
-def skip_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     """Return the position of the next character that is not white space."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at
-
-
-def _objects(text: str, name: str, at: int) -> Iterator[SourceRow]:
-    """Yield objects that follow each other without an array: one problem per file, or JSON Lines named `.json`."""
-    decoder = StrictDecoder()
-    while at < len(text):
-        number = _line(text, at)
-        with _json_words(name, 1, f"{_ARRAY}, or one object per line"):
-            value, at = decoder.decode_at(text, at)
-        yield _row(value, decoder, name, number, "per line")
-        at = skip_space(text, at)
 
 
 def _line(text: str, at: int) -> int:
@@ -302,7 +279,7 @@ ROW = "problem"
 """Name of the elements that are rows."""
 
 
-def xml_rows(text: str, name: str) -> Iterator[SourceRow]:
+def _xml_rows(text: str, name: str) -> Iterator[SourceRow]:
     """Yield one row per `Problem`, with its attributes and its children as columns. Raises DataError."""
     reader = _Reader(name)
     try:
@@ -359,62 +336,48 @@ class _Reader:
         self._depth -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFiles:
-    """The files of a folder and of the folders in it, in the order of their names."""
-
-    read: tuple[str, ...]
-    """Paths of task files, relative to the folder."""
-    other: tuple[str, ...]
-    """Paths of all other files, without those whose name begins with a dot."""
-
-
 def file_rows(path: Path) -> Iterator[SourceRow]:
     """Yield the rows of a file, whose ending gives the format, or of all task files in a folder.
 
-    Raises DataError.
+    Of a file in a folder, a row with a fault is the last where reading stops. Raises DataError.
     """
-    return _folder_rows(path) if path.is_dir() else _rows(path, path.name)
+    if not path.is_dir():
+        yield from _rows(path, path.name)
+        return
+    found, _ = files_in(path)
+    if not found:
+        raise DataError(f"the folder {str(path)!r} holds no task file; give one with files that end in {_endings()}")
+    for name in found:
+        try:
+            yield from _rows(path / name, name)
+        except DataError as error:
+            yield SourceRow(f"{name}:1", {}, fault=f"{error.message} (nothing after it was read in this file)")
 
 
-def files_in(folder: Path) -> FolderFiles:
-    """Return the files in a folder and in the folders inside it."""
+def files_in(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the task files in a folder and the folders inside it, and its other files, relative and sorted.
+
+    Files whose name begins with a dot are left out.
+    """
     found = sorted(
         Path(root, name).relative_to(folder).as_posix()
         for root, _, names in os.walk(folder)
         for name in names
         if not name.startswith(".")
     )
-    known = {name for name in found if _is_task_file(Path(name))}
-    return FolderFiles(tuple(name for name in found if name in known), tuple(one for one in found if one not in known))
-
-
-def _is_task_file(path: Path) -> bool:
-    return ending(path) in _TEXT_READERS or path.suffix.lower() == _TABLE
-
-
-def _folder_rows(folder: Path) -> Iterator[SourceRow]:
-    found = files_in(folder)
-    if not found.read:
-        raise DataError(f"the folder {str(folder)!r} holds no task file; give one with files that end in {_endings()}")
-    for name in found.read:
-        yield from _until_fault(_rows(folder / name, name), name)
-
-
-def _until_fault(rows: Iterator[SourceRow], name: str) -> Iterator[SourceRow]:
-    """Yield the rows of one file of a folder. Where reading stops, a row with that fault is the last."""
-    try:
-        yield from rows
-    except DataError as error:
-        yield SourceRow(f"{name}:1", {}, fault=f"{error.message} (nothing after it was read in this file)")
+    known = {name for name in found if ending(Path(name)) in _TEXT_READERS or Path(name).suffix.lower() == _TABLE}
+    return tuple(name for name in found if name in known), tuple(name for name in found if name not in known)
 
 
 def _rows(path: Path, name: str) -> Iterator[SourceRow]:
     if path.suffix.lower() == _TABLE:
-        return _parquet(path, name)
+        from agentlearn.store.parquet import parquet_rows  # imports DuckDB
+
+        read_bytes(path, most=1)  # a missing file gets the same message as for other formats
+        return (SourceRow(f"{name}#{number}", fields) for number, fields in enumerate(parquet_rows(path, name)))
     if (read := _TEXT_READERS.get(ending(path))) is not None:
         return read(read_text(path, name), name)
-    what = f"{ending(path)}{PACKED}" if is_packed(path) else path.suffix
+    what = f"{ending(path)}{PACKED}" if _is_packed(path) else path.suffix
     raise DataError(f"{name} has the ending {what!r}; give a file that ends in {_endings()}, also packed as '.gz'")
 
 
@@ -423,23 +386,12 @@ def _endings() -> str:
     return f"{', '.join(some)} or {last}"
 
 
-def _parquet(path: Path, name: str) -> Iterator[SourceRow]:
-    from agentlearn.store.table_file import parquet_rows  # imports DuckDB
-
-    read_bytes(path, most=1)  # a missing file gets the same message as for other formats
-    for number, fields in enumerate(parquet_rows(path, name)):
-        yield SourceRow(f"{name}#{number}", fields)
-
-
-def _tsv_rows(text: str, name: str) -> Iterator[SourceRow]:
-    return csv_rows(text, name, delimiter="\t")
-
-
 _TABLE = ".parquet"
 _TEXT_READERS: dict[str, Callable[[str, str], Iterator[SourceRow]]] = {
-    ".jsonl": jsonl_rows,
-    ".json": json_rows,
-    ".csv": csv_rows,
-    ".tsv": _tsv_rows,
-    ".xml": xml_rows,
+    # Not splitlines(): JSON text may contain Unicode line separators.
+    ".jsonl": lambda text, name: line_rows(text.split("\n"), name),
+    ".json": _json_rows,
+    ".csv": _csv_rows,
+    ".tsv": partial(_csv_rows, delimiter="\t"),
+    ".xml": _xml_rows,
 }

@@ -18,7 +18,7 @@ from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 
 
-class EvaluationRefused(BaseException):
+class _EvaluationRefused(BaseException):
     """Raised where a text was to be evaluated as Python. Scorers catch Exception, so it is none."""
 
 
@@ -38,8 +38,8 @@ _guards: set[_Guard] = set()
 
 
 @contextmanager
-def nothing_evaluated() -> Generator[None]:
-    """Let the block evaluate no text as Python. Raises EvaluationRefused, also when the block caught the first one."""
+def _nothing_evaluated() -> Generator[None]:
+    """Let the block evaluate no text as Python. Raises _EvaluationRefused, also when the block caught the first one."""
     _install_hook()
     guard = _Guard()
     _guards.add(guard)
@@ -48,7 +48,7 @@ def nothing_evaluated() -> Generator[None]:
     finally:
         _guards.remove(guard)
     if guard.refused:
-        raise EvaluationRefused(guard.refused[0])
+        raise _EvaluationRefused(guard.refused[0])
 
 
 @cache
@@ -66,7 +66,7 @@ def _refuse_evaluation(event: str, arguments: tuple[object, ...]) -> None:
     for guard in tuple(_guards):
         if guard.concerns(here):
             guard.refused.append(event)
-            raise EvaluationRefused(event)
+            raise _EvaluationRefused(event)
 
 
 _STARTS_CODE = frozenset(
@@ -78,7 +78,7 @@ GYM = "gym:"
 DEFAULT_SIZE = 100
 
 
-class Entries(Protocol):
+class _Entries(Protocol):
     """The dataset that `reasoning_gym.create_dataset` returns."""
 
     def __len__(self) -> int: ...
@@ -89,7 +89,7 @@ class Entries(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gym:
+class _Gym:
     """A task of reasoning-gym with its options."""
 
     name: str
@@ -100,7 +100,7 @@ class Gym:
         return f"{GYM}{self.name}?{urlencode(self.options)}"
 
 
-def parse_gym(source: str) -> Gym:
+def parse_gym(source: str) -> _Gym:
     """Return task and options of `gym:TASK?NAME=VALUE&…`. Raises DataError."""
     name, _, query = source.removeprefix(GYM).partition("?")
     if not re.fullmatch(r"\w+", name):
@@ -113,7 +113,7 @@ def parse_gym(source: str) -> Gym:
         if key in given and not (given[key].isdecimal() and int(given[key]) >= least):
             raise DataError(f"{source!r} has the {key} {given[key]!r}; give a whole number from {least}")
     options = {"seed": 0, "size": DEFAULT_SIZE} | {key: _option(value) for key, value in given.items()}
-    return Gym(name, tuple(sorted(options.items())))
+    return _Gym(name, tuple(sorted(options.items())))
 
 
 def gym_rows(source: str) -> Iterator[SourceRow]:
@@ -147,9 +147,9 @@ def scorer(source: str) -> Callable[[str | None], float]:
         if not could_call(answer):
             return float(entries.score_answer(answer.strip(), entry))
         try:
-            with nothing_evaluated():
+            with _nothing_evaluated():
                 return float(entries.score_answer(answer.strip(), entry))
-        except EvaluationRefused as error:
+        except _EvaluationRefused as error:
             raise VerifierError(
                 f"an answer of {len(answer)} characters could run code in the scorer of {place!r}"
             ) from error
@@ -170,7 +170,7 @@ _FUNCTIONS = frozenset(
 )
 
 
-def _entry(entries: Entries, number: int) -> dict[str, Any]:
+def _entry(entries: _Entries, number: int) -> dict[str, Any]:
     """Return an entry, the same each time. Some tasks also draw from Python's shared generator, without a seed."""
     before = random.getstate()
     random.seed(number)
@@ -181,7 +181,7 @@ def _entry(entries: Entries, number: int) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _entries(gym: Gym) -> Entries:
+def _entries(gym: _Gym) -> _Entries:
     try:
         import reasoning_gym  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -13,12 +13,12 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -29,7 +29,9 @@ from agentlearn.data.row import SourceRow, cell
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.files import write_whole
 
-CARD = "README.md"
+HUB = "hf:"
+CONNECT_S = 3.0
+"""Longest wait for the hub to accept a connection."""
 _KEYWORDS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
@@ -39,6 +41,9 @@ _ENDINGS = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 _NOT_DATA = {"config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
 _SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}[^/]*")
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+_COMMIT = re.compile("[0-9a-f]{40}")
+_SHOWN = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +61,26 @@ class SplitFiles:
 
 def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
     """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
-    files = [name for name in sorted(names) if _is_data(name)]
-    configs = list(_configs(card))
+    files: list[str] = []
+    for name in sorted(names):
+        path = PurePosixPath(name)
+        hidden = any(part.startswith((".", "__")) for part in path.parts)
+        if not hidden and path.name not in _NOT_DATA and ending(path) in _ENDINGS:
+            files.append(name)
+    front = _FRONT.match(card)
+    try:
+        header = yaml.safe_load(front[1]) if front else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        header = None
+    given = header.get("configs") if isinstance(header, Mapping) else None
+    configs = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     if not configs:
         return tuple(_by_name("default", files))
     return tuple(split for config in configs for split in _of_config(config, files))
 
 
-def programs_in(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the programs at the top of a repository, one of which may be what makes the dataset."""
-    return tuple(name for name in names if name.endswith(".py") and "/" not in name)
-
-
-def _is_data(name: str) -> bool:
-    path = PurePosixPath(name)
-    hidden = any(part.startswith((".", "__")) for part in path.parts)
-    return not hidden and path.name not in _NOT_DATA and ending(path) in _ENDINGS
-
-
-def _configs(card: str) -> Iterator[Mapping[str, object]]:
-    """Yield what the card says about each part of the dataset."""
-    front = _FRONT.match(card)
-    try:
-        header = yaml.safe_load(front[1]) if front else None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return
-    configs = header.get("configs") if isinstance(header, Mapping) else None
-    for config in configs if isinstance(configs, list) else []:
-        if isinstance(config, Mapping):
-            yield config
-
-
 def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[SplitFiles]:
+    """Yield the splits of one part of the dataset, as its card gives them."""
     name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
     inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
     given, is_default = config.get("data_files"), config.get("default") is True
@@ -95,33 +88,24 @@ def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[S
         yield from _by_name(name, inside, is_default=is_default)
         return
     for split, patterns in _patterns(given):
-        rules = [_pattern(pattern, folder) for pattern in patterns]
-        found = tuple(one for rule in rules for one in inside if _fits(one, rule))
+        rules = [
+            tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
+            for pattern in patterns
+        ]
+        found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
         if found:
-            yield SplitFiles(name, split, tuple(dict.fromkeys(found)), is_default)
+            yield SplitFiles(name, split, found, is_default)
 
 
 def _patterns(given: object) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield splits and their patterns, from any of the forms in which cards write them."""
-    match given:
-        case str():
-            yield "train", (given,)
-        case list() if all(isinstance(one, str) for one in given):
-            yield "train", tuple(given)
-        case list():
-            for one in given:
-                if isinstance(one, Mapping) and (path := one.get("path")):
-                    yield str(one.get("split") or "train"), (path,) if isinstance(path, str) else tuple(map(str, path))
-        case Mapping():
-            for split, path in given.items():
-                yield str(split), (path,) if isinstance(path, str) else tuple(map(str, path or ()))
-        case _:
-            return
-
-
-def _pattern(pattern: str, folder: str) -> tuple[str, ...]:
-    """Return a pattern of a card as one pattern per part of a path."""
-    return tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
+    if isinstance(given, str) or (isinstance(given, list) and all(isinstance(one, str) for one in given)):
+        given = {"train": given}
+    if isinstance(given, Mapping):
+        given = [{"split": split, "path": path} for split, path in given.items()]
+    for one in given if isinstance(given, list) else []:
+        if isinstance(one, Mapping) and (path := one.get("path")):
+            yield str(one.get("split") or "train"), (path,) if isinstance(path, str) else tuple(map(str, path))
 
 
 def _fits(path: str, pattern: tuple[str, ...]) -> bool:
@@ -138,192 +122,30 @@ def _fits(path: str, pattern: tuple[str, ...]) -> bool:
 
 
 def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[SplitFiles]:
-    """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders."""
-    files = _of_usual_ending(files)
-    shards = [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
-    by_file = [(split, one) for one in files for split in _words(PurePosixPath(one).name)]
-    by_folder = [(split, one) for one in files for split in _words(str(PurePosixPath(one).parent))]
-    chosen = shards or by_file or by_folder or [("train", one) for one in files]
+    """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
+
+    Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
+    """
+    counts = Counter(ending(PurePosixPath(one)) for one in files)
+    usual = max(_ENDINGS, key=lambda one: counts[one])
+    files = [one for one in files if ending(PurePosixPath(one)) == usual]
+
+    def named(text: str) -> list[str]:
+        words = set(re.split(r"[-._ 0-9/]+", text))
+        return [split for split, keywords in _KEYWORDS.items() if words.intersection(keywords)]
+
+    chosen = (
+        [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
+        or [(split, one) for one in files for split in named(PurePosixPath(one).name)]
+        or [(split, one) for one in files for split in named(str(PurePosixPath(one).parent))]
+        or [("train", one) for one in files]
+    )
     for split in dict.fromkeys(split for split, _ in chosen):
         yield SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
 
 
-def _of_usual_ending(files: Sequence[str]) -> list[str]:
-    """Return the files with the ending that most have: the others are in another layout, or describe the dataset."""
-    counts = Counter(ending(PurePosixPath(one)) for one in files)
-    best = max(_ENDINGS, key=lambda one: counts[one])
-    return [one for one in files if ending(PurePosixPath(one)) == best]
-
-
-def _words(text: str) -> Iterator[str]:
-    words = set(re.split(r"[-._ 0-9/]+", text))
-    return (split for split, keywords in _KEYWORDS.items() if words.intersection(keywords))
-
-
-HUB_EXTRA = "pip install 'agentlearn-lib[hub]'"
-CONNECT_S = 3.0
-"""Longest wait for the hub to accept a connection."""
-_TIMEOUT_S = 30.0
-_DATASET = "dataset"
-_COMMIT = re.compile("[0-9a-f]{40}")
-T = TypeVar("T")
-
-
-class HubSplit(NamedTuple):
-    """Which rows of which dataset."""
-
-    source: str
-    """As the user named it, for messages."""
-    dataset: str
-    """OWNER/NAME."""
-    config: str | None
-    """Part of the dataset; None: its default."""
-    split: str
-    revision: str | None
-    """Commit, branch or tag; None: the newest."""
-
-
-class _Listing(NamedTuple):
-    """What a repository holds at one commit."""
-
-    commit: str
-    files: tuple[str, ...]
-
-
-def split_files(wanted: HubSplit) -> Iterator[Path]:
-    """Yield the split's files, each fetched when it is asked for. Raises MissingExtra, or DataError.
-
-    The list of files and the files are kept in the hub's own cache, and are read from there when the hub cannot be
-    reached.
-    """
-    if not _client_installed():
-        raise MissingExtra(f"reading {wanted.source!r} needs huggingface_hub: {HUB_EXTRA}")
-    unreachable = why_unreachable()
-    listing = _attempt(wanted, unreachable, lambda: _listing(wanted, offline=bool(unreachable)))
-    card = ""
-    if CARD in listing.files:
-        path = _attempt(wanted, unreachable, lambda: _fetched(wanted, listing, CARD, offline=bool(unreachable)))
-        card = path.read_text(encoding="utf-8", errors="replace")
-    for name in _chosen(wanted, splits_of(listing.files, card), listing.files).files:
-        yield _attempt(
-            wanted, unreachable, lambda name=name: _fetched(wanted, listing, name, offline=bool(unreachable))
-        )
-
-
-def _chosen(wanted: HubSplit, splits: tuple[SplitFiles, ...], files: tuple[str, ...]) -> SplitFiles:
-    """Return the split that is wanted. Raises DataError."""
-    if not splits:
-        programs = programs_in(files)
-        why = (
-            f"it is made by a program ({programs[0]}), and no program of a dataset is run"
-            if programs
-            else "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
-        )
-        raise _refused(wanted, f"{why}; download its rows and give them as a file")
-    configs = list(dict.fromkeys(one.config for one in splits))
-    config = wanted.config or _default_config(splits, configs)
-    if config not in configs:
-        names = ", ".join(f"'hf:{wanted.dataset}:{one}/{wanted.split}'" for one in configs[:_SHOWN])
-        had = f"has no part {config!r}" if config else "has several parts"
-        raise _refused(wanted, f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}")
-    found = {one.name: one for one in splits if one.config == config}
-    if wanted.split not in found:
-        raise _refused(wanted, f"it has no split {wanted.split!r}; choose one of {', '.join(map(repr, found))}")
-    return found[wanted.split]
-
-
-_SHOWN = 8
-
-
-def _default_config(splits: tuple[SplitFiles, ...], configs: list[str]) -> str | None:
-    marked = [one.config for one in splits if one.is_default]
-    return next(iter([*marked, *(one for one in configs if one == "default" or len(configs) == 1)]), None)
-
-
-def _listing(wanted: HubSplit, *, offline: bool) -> _Listing:
-    """Return the files of the repository; what a commit holds never changes, so the hub is asked once."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{wanted.dataset.replace('/', '--')}@{wanted.revision}.json")
-    fixed = wanted.revision is not None and _COMMIT.fullmatch(wanted.revision)
-    if (fixed or offline) and kept.is_file():
-        commit, files = json.loads(kept.read_text(encoding="utf-8"))
-        return _Listing(commit, tuple(files))
-    if offline:
-        raise LocalEntryNotFoundError(f"{wanted.dataset} is not in the cache")
-    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.dataset, revision=wanted.revision, timeout=_TIMEOUT_S)
-    listing = _Listing(str(info.sha), tuple(one.rfilename for one in info.siblings or ()))
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, json.dumps(listing).encode())
-    return listing
-
-
-def _fetched(wanted: HubSplit, listing: _Listing, name: str, *, offline: bool) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    path = hf_hub_download(
-        wanted.dataset,
-        name,
-        repo_type=_DATASET,
-        revision=listing.commit,
-        endpoint=_endpoint(),
-        local_files_only=offline,
-    )
-    return Path(str(path))
-
-
-def _attempt(wanted: HubSplit, unreachable: str, ask: Callable[[], T]) -> T:
-    """Return what the hub's client gives. Raises DataError for every failure of it."""
-    try:
-        return ask()
-    except Exception as error:  # the client raises errors of several libraries, with no common base class
-        if unreachable:
-            raise DataError(
-                f"{wanted.source!r} cannot be read: {unreachable}, and the dataset {wanted.dataset!r} is not in the"
-                " cache of this machine; check the network, or give a file",
-                code="hub",
-            ) from error
-        cause = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(wanted, f"{cause}; check name, split and network, or give a file") from error
-
-
-def _refused(wanted: HubSplit, why: str) -> DataError:
-    return DataError(f"{wanted.source!r} cannot be read: {why}", code="hub")
-
-
-def why_unreachable() -> str:
-    """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
-    if os.environ.get("HF_HUB_OFFLINE", "").strip().casefold() in {"1", "on", "yes", "true"}:
-        return "HF_HUB_OFFLINE forbids to ask the hub"
-    address = urlsplit(_endpoint())
-    if getproxies() or not address.hostname:
-        return ""
-    port = address.port or (80 if address.scheme == "http" else 443)
-    try:
-        socket.create_connection((address.hostname, port), timeout=CONNECT_S).close()
-    except OSError as error:
-        return f"{address.hostname} does not answer ({error.strerror or error})"
-    return ""
-
-
-def _client_installed() -> bool:
-    try:
-        return find_spec("huggingface_hub") is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def _endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-
-
-HUB = "hf:"
-
-
 @dataclass(frozen=True, slots=True)
-class Published:
+class _Published:
     """A dataset of the hub."""
 
     dataset: str
@@ -345,40 +167,40 @@ _DAPO_BEFORE = (
 )
 _DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
-PUBLISHED: Mapping[str, Published] = {
-    "aime24": Published(
+PUBLISHED: Mapping[str, _Published] = {
+    "aime24": _Published(
         "HuggingFaceH4/aime_2024",
         revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
         columns=("problem", "answer"),
         rows=30,
     ),
-    "aime25": Published(
+    "aime25": _Published(
         "math-ai/aime25",
         split="test",
         revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
         columns=("problem", "answer"),
         rows=30,
     ),
-    "dapo-math-17k": Published(
+    "dapo-math-17k": _Published(
         "BytedTsinghua-SIA/DAPO-Math-17k",
         revision="65877096c24ffa7abc4e4fa5edb95cf3413a5674",
         columns=("prompt", "reward_model.ground_truth"),
         rows=17_400,
         around=(_DAPO_BEFORE, _DAPO_AFTER),
     ),
-    "gsm8k": Published(
+    "gsm8k": _Published(
         "openai/gsm8k",
         config="main",
         revision="740312add88f781978c0658806c59bc2815b9866",
         columns=("question", "answer"),
         rows=7_473,
     ),
-    "webwalkerqa": Published("callanwu/WebWalkerQA", split="main", rows=680),
+    "webwalkerqa": _Published("callanwu/WebWalkerQA", split="main", rows=680),
 }
 """Datasets by short name. DAPO-Math-17k contains each problem about a hundred times; it is read once."""
 
 
-def published(source: str) -> tuple[str, Published]:
+def published(source: str) -> tuple[str, _Published]:
     """Return name and dataset of `hf:NAME` or `hf:OWNER/NAME`, each with or without `:SPLIT` or `:PART/SPLIT`.
 
     Raises DataError.
@@ -389,7 +211,7 @@ def published(source: str) -> tuple[str, Published]:
         if name.count("/") != 1 or not all(name.split("/")):
             names = ", ".join(repr(HUB + one) for one in PUBLISHED)
             raise DataError(f"{source!r} is not a known short name of a dataset ({names}); write 'hf:OWNER/NAME:SPLIT'")
-        known = Published(name)
+        known = _Published(name)
     if not split:
         return name, known
     config, _, split = split.rpartition("/")
@@ -402,23 +224,127 @@ def hub_name(source: str) -> str:
 
 
 def hub_rows(source: str) -> Iterator[SourceRow]:
-    """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached."""
+    """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached.
+
+    A file is fetched when its first row is asked for. The list of files and the files are kept in the hub's own cache,
+    and are read from there when the hub cannot be reached.
+    """
     _, one = published(source)
-    paths = split_files(HubSplit(source, one.dataset, one.config, one.split, one.revision))
-    for number, row in enumerate(row for path in paths for row in file_rows(path)):
-        yield SourceRow(f"{source}#{number}", row.fields if row.fault else _mapped(one, row.fields), row.fault)
+    for number, row in enumerate(row for path in _split_files(source, one) for row in file_rows(path)):
+        fields = dict(row.fields)
+        if one.columns is not None and not row.fault:
+            problem, answer = one.columns
+            text = SourceRow(f"{one.dataset}#0", fields).text(problem)
+            plain = text.removeprefix(one.around[0]).removesuffix(one.around[1]).strip()
+            rest = {name: value for name, value in fields.items() if name not in {"problem", "question"}}
+            fields = rest | {"problem": plain, "answer": cell(fields, answer)}
+        yield SourceRow(f"{source}#{number}", fields, row.fault)
 
 
-def _mapped(one: Published, fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the row with the columns `problem` and `answer`, for a dataset whose columns are known."""
-    if one.columns is None:
-        return dict(fields)
-    problem, answer = one.columns
-    rest = {name: value for name, value in fields.items() if name not in {"problem", "question"}}
-    text = SourceRow(f"{one.dataset}#0", fields).text(problem)
-    return rest | {"problem": _without(one.around, text), "answer": cell(fields, answer)}
+def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
+    """Yield the files of a split, each fetched when it is asked for."""
+    try:
+        installed = find_spec("huggingface_hub") is not None
+    except (ImportError, ValueError):
+        installed = False
+    if not installed:
+        raise MissingExtra(f"reading {source!r} needs huggingface_hub: pip install 'agentlearn-lib[hub]'")
+    unreachable = why_unreachable()
+
+    def refused(why: str) -> DataError:
+        return DataError(f"{source!r} cannot be read: {why}", code="hub")
+
+    def attempt(ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except Exception as error:  # the client raises errors of several libraries, with no common base class
+            if unreachable:
+                raise refused(
+                    f"{unreachable}, and the dataset {wanted.dataset!r} is not in the cache of this machine; check the"
+                    " network, or give a file"
+                ) from error
+            cause = " ".join(str(error).split()) or type(error).__name__
+            raise refused(f"{cause}; check name, split and network, or give a file") from error
+
+    def fetched(name: str) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        path = hf_hub_download(
+            wanted.dataset,
+            name,
+            repo_type="dataset",
+            revision=commit,
+            endpoint=_endpoint(),
+            local_files_only=bool(unreachable),
+        )
+        return Path(str(path))
+
+    commit, files = attempt(lambda: _listing(wanted, offline=bool(unreachable)))
+    card = ""
+    if "README.md" in files:
+        card = attempt(lambda: fetched("README.md")).read_text(encoding="utf-8", errors="replace")
+    chosen = _chosen(wanted, splits_of(files, card), files)
+    if isinstance(chosen, str):
+        raise refused(chosen)
+    for name in chosen.files:
+        yield attempt(lambda name=name: fetched(name))
 
 
-def _without(around: tuple[str, str], text: str) -> str:
-    before, after = around
-    return text.removeprefix(before).removesuffix(after).strip()
+def _chosen(wanted: _Published, splits: tuple[SplitFiles, ...], files: Sequence[str]) -> SplitFiles | str:
+    """Return the split that is wanted, or why there is none."""
+    if not splits:
+        program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
+        why = "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
+        if program is not None:
+            why = f"it is made by a program ({program}), and no program of a dataset is run"
+        return f"{why}; download its rows and give them as a file"
+    configs = list(dict.fromkeys(one.config for one in splits))
+    usual = [one for one in configs if one == "default" or len(configs) == 1]
+    config = wanted.config or next(iter([*(one.config for one in splits if one.is_default), *usual]), None)
+    if config not in configs:
+        names = ", ".join(f"'hf:{wanted.dataset}:{one}/{wanted.split}'" for one in configs[:_SHOWN])
+        had = f"has no part {config!r}" if config else "has several parts"
+        return f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}"
+    found = {one.name: one for one in splits if one.config == config}
+    if wanted.split not in found:
+        return f"it has no split {wanted.split!r}; choose one of {', '.join(map(repr, found))}"
+    return found[wanted.split]
+
+
+def _listing(wanted: _Published, *, offline: bool) -> tuple[str, Sequence[str]]:
+    """Return the commit and its files; what a commit holds never changes, so the hub is asked once."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{wanted.dataset.replace('/', '--')}@{wanted.revision}.json")
+    fixed = wanted.revision is not None and _COMMIT.fullmatch(wanted.revision)
+    if (fixed or offline) and kept.is_file():
+        commit, files = json.loads(kept.read_text(encoding="utf-8"))
+        return commit, files
+    if offline:
+        raise LocalEntryNotFoundError(f"{wanted.dataset} is not in the cache")
+    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.dataset, revision=wanted.revision, timeout=30.0)
+    listing = str(info.sha), [one.rfilename for one in info.siblings or ()]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(kept, json.dumps(listing).encode())
+    return listing
+
+
+def why_unreachable() -> str:
+    """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
+    if os.environ.get("HF_HUB_OFFLINE", "").strip().casefold() in {"1", "on", "yes", "true"}:
+        return "HF_HUB_OFFLINE forbids to ask the hub"
+    address = urlsplit(_endpoint())
+    if getproxies() or not address.hostname:
+        return ""
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        socket.create_connection((address.hostname, port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"{address.hostname} does not answer ({error.strerror or error})"
+    return ""
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"

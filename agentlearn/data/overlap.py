@@ -5,12 +5,101 @@ their wording and differ in what is given, so two texts are near-copies only whe
 are equal too.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
+
+ALIKE = 0.5
+"""Share of the weight of two texts' words that must be common."""
+_RAREST = 8
+"""Words of a text that it is looked up by."""
+_LISTED = 64
+"""Largest number of groups that are looked up by one word: the latest."""
+_COMPARED = 12
+"""Largest number of groups that a text is compared with: those that share most of its rare words."""
+
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+
+
+def same_text(text: str) -> str:
+    """The text without differences in case, compatible characters (NFKC) and white space."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def nearest_groups(
+    texts: Sequence[str],
+    kinds: Sequence[Hashable],
+    rewards: Sequence[float],
+    *,
+    max_size: int,
+    begun: Sequence[Sequence[int]] = (),
+) -> list[list[int]]:
+    """Return the places of the texts in groups of at most `max_size`, single ones included.
+
+    begun: groups that exist already, such as those of equal texts; they come first in the result.
+    kinds: texts of different kinds are never grouped. rewards: of the groups that a text is near enough to, it joins
+    one in which rewards then differ, if there is any, and of these the nearest. The order of the texts decides ties.
+    """
+    words = [frozenset(_TOKEN.findall(same_text(text))) for text in texts]
+    held_by = Counter(word for one in words for word in one)
+    weight = {word: math.log1p(len(texts) / n) for word, n in held_by.items()}
+    total = [sum(weight[word] for word in sorted(one)) for one in words]
+    groups = [list(places) for places in begun]
+    listed: defaultdict[tuple[Hashable, str], list[int]] = defaultdict(list)
+
+    def likeness(one: int, other: int) -> float:
+        if words[one] == words[other]:
+            return 1.0
+        common = sum(weight[word] for word in sorted(words[one] & words[other]))
+        return common / (total[one] + total[other] - common)
+
+    def rarest(place: int) -> list[str]:
+        return sorted(words[place], key=lambda word: (held_by[word], word))[:_RAREST]
+
+    def enlist(place: int, number: int) -> None:
+        for word in rarest(place):
+            if number not in listed[kinds[place], word][-_LISTED:]:
+                listed[kinds[place], word].append(number)
+
+    def best_group(place: int) -> int | None:
+        shared = Counter(number for word in rarest(place) for number in listed[kinds[place], word][-_LISTED:])
+        best: tuple[bool, float, int] | None = None
+        for number, _ in sorted(shared.items(), key=lambda found: (-found[1], found[0]))[:_COMPARED]:
+            group = groups[number]
+            if len(group) < max_size and (near := min(likeness(place, other) for other in group)) >= ALIKE:
+                found = any(rewards[other] != rewards[place] for other in group), near, -number
+                best = found if best is None else max(best, found)
+        return None if best is None else -best[2]
+
+    for number, group in enumerate(groups):
+        enlist(group[0], number)
+    placed = {place for group in groups for place in group}
+    for place in range(len(texts)):
+        if place in placed:
+            continue
+        if (number := best_group(place)) is None:
+            number = len(groups)
+            groups.append([])
+        groups[number].append(place)
+        enlist(place, number)
+    return groups
+
+
+def most_central(texts: Sequence[str]) -> int:
+    """Return the place of the text that shares most words with the others; of equal ones the first."""
+    words = [frozenset(_TOKEN.findall(same_text(text))) for text in texts]
+
+    def overlap(place: int) -> float:
+        return sum(len(words[place] & one) / max(len(words[place] | one), 1) for one in words)
+
+    return max(range(len(texts)), key=lambda place: (overlap(place), -place))
+
 
 SHINGLE_WORDS = 8
 SIMILAR = 0.6
@@ -59,14 +148,14 @@ class _Layout:
     def add(self, task: Task) -> None:
         """Add a task."""
         marks = _Marks(task, self._key)
-        self._texts.setdefault(plain_text(task.problem), task)
+        self._texts.setdefault(_plain_text(task.problem), task)
         for shingle in marks.shingles:
             self._with[marks.given, shingle].append(len(self._tasks))
         self._tasks.append((task, marks))
 
     def copy_of(self, task: Task) -> Task | None:
         """Return the same problem, or the first near-copy; None when there is none."""
-        if (same := self._texts.get(plain_text(task.problem))) is not None:
+        if (same := self._texts.get(_plain_text(task.problem))) is not None:
             return same
         marks = _Marks(task, self._key)
         shared = Counter(number for shingle in marks.shingles for number in self._with.get((marks.given, shingle), ()))
@@ -77,7 +166,7 @@ class _Layout:
         return None
 
 
-def plain_text(problem: str) -> str:
+def _plain_text(problem: str) -> str:
     """Return the text without case, white space, `$`, LaTeX spacing and compatibility forms."""
     return _SPACE.sub("", unicodedata.normalize("NFKC", problem)).casefold()
 
@@ -99,3 +188,28 @@ class _Marks:
         similar = common >= SIMILAR * (len(self.shingles) + len(other.shingles) - common)
         told_apart = self.answer is not None and other.answer is not None and self.answer != other.answer
         return similar and not told_apart
+
+
+def hold_out(
+    tasks: Sequence[Task], share: float, key: Callable[[str], Hashable] = str
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Return the tasks to learn from and the share to hold out: the first by content hash.
+
+    Near-copies (by `key`, as in `overlaps`) are kept on the same side, so the held-out share may become smaller. When
+    nothing else could be held out they stay where they are.
+    """
+    ranked = sorted(tasks, key=lambda task: content_hash("split", task.id))
+    held = {task.id for task in ranked[: _count(len(tasks), share)]}
+    while True:
+        learned = tuple(task for task in tasks if task.id not in held)
+        test = tuple(task.model_copy(update={"split": "test"}) for task in tasks if task.id in held)
+        copies = {copy.id for copy, _ in overlaps(test, learned, key)}
+        if not copies or copies == held:
+            return learned, test
+        held -= copies
+
+
+def _count(tasks: int, share: float) -> int:
+    """Return how many to hold out: at least 1, and at least 1 left to learn from."""
+    count = round(tasks * share)
+    return min(max(count, 1), tasks - 1) if share > 0 and tasks > 1 else count

@@ -1,25 +1,70 @@
 """Reading tasks from rows: each problem once, with the answer as the domain reads it."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
-from agentlearn.data.layout import (
+from agentlearn.data.files import file_rows, files_in, stem
+from agentlearn.data.gym import GYM, gym_rows, parse_gym
+from agentlearn.data.hub import HUB, hub_name, hub_rows, published
+from agentlearn.data.row import (
+    Columns,
     RowLayout,
+    SourceRow,
     TaskChoices,
     amount_without_unit,
+    both_places,
     boxed_answer,
+    cell,
     choices_in,
     choices_of,
     layout_of,
     marked_answer,
 )
-from agentlearn.data.row import Columns, SourceRow, both_places, cell
-from agentlearn.data.sources import has_fixed_columns, rows
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
 from agentlearn.types.task import Split, Task
+
+
+def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]:
+    """Yield the rows of a source in order. Raises DataError, or MissingExtra when its reader is not installed."""
+    text = _not_empty(source)
+    if text.startswith(HUB):
+        found = hub_rows(text)
+    elif text.startswith(GYM):
+        found = gym_rows(text)
+    else:
+        found = file_rows(Path(source))
+    return islice(found, limit)
+
+
+def name_of(source: str | Path) -> str:
+    """Return a short name: the file's stem, the dataset's name or the gym's task."""
+    text = _not_empty(source)
+    if text.startswith(HUB):
+        return hub_name(text)
+    if text.startswith(GYM):
+        return parse_gym(text).name
+    path = Path(source)
+    return path.resolve().name if path.is_dir() else stem(path)
+
+
+def passed_over(source: str | Path) -> tuple[str, ...]:
+    """Return the files of a folder that are not read, because their endings are not those of task files."""
+    path = Path(source)
+    online = str(source).startswith((HUB, GYM))
+    return () if online or not path.is_dir() else files_in(path)[1]
+
+
+def _not_empty(source: str | Path) -> str:
+    """Return the source as text. Raises DataError for the empty text, which a path would take for this folder."""
+    if not (text := str(source)).strip():
+        raise DataError(f"the source {text!r} is empty; give a file, a folder, hf:NAME or gym:TASK", code="no_source")
+    return text
+
 
 PUBLISHED = ("hf:", "gym:")
 """Sources whose rows a user cannot correct."""
@@ -58,7 +103,7 @@ class ParsedRow:
     @property
     def identity(self) -> tuple[str, str]:
         """What two rows of the same problem have in common."""
-        return same_words(self.problem), self.start
+        return _same_words(self.problem), self.start
 
     def task(self, domain: str, split: Split) -> Task:
         """Return the row as a task."""
@@ -94,7 +139,7 @@ def read_tasks(
     different answers raises DataError in a file; in a published source it is left out with a warning. Raises DataError
     with file, line and next step.
     """
-    reader = row_reader(source, columns, gold, answer_required=answer_required, start_and_path=start_and_path)
+    reader = RowReader.of(source, columns, gold, answer_required=answer_required, start_and_path=start_and_path)
     kept: dict[tuple[str, str], ParsedRow] = {}
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
@@ -115,19 +160,6 @@ def read_tasks(
     return tasks
 
 
-def row_reader(
-    source: str | Path,
-    columns: Columns,
-    gold: Callable[[str], str],
-    *,
-    answer_required: bool = True,
-    start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
-) -> "RowReader":
-    """Return the reader of a source's rows. Columns that the user chose are not those of a source whose are known."""
-    kept = replace(columns, chosen=None) if has_fixed_columns(source) else columns
-    return RowReader(kept, gold, answer_required, start_and_path)
-
-
 @dataclass(frozen=True, slots=True)
 class RowReader:
     """Reads single rows."""
@@ -137,38 +169,54 @@ class RowReader:
     answer_required: bool
     start_and_path: Callable[[SourceRow], StartAndPath] = no_start
 
+    @classmethod
+    def of(
+        cls,
+        source: str | Path,
+        columns: Columns,
+        gold: Callable[[str], str],
+        *,
+        answer_required: bool = True,
+        start_and_path: Callable[[SourceRow], StartAndPath] = no_start,
+    ) -> Self:
+        """The reader of a source.
+
+        Chosen columns do not count where they are known: for a dataset with a short name, and for reasoning-gym.
+        """
+        text = str(source)
+        fixed = text.startswith(GYM) or (text.startswith(HUB) and published(text)[1].columns is not None)
+        return cls(replace(columns, chosen=None) if fixed else columns, gold, answer_required, start_and_path)
+
     def read(self, row: SourceRow) -> ParsedRow:
         """Return the content of the row. Raises DataError with place, cause and next step."""
         if row.fault:
             raise DataError(row.fault, code="bad_row")
-        row = _with_stem(row)
+        question = cell(row.fields, "question")
+        if isinstance(question, Mapping) and {"stem", "choices"} <= set(question):  # as in the files of ARC
+            rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
+            row = replace(row, fields={**rest, "question": question["stem"], "choices": question["choices"]})
         _demand_distinct(row)
         layout = layout_of(row, self.columns)
         problem = self._problem(row, layout)
         choices = _choices(row, layout)
         answer = self._answer(row, layout, choices)
-        start, path = self._way(row)
-        family_column, family = self._family(row, start)
-        for text in (problem, family, answer or "", start, *path):
-            _demand_encodable(row, text)
+        try:
+            start, path = self.start_and_path(row)
+        except ValueError as error:
+            raise DataError(f"{row.place} {error}", code="bad_start") from error
+        chosen = self.columns.chosen
+        names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
+        named = next(((name, text) for name in names if (text := row.text(name))), None)
+        family_column, family = named or ("", urlsplit(start).hostname or "")
+        try:
+            "".join((problem, family, answer or "", start, *path)).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"{row.place} has a broken character (half a surrogate pair); write it in full") from error
         whole = problem if choices is None else choices.below(problem)
         counted = None if choices is None else choices.position(cell(row.fields, layout.answer))
         return ParsedRow(
             row, whole, answer, family, start, path, _columns_read(row, layout, family_column), counted=counted
         )
-
-    def _way(self, row: SourceRow) -> StartAndPath:
-        try:
-            return self.start_and_path(row)
-        except ValueError as error:
-            raise DataError(f"{row.place} {error}", code="bad_start") from error
-
-    def _family(self, row: SourceRow, start: str) -> tuple[str, str]:
-        """Return the column of the family and its text; without one, the site of the start address, or nothing."""
-        chosen = self.columns.chosen
-        names = (chosen.family,) if chosen is not None and chosen.family else self.columns.family
-        found = next(((name, text) for name in names if (text := row.text(name))), None)
-        return found or ("", urlsplit(start).hostname or "")
 
     def _problem(self, row: SourceRow, layout: RowLayout) -> str:
         texts = [text for name in layout.problem if (text := row.text(name))]
@@ -179,7 +227,10 @@ class RowReader:
                 f"{row.place} has no problem; put its text into the column {wanted}{_seen(row, names)}",
                 code="no_problem",
             )
-        return "\n\n".join(_without_copies(texts))
+        words = [_same_words(text) for text in texts]
+        # some files hold the whole problem as well: a part that a later one repeats is left out
+        parts = [text for at, text in enumerate(texts) if not any(words[at] in later for later in words[at + 1 :])]
+        return "\n\n".join(parts)
 
     def _answer(self, row: SourceRow, layout: RowLayout, choices: TaskChoices | None) -> str | None:
         written = row.text(layout.answer) if layout.answer else ""
@@ -197,12 +248,6 @@ class RowReader:
         return answer or None
 
 
-def _without_copies(texts: Sequence[str]) -> list[str]:
-    """Leave out each part of a problem that a later part repeats: some files hold the whole problem as well."""
-    words = [same_words(text) for text in texts]
-    return [text for at, text in enumerate(texts) if not any(words[at] in later for later in words[at + 1 :])]
-
-
 def _final(row: SourceRow, layout: RowLayout, choices: TaskChoices | None, written: str) -> str:
     """Return the final answer in an answer cell. Raises ValueError with words that continue `FILE line N`."""
     if choices is not None:
@@ -218,7 +263,7 @@ def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
     if not layout.choices:
         return None
     cells = [cell(row.fields, name) for name in layout.choices]
-    found = choices_in(cells[0]) if len(cells) == 1 else choices_of(cells)
+    found = choices_in(cells[0]) if len(cells) == 1 else choices_of(cells, columns=True)
     if found is None:
         which = "+".join(layout.choices)
         alone = f"problem={'+'.join(layout.problem)}" + (f" answer={layout.answer}" if layout.answer else "")
@@ -228,15 +273,6 @@ def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
             code="bad_choices",
         )
     return found
-
-
-def _with_stem(row: SourceRow) -> SourceRow:
-    """Return a row whose `question` holds stem and choices together, as in the files of ARC, with both as columns."""
-    question = cell(row.fields, "question")
-    if not isinstance(question, Mapping) or not {"stem", "choices"} <= set(question):
-        return row
-    rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
-    return replace(row, fields={**rest, "question": question["stem"], "choices": question["choices"]})
 
 
 def _demand_distinct(row: SourceRow) -> None:
@@ -261,7 +297,7 @@ def _columns_read(row: SourceRow, layout: RowLayout, family: str) -> dict[str, s
     return {what: name for what, name in shown.items() if name}
 
 
-def same_words(problem: str) -> str:
+def _same_words(problem: str) -> str:
     """Return the problem with single spaces, to find repetitions."""
     return " ".join(problem.split())
 
@@ -301,13 +337,6 @@ def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:
     return (
         f" (it has {', '.join(map(repr, filter(str.strip, row.fields)))}; --columns 'problem=NAME answer=NAME' chooses)"
     )
-
-
-def _demand_encodable(row: SourceRow, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{row.place} has a broken character (half a surrogate pair); write it in full") from error
 
 
 def _short(source: str | Path) -> str:

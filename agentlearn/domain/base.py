@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentlearn.config import ONLINE, PACKED, TASK_FILES, SiteOptions
 from agentlearn.errors import ConfigError, StopSignal, UnknownDomain
@@ -91,23 +91,26 @@ def optional_members(domain: object, base: type) -> tuple[str, ...]:
     )
 
 
-def misspelt_members(domain: object, base: type) -> tuple[tuple[str, str], ...]:
+def _misspelt_members(domain: object, base: type) -> tuple[tuple[str, str], ...]:
     """Return each public attribute of the domain's class that looks like a misspelt member, with that member.
 
     A member that the class overrides under its right name is never the one that was meant.
     """
     members = all_members(base)
     open_members = [name for name in members if not _overridden(domain, base, name)]
-    own = dict.fromkeys(name for kind in _kinds(domain, base) for name in vars(kind))
-    names = (name for name in own if not name.startswith("_") and name not in members)
-    near = ((name, max(open_members, key=lambda member: _likeness(name, member), default="")) for name in names)
-    return tuple((name, member) for name, member in near if _is_close(name, member))
+    found: dict[str, str] = {}
+    for name in (name for kind in _kinds(domain, base) for name in vars(kind)):
+        likeness = {member: SequenceMatcher(None, name, member).ratio() for member in open_members}
+        member = max(likeness, key=lambda member: likeness[member], default="")
+        close = _CLOSE_START if member.startswith(f"{name}_") else _CLOSE
+        if not name.startswith("_") and name not in members and likeness.get(member, 0.0) >= close:
+            found[name] = member
+    return tuple(found.items())
 
 
 def method_signature(base: type, name: str) -> str:
     """Return how a method is called, such as `read(path, *, split='train', limit=None)`."""
-    parameters = list(inspect.signature(getattr(base, name)).parameters.values())[1:]
-    return f"{name}{_plain(parameters)}"
+    return f"{name}{_plain(_parameters(base, name))}"
 
 
 def member_faults(domain: object, base: type) -> Iterator[str]:
@@ -116,10 +119,18 @@ def member_faults(domain: object, base: type) -> Iterator[str]:
     if missing:
         yield f"{type(domain).__name__} has no {', '.join(map(repr, missing))}; see docs/domains.md"
         return
-    for found, meant in misspelt_members(domain, base):
+    for found, meant in _misspelt_members(domain, base):
         yield f"{found!r} is not a member of a domain; did you mean {meant!r}? Rename it, or start it with '_'"
     for name in all_members(base):
-        yield from _value_faults(domain, name) if name in _SETTINGS else _method_faults(domain, base, name)
+        value, kind = getattr(domain, name), _SETTINGS.get(name)
+        if kind is None and not callable(value):
+            yield f"{name} is {value!r}, but must be a method: `{method_signature(base, name)}`"
+        elif kind is None and (taken := _other_parameters(value, base, name)) is not None:
+            yield f"{name} takes {taken}, but is called as `{method_signature(base, name)}`"
+        elif kind and (not isinstance(value, kind) or (kind is Real and isinstance(value, bool))):
+            yield f"{name} is {value!r}, not of {kind.__module__}.{kind.__qualname__}"
+        elif name == "rewards" and not all(isinstance(one, str) for one in cast("tuple[object, ...]", value)):
+            yield f"rewards is {value!r}, not a tuple of names"
     for flag, method in _NEEDED_FOR.items():
         if getattr(domain, flag) and not _overridden(domain, base, method):
             yield f"it sets {flag!r}, so it needs `{method_signature(base, method)}`"
@@ -128,49 +139,27 @@ def member_faults(domain: object, base: type) -> Iterator[str]:
             yield f"it has {method!r}, which is never called unless {flag!r} is set"
 
 
-def _value_faults(domain: object, name: str) -> Iterator[str]:
-    value, kind = getattr(domain, name), _SETTINGS[name]
-    if not isinstance(value, kind) or (kind is Real and isinstance(value, bool)):
-        yield f"{name} is {value!r}, not of {kind.__module__}.{kind.__qualname__}"
-    elif name == "rewards" and not all(isinstance(one, str) for one in getattr(domain, name)):
-        yield f"rewards is {value!r}, not a tuple of names"
+def _other_parameters(method: Callable[..., object], base: type, name: str) -> inspect.Signature | None:
+    """The parameters of a method that cannot be called as the library does; None when it can.
 
-
-def _method_faults(domain: object, base: type, name: str) -> Iterator[str]:
-    method = getattr(domain, name)
-    if not callable(method):
-        yield f"{name} is {method!r}, but must be a method: `{method_signature(base, name)}`"
-        return
+    It may be called with every argument, and with the required ones only.
+    """
     try:
         found = inspect.signature(method)
     except ValueError:  # built-in functions have none
-        return
-    if not all(_takes(found, call) for call in _calls(base, name)):
-        taken = _plain(list(found.parameters.values()))
-        yield f"{name} takes {taken}, but is called as `{method_signature(base, name)}`"
+        return None
+    every = _parameters(base, name)
+    for call in (every, [one for one in every if one.default is _EMPTY]):
+        by_name = {one.name: None for one in call if one.kind is one.KEYWORD_ONLY}
+        try:
+            found.bind(*[None] * (len(call) - len(by_name)), **by_name)
+        except TypeError:
+            return _plain(list(found.parameters.values()))
+    return None
 
 
-Call = tuple[tuple[object, ...], dict[str, object]]
-
-
-def _calls(base: type, name: str) -> tuple[Call, Call]:
-    """How the library may call a method: with every argument, and with the required ones only."""
-    parameters = list(inspect.signature(getattr(base, name)).parameters.values())[1:]
-    return _arguments(parameters), _arguments([one for one in parameters if one.default is _EMPTY])
-
-
-def _arguments(parameters: list[inspect.Parameter]) -> Call:
-    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
-    return (None,) * (len(parameters) - len(by_name)), dict[str, object](by_name)
-
-
-def _takes(signature: inspect.Signature, call: Call) -> bool:
-    positional, by_name = call
-    try:
-        signature.bind(*positional, **by_name)
-    except TypeError:
-        return False
-    return True
+def _parameters(base: type, name: str) -> list[inspect.Parameter]:
+    return list(inspect.signature(getattr(base, name)).parameters.values())[1:]
 
 
 def _plain(parameters: list[inspect.Parameter]) -> inspect.Signature:
@@ -185,15 +174,6 @@ def _overridden(domain: object, base: type, name: str) -> bool:
 def _kinds(domain: object, base: type) -> Iterator[type]:
     """The classes of the domain, without the base class and what it inherits."""
     return (kind for kind in type(domain).__mro__ if kind not in base.__mro__)
-
-
-def _likeness(name: str, member: str) -> float:
-    return SequenceMatcher(None, name, member).ratio()
-
-
-def _is_close(name: str, member: str) -> bool:
-    likeness = _likeness(name, member)
-    return likeness >= _CLOSE or (likeness >= _CLOSE_START and member.startswith(f"{name}_"))
 
 
 class Answer(Value):
@@ -518,7 +498,7 @@ def _loaded(plugin: Plugin, *arguments: str) -> Domain:
             " see docs/domains.md for what a domain must have",
             code="bad_domain",
         )
-    for found, meant in misspelt_members(domain, Domain):
+    for found, meant in _misspelt_members(domain, Domain):
         raise ConfigError(
             f"{named} has {found!r}, which is not a member of a domain; did you mean {meant!r}? Rename it, or start"
             " it with '_'",

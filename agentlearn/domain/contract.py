@@ -55,7 +55,7 @@ def rollout_ending_in(task: Task, answer: str | None) -> Trajectory:
     )
 
 
-async def run_agent(agent: Any, question: str, answer: str | None, deps: object) -> Any:
+async def _run_agent(agent: Any, question: str, answer: str | None, deps: object) -> Any:
     """Run the agent with stand-ins for a model until it accepts what one of them answers; return pydantic-ai's result.
 
     They answer with `answer` as text, then through an output tool, then with empty texts. Raises
@@ -95,7 +95,7 @@ class _IdleSession:
         return CodeResult(status="ok")
 
 
-class IdleSandbox:
+class _IdleSandbox:
     """A sandbox that runs nothing."""
 
     @property
@@ -133,7 +133,7 @@ async def check_domain(domain: object, *, data: Path | None = None, seed: int = 
         return (members,)
     async with AsyncExitStack() as stack:
         if domain.runs_code:
-            domain = domain.with_sandbox(IdleSandbox())
+            domain = domain.with_sandbox(_IdleSandbox())
         domain = await stack.enter_async_context(domain.running())
         given = None if data is None else tuple(domain.read(data, limit=_SAMPLE))
         subject = _Subject(domain, seed, given)
@@ -322,7 +322,7 @@ async def _agent(subject: _Subject) -> str:
     task = subject.sample()[0]
     async with domain.open(RolloutContext(task=task, seed=subject.seed)) as deps:
         try:
-            ran = await run_agent(agent, domain.question(task), task.answer, deps)
+            ran = await _run_agent(agent, domain.question(task), task.answer, deps)
         except UnexpectedModelBehavior as error:
             raise _Untested(f"the agent accepts no answer of the stand-in for a model: {error}") from error
     _demand_kind(ran.output, Answer, "what the agent returns")

@@ -17,7 +17,7 @@ from typing import Any
 from agentlearn.domain.base import Domain
 from agentlearn.domain.contract import WRONG_ANSWER, rollout_ending_in
 from agentlearn.domain.custom import CustomTasks
-from agentlearn.domain.custom.function_reward import FunctionReward, place_of
+from agentlearn.domain.custom.reward import FunctionReward, place_of, short
 from agentlearn.domain.objects import MadeUp, OutputTasks
 from agentlearn.errors import AgentlearnError, ConfigError, VerifierError
 from agentlearn.types.task import Task
@@ -38,7 +38,8 @@ async def try_reward(domain: Domain, tasks: Sequence[Task], *, limit_s: float = 
     reward, and when no expected answer that was tried counts as right.
     """
     judged = domain.judged if isinstance(domain, OutputTasks) else domain
-    chosen = _some(tasks)
+    answered = [task for task in tasks if task.answer is not None] or list(tasks)
+    chosen = answered[:: max(1, len(answered) // TRIED)][:TRIED]  # from the first to the last
     if not chosen or domain.uses_judge:
         return ()
     if isinstance(judged, CustomTasks):
@@ -49,13 +50,6 @@ async def try_reward(domain: Domain, tasks: Sequence[Task], *, limit_s: float = 
     if type(domain).running is Domain.running:  # a verifier that has to be started first is not tried
         return await _verifier_notes(domain, chosen, until=time.monotonic() + limit_s)
     return ()
-
-
-def _some(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return a few tasks, from the first to the last, those with an expected answer first."""
-    answered = [task for task in tasks if task.answer is not None] or list(tasks)
-    step = max(1, len(answered) // TRIED)
-    return answered[::step][:TRIED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +87,13 @@ class _RewardTrial:
         except TimeoutError:
             late = (f"the reward {self.reward.name!r} ({self.reward.place}) is slow: not all answers were tried",)
         self._refuse_nothing_but_errors(tried)
-        return (*late, *_unsure(tried), *self._gold_notes(tried), *self._wrong_notes(tried))
+        unsure = next((one.error for one in tried if one.error is not None), None)
+        notes = () if unsure is None else (f"tried without a real rollout, {unsure.message}",)
+        wrong = [one for one in tried if not one.expected]
+        if wrong and all(one.reaches(self.threshold) for one in wrong):
+            named = f"the reward {self.reward.name!r} ({self.reward.place})"
+            return (*late, *notes, *self._gold_notes(tried), f"{named} counts every answer as right, also an empty one")
+        return (*late, *notes, *self._gold_notes(tried))
 
     async def _tries(self, tasks: Sequence[Task], until: float) -> AsyncIterator[_Tried]:
         for task in tasks:
@@ -141,7 +141,7 @@ class _RewardTrial:
         except (Exception, SystemExit) as error:
             raise VerifierError(
                 f"answer_of raised {type(error).__name__}: {' '.join(str(error).split())} ({place_of(error)}) for the"
-                f" output {_short(made_up.output)}; correct the function",
+                f" output {short(made_up.output)}; correct the function",
                 code="reward_raised",
             ) from error
 
@@ -202,19 +202,6 @@ class _RewardTrial:
             code="gold_refused",
         )
 
-    def _wrong_notes(self, tried: Sequence[_Tried]) -> tuple[str, ...]:
-        wrong = [one for one in tried if not one.expected]
-        if not wrong or not all(one.reaches(self.threshold) for one in wrong):
-            return ()
-        name, place = self.reward.name, self.reward.place
-        return (f"the reward {name!r} ({place}) counts every answer as right, also an empty one",)
-
-
-def _unsure(tried: Sequence[_Tried]) -> tuple[str, ...]:
-    """Return a note on the first error that may be due to the made-up output or record."""
-    found = next((one.error for one in tried if one.error is not None), None)
-    return () if found is None else (f"tried without a real rollout, {found.message}",)
-
 
 async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float) -> tuple[str, ...]:
     """Try the verifier of a domain. Return notes. Raises ConfigError.
@@ -233,7 +220,7 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
             except (Exception, SystemExit) as error:
                 words = (
                     f"verify of the domain {domain.name!r} raised {type(error).__name__}:"
-                    f" {' '.join(str(error).split())} ({place_of(error)}) for the answer {_short(answer)} to task"
+                    f" {' '.join(str(error).split())} ({place_of(error)}) for the answer {short(answer)} to task"
                     f" {task.source or task.id!r}"
                 )
                 if _surely(error, task, trajectory):
@@ -241,7 +228,7 @@ async def _verifier_notes(domain: Domain, tasks: Sequence[Task], *, until: float
                 return (f"tried without a real rollout, {words}",)
             if not isinstance(verdict, Verdict):
                 raise ConfigError(
-                    f"{_BEFORE} verify of the domain {domain.name!r} gave {_short(verdict)}; return a Verdict, such as"
+                    f"{_BEFORE} verify of the domain {domain.name!r} gave {short(verdict)}; return a Verdict, such as"
                     " Verdict(status='correct', reward=1.0)",
                     code="bad_verdict",
                 )
@@ -268,8 +255,3 @@ def _surely(error: BaseException | None, *real: object) -> bool:
     if isinstance(error, AttributeError):
         return any(error.obj is one for one in real)
     return isinstance(error, NameError | ImportError)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -12,7 +12,7 @@ from agentlearn.errors import DataError
 from agentlearn.files import put
 from agentlearn.formats.openai_chat import Chat, to_chat
 from agentlearn.store import Selection, StoreReader
-from agentlearn.store.views import SelectedText
+from agentlearn.store.queries import SelectedText
 from agentlearn.types.ids import content_hash
 
 LineFormat = Literal["openai-jsonl", "trl-jsonl", "trl-grpo", "trl-sft", "trl-dpo"]

@@ -39,40 +39,40 @@ class _Foreign(Value):
     model_config = ConfigDict(extra="ignore")
 
 
-class ChatImage(_Foreign):
+class _ChatImage(_Foreign):
     """An image of a message."""
 
     url: str
 
 
-class ChatPart(_Foreign):
+class _ChatPart(_Foreign):
     """A part of a message."""
 
     type: Literal["text", "image_url"]
     text: str = ""
-    image_url: ChatImage | None = None
+    image_url: _ChatImage | None = None
 
 
-class ChatFunction(_Foreign):
+class _ChatFunction(_Foreign):
     """The function and the arguments of a tool call."""
 
     name: str
     arguments: str | dict[str, Any] = ""
 
 
-class ChatCall(_Foreign):
+class _ChatCall(_Foreign):
     """A tool call."""
 
     id: str
-    function: ChatFunction
+    function: _ChatFunction
 
 
 class ChatMessage(_Foreign):
     """One message of the chat format."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | tuple[ChatPart, ...] | None = None
-    tool_calls: tuple[ChatCall, ...] | None = None
+    content: str | tuple[_ChatPart, ...] | None = None
+    tool_calls: tuple[_ChatCall, ...] | None = None
     tool_call_id: str = ""
 
     @property

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentlearn.config import BudgetOptions, LearnSettings, RunSettings, TaskOptions
-from agentlearn.data.overlap import overlaps
-from agentlearn.data.split import hold_out
+from agentlearn.data.overlap import hold_out, overlaps
 from agentlearn.domain.base import Domain, is_domain, load_domain
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns

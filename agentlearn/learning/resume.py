@@ -13,7 +13,7 @@ from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.config.endpoint_address import credentials_of, endpoint_name
 from agentlearn.errors import AllFailed, ConfigError
 from agentlearn.store import StoreReader, read_store
-from agentlearn.store.views import RunRow
+from agentlearn.store.queries import RunRow
 from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory

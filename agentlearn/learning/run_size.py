@@ -12,7 +12,7 @@ from typing import Any
 
 from agentlearn.config import LearnSettings, RunSettings, is_lab
 from agentlearn.domain.base import RolloutShape, is_domain, load_domain
-from agentlearn.domain.custom.judge_reward import JUDGE
+from agentlearn.domain.custom.reward import JUDGE
 from agentlearn.errors import StoreError
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.lessons.start import starts_with_lessons

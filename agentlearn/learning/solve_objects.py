@@ -14,7 +14,7 @@ from agentlearn.errors import DataError
 from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.library_source import GivenLibrary, library_from
+from agentlearn.library.store import GivenLibrary, library_from
 from agentlearn.rollout.solve import Solved, SolveGiven, run_solving
 from agentlearn.store import Store
 from agentlearn.types.task import Task

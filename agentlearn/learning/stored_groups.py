@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentlearn.config import LearnSettings
-from agentlearn.data.nearest import most_central, nearest_groups, same_text
-from agentlearn.data.overlap import overlaps
+from agentlearn.data.overlap import most_central, nearest_groups, overlaps, same_text
 from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import read_source

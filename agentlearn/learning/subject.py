@@ -9,8 +9,7 @@ from agentlearn.config import SIMULATED_MODEL, default_model
 from agentlearn.config.environment import default_store
 from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, name_for
-from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, tasks_from
-from agentlearn.domain.objects.given_tasks import reward_from
+from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import GivenTasks
 from agentlearn.models.endpoint import model_name

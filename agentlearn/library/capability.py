@@ -15,9 +15,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.library_source import FixedLibrary, GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
 from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of, with_shown
+from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name
@@ -76,7 +76,7 @@ class Experiences(AbstractCapability[Any]):
         self.defer_loading = defer_loading
         self.hide, self.episode = share_of(hide), episode
         self._withheld = tuple(dict.fromkeys(masked))
-        self._source: LibrarySource = open_source(library, store=store, follow=follow, missing=missing)
+        self._source = open_source(library, store=store, follow=follow, missing=missing)
         self._retriever = retrieval if isinstance(retrieval, Retriever) else Retriever(retrieval or Retrieval())
         self._choice: ChosenLessons | None = None
         self._rendered: tuple[Library, tuple[ExperienceId, ...], Rendered] | None = None
@@ -135,7 +135,7 @@ class Experiences(AbstractCapability[Any]):
 
     def _fixed(self) -> Self:
         fixed = copy.copy(self)
-        vars(fixed)["_source"] = FixedLibrary(self.library, self._source.name)
+        vars(fixed)["_source"] = LibrarySource(self.library, self._source.name)
         return fixed
 
     async def for_query(self, query: str, *, without: Collection[ExperienceId] = ()) -> Self:

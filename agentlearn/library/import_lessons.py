@@ -14,9 +14,16 @@ from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.operations import tags_of
 from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
-from agentlearn.library.formats import Form, FoundLesson, ReadLessons, format_of, library_format
+from agentlearn.library.formats import format_of, library_format
 from agentlearn.library.formats.our_json import shown_value
-from agentlearn.library.formats.source_files import ImportLimits, SourceFiles, read_source
+from agentlearn.library.formats.source_files import (
+    Form,
+    FoundLesson,
+    ImportLimits,
+    ReadLessons,
+    SourceFiles,
+    read_source,
+)
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.author import Author
@@ -30,7 +37,7 @@ _LIMITS = ImportLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedLesson:
+class _RefusedLesson:
     """A lesson that was not imported."""
 
     place: str
@@ -51,7 +58,7 @@ class ImportedLessons:
     form: Form
     lessons: tuple[Withheld, ...] = ()
     """Lessons that can be used. They wait for a person, or are parked as they were in their own store."""
-    refused: tuple[RefusedLesson, ...] = ()
+    refused: tuple[_RefusedLesson, ...] = ()
     known: frozenset[ExperienceId] = frozenset()
     """Lessons that the store published before. They keep their ids and origins."""
     copied: Mapping[ExperienceId, frozenset[ExperienceId]] = field(
@@ -214,7 +221,7 @@ class _Check:
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
         self._strangers = (Author(kind="library", name=Path(source.path).name),)
         self._near, self._texts = NearIndex((*has, *given)), list[str]()
-        self._taken, self._refused = list[Withheld](), list[RefusedLesson]()
+        self._taken, self._refused = list[Withheld](), list[_RefusedLesson]()
         self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
         self._ids = {*into.by_id, *(one.experience.id for one in into.withheld)}
         for text in has:
@@ -225,7 +232,7 @@ class _Check:
         end = self._end(lesson)
         if isinstance(end, Rejected):
             shown = lesson.text if isinstance(lesson.text, str) else shown_value(lesson.text)
-            self._refused.append(RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
+            self._refused.append(_RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
             return
         text, tags = end
         self._remember(text)

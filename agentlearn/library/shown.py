@@ -6,14 +6,16 @@ The choice is a function of its arguments alone. It is the same after a restart,
 machine, and nothing that happens in a rollout can change it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import Field, ValidationError
 
 from agentlearn.errors import ConfigError
+from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, content_hash
+from agentlearn.types.rendering import Rendered, render_lines
 from agentlearn.types.value import Value
 
 METADATA_KEY = "agentlearn.experiences"
@@ -179,3 +181,8 @@ def share_of(hide: str | float | None) -> float:
 def _place(episode: str, lesson: ExperienceId) -> float:
     """A number in 0..1 that looks random and depends on the episode and the lesson only."""
     return int(content_hash("hide-episode", episode, lesson)[:_HEX_DIGITS], 16) / _SCALE
+
+
+def render(library: Library, masked: Collection[ExperienceId] = (), *, letter: str = "G") -> Rendered:
+    """Render the lessons that are not masked, one per line after its label, fenced as advice."""
+    return render_lines(library.experiences, masked, letter=letter)

@@ -5,21 +5,36 @@ DIR/NAME/history.jsonl   one line per change, only appended to (`library.history
 DIR/NAME/HEAD            one line per version that the name came to mean, `VERSION TIME`; the last is current
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from os import PathLike
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import readable
-from agentlearn.library.formats import Form, parse_library
-from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import Change, ChangeKind, History
-from agentlearn.library.history.change_log import HEAD_FILE, LOG_FILE, ChangeLog, HeadEntry, head_entries
-from agentlearn.library.history.lesson_blame import HeldLesson, lessons_from
-from agentlearn.library.history.three_way import Ancestry
-from agentlearn.library.history.version_files import NO_LIBRARY, checked_library_name, is_library_name
+from agentlearn.library.formats import parse_library, write_form
+from agentlearn.library.formats.source_files import Form
+from agentlearn.library.history import History
+from agentlearn.library.history.change_log import (
+    HEAD_FILE,
+    LOG_FILE,
+    NO_LIBRARY,
+    Change,
+    ChangeKind,
+    ChangeLog,
+    HeadEntry,
+    checked_library_name,
+    head_entries,
+    is_library_name,
+)
+from agentlearn.library.history.three_way import Ancestry, HeldLesson, lessons_from
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
@@ -261,3 +276,222 @@ class LibraryStore:
         version, at = self._heads(name)[-1]
         library = self.history(name).load(version)
         return StoredLibrary(name=name, version=version, lessons=len(library), tokens=library.tokens, at=at)
+
+
+GivenLibrary = Library | str | Path | Sequence[str]
+"""A library, a reference to one (`NAME`, `NAME@VERSION`, `none`, a file), a file, or lessons in words."""
+
+WhenMissing = Literal["error", "empty"]
+"""What a library means that does not exist: an error, or no lessons."""
+
+RETRY_S = 1.0
+"""Seconds between two attempts to read a followed library that could not be read."""
+
+_log = logging.getLogger("agentlearn")
+
+
+class LibrarySource:
+    """A library by its origin. This one never changes."""
+
+    follows = False
+    """Whether the library may change."""
+
+    def __init__(self, library: Library, name: str | None = None) -> None:
+        self._library = library
+        self.name = name
+        """The reference that was given; None for a `Library` or lessons in words."""
+
+    @property
+    def identity(self) -> object:
+        """Equal for two sources that give the same library."""
+        return self._library.version
+
+    def current(self) -> Library:
+        """The library to use now."""
+        return self._library
+
+
+_Mark = tuple[int, ...] | None
+"""Times, size and inode of a file, which change when it is replaced; None where the file does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The last library that could be read, and what happened since."""
+
+    library: Library
+    mark: _Mark
+    """State of the watched file when the library was read."""
+    refused: _Mark = ()
+    """State of the watched file that could not be read last; empty when there is none."""
+    retry_at: float = 0.0
+
+
+class _FollowedLibrary(LibrarySource):
+    """A library that is read again when a new version is published. Works from threads and several event loops.
+
+    name: what was given. watched: the file that a publication replaces. load: reads the library; raises LibraryError.
+    """
+
+    follows = True
+
+    def __init__(self, name: str, watched: Path, load: Callable[[], Library], *, missing: WhenMissing) -> None:
+        self.name = name
+        self.watched = watched
+        self._load = load
+        self._lock = threading.Lock()
+        mark = _mark_of(watched)
+        try:
+            self._held = _Held(load(), mark)
+        except LibraryError as error:
+            if missing == "error":
+                raise
+            self._held = _Held(EMPTY_LIBRARY, None)
+            if mark is not None:
+                self._refuse(mark, error)
+
+    @property
+    def identity(self) -> object:
+        """The watched file."""
+        return str(self.watched)
+
+    def current(self) -> Library:
+        """The newest published version that can be read."""
+        held = self._held
+        if _mark_of(self.watched) == held.mark:
+            return held.library
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> Library:
+        mark, held = _mark_of(self.watched), self._held
+        if mark == held.mark or (mark == held.refused and time.monotonic() < held.retry_at):
+            return held.library
+        try:
+            self._held = _Held(self._load(), mark)
+        except LibraryError as error:
+            self._refuse(mark, error)
+        return self._held.library
+
+    def _refuse(self, mark: _Mark, error: LibraryError) -> None:
+        """Keep the library that is held, and warn once about each state of the file that cannot be read."""
+        held = self._held
+        if mark != held.refused:
+            _log.warning(
+                "library.kept name=%r version=%r code=%s reason=%s",
+                self.name,
+                held.library.version[:8],
+                error.code,
+                error.message,
+            )
+        self._held = _Held(held.library, held.mark, mark, time.monotonic() + RETRY_S)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+
+def open_source(
+    given: GivenLibrary, *, store: Path | str | None = None, follow: bool = False, missing: WhenMissing = "error"
+) -> LibrarySource:
+    """Return the source of what an application gave. Raises LibraryError.
+
+    store: the directory that `agentlearn learn --store` wrote to; None: `AGENTLEARN_STORE`, else `.agentlearn`. It is
+    made absolute here. follow: read the library again when a new version is published. missing: what to do where the
+    library does not exist; an unknown version of a library that exists is always an error.
+    """
+    if missing not in get_args(WhenMissing):
+        raise LibraryError(f"missing is {missing!r}; use 'error' or 'empty'", code="bad_missing")
+    match given:
+        case Library():
+            return _fixed(given, None, follow, "a Library object never changes")
+        case str():
+            return _by_reference(given, _libraries(store), follow=follow, missing=missing)
+        case PathLike():
+            return _in_file(Path(given), _libraries(store), follow=follow, missing=missing)
+        case list() | tuple():
+            return _fixed(Library.of(given), None, follow, "lessons in words never change")
+        case _:
+            raise LibraryError(
+                f"a library is given as a name, a file, a Library or a list of lessons, not as {given!r:.80}"
+            )
+
+
+def _by_reference(reference: str, store: LibraryStore, *, follow: bool, missing: WhenMissing) -> LibrarySource:
+    if reference.endswith(".json") or "/" in reference:
+        return _in_file(Path(reference), store, follow=follow, missing=missing, name=reference)
+    if any(sign.isspace() for sign in reference.strip()):
+        raise LibraryError(f"{reference!r:.80} is not the name of a library; give lessons in words as a list")
+    if reference == NO_LIBRARY or "@" in reference:
+        if follow and reference != NO_LIBRARY and (log := store.watched(reference)) is not None:
+            return _FollowedLibrary(reference, log, partial(store.load, reference), missing=missing)
+        because = f"{reference!r} always means the same lessons"
+        return _fixed(_loaded(lambda: store.load(reference), missing), reference, follow, because)
+    head = store.head(reference)
+    if follow:
+        return _FollowedLibrary(reference, head, partial(store.load, reference), missing=missing)
+    return LibrarySource(_loaded(lambda: store.load(reference), missing), reference)
+
+
+def _in_file(
+    file: Path, store: LibraryStore, *, follow: bool, missing: WhenMissing, name: str | None = None
+) -> LibrarySource:
+    file = file.absolute()
+    shown = name or str(file)
+    if follow:
+        return _FollowedLibrary(shown, file, partial(store.read_file, file), missing=missing)
+    if missing == "empty" and not file.exists():
+        return LibrarySource(EMPTY_LIBRARY, shown)
+    return LibrarySource(store.read_file(file), shown)
+
+
+def _fixed(library: Library, name: str | None, follow: bool, because: str) -> LibrarySource:
+    if follow:
+        raise LibraryError(
+            f"follow=True needs a library that is published under a name, and {because}; give the name, or leave"
+            " follow out",
+            code="cannot_follow",
+        )
+    return LibrarySource(library, name)
+
+
+def _loaded(load: Callable[[], Library], missing: WhenMissing) -> Library:
+    try:
+        return load()
+    except LibraryError as error:
+        if missing == "empty" and error.code == "unknown_library":
+            return EMPTY_LIBRARY
+        raise
+
+
+def _libraries(store: Path | str | None) -> LibraryStore:
+    if store is None:
+        from agentlearn.config.environment import default_store  # imported here: applications need no settings
+
+        store = default_store()
+    return LibraryStore(Path(store).absolute() / "libraries")
+
+
+def _mark_of(file: Path) -> _Mark:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def library_from(given: GivenLibrary | None, libraries: LibraryStore) -> Library:
+    """Return the library that was given; the empty one for None. Raises LibraryError."""
+    match given:
+        case None:
+            return EMPTY_LIBRARY
+        case Library():
+            return given
+        case str():
+            return libraries.load(given)
+        case Path():
+            return libraries.load(str(given.absolute()))
+        case _:
+            return Library.of(given)

@@ -1,37 +1,36 @@
 """What an application gives the recorder, as a task, messages, steps and an answer."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_core import to_json
 
 from agentlearn.answers.thoughts import split_thoughts
-from agentlearn.errors import DataError
+from agentlearn.errors import ConfigError, DataError
 from agentlearn.formats.openai_chat import ChatMessage, from_chat
-from agentlearn.library.shown import first_of_run
+from agentlearn.library.lessons import Advice
+from agentlearn.library.shown import first_of_run, shown_in
 from agentlearn.rollout.transcript import steps_of
 from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
+from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Step, Usage, UserTurn
 
 _CHAT = TypeAdapter(list[ChatMessage])
+_STEPS: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])
 _TASK_FIELDS = ("problem", "task", "question", "prompt", "input")
 _ANSWER_FIELDS = ("answer", "expected", "target")
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class _Passed:
     """What the application passed, before any of it is read. Its lists are copies."""
 
     messages: tuple[Any, ...]
@@ -43,7 +42,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class _Captured:
     """A rollout that can be stored."""
 
     messages: str
@@ -62,18 +61,18 @@ class Captured:
         return sum((step.usage for step in self.steps if isinstance(step, ModelTurn)), Usage())
 
 
-def given_of(result: object) -> Passed:
+def given_of(result: object) -> _Passed:
     """Return what a result or a list of messages holds, unread. Raises DataError for anything else."""
     whole: Any = result
     if callable(getattr(whole, "all_messages", None)) and callable(getattr(whole, "new_messages", None)):
         messages = tuple(whole.all_messages())
-        return Passed(messages, first_of_run(whole), getattr(whole, "output", None))
+        return _Passed(messages, first_of_run(whole), getattr(whole, "output", None))
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
-        return Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
+        return _Passed(tuple(dict(one) if isinstance(one, Mapping) else one for one in result))
     raise _unusable(f"it is a {type(result).__name__}")
 
 
-def captured(given: Passed) -> Captured:
+def captured(given: _Passed) -> _Captured:
     """Read what was given. Raises DataError."""
     messages = _messages(given.messages)
     mine = messages[given.new :]
@@ -83,20 +82,19 @@ def captured(given: Passed) -> Captured:
         written = ModelMessagesTypeAdapter.dump_json(messages).decode()
     except (ValueError, UnicodeError):  # lone surrogates
         written = storable(json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"), ensure_ascii=False))
-    steps = (*map(_unpaid, steps_of(messages[: given.new], opening=True)), *steps_of(mine, opening=True))
+    before = steps_of(messages[: given.new], opening=True)  # their tokens belong to another rollout
+    unpaid = (one.model_copy(update={"usage": Usage()}) if isinstance(one, ModelTurn) else one for one in before)
+    steps = (*unpaid, *steps_of(mine, opening=True))
+    text = _STEPS.dump_json(steps).decode()
+    safe = without_secrets(text)
     last = next(one for one in reversed(mine) if isinstance(one, ModelResponse))
-    return Captured(
+    return _Captured(
         messages=without_secrets(written),
-        steps=_safe_steps(steps),
+        steps=steps if safe == text else _STEPS.validate_json(safe),
         asked=next((text for one in mine if (text := _asked(one))), ""),
         answer=_answer(given.output, last.text or ""),
         model=storable(last.model_name or ""),
     )
-
-
-def _unpaid(step: Step) -> Step:
-    """A step of the history, whose tokens belong to another rollout."""
-    return step.model_copy(update={"usage": Usage()}) if isinstance(step, ModelTurn) else step
 
 
 def without_task(steps: tuple[Step, ...], task: Task) -> tuple[Step, ...]:
@@ -199,12 +197,57 @@ def _answer(output: object, reply: str) -> str | None:
         return clean(str(output))
 
 
-def _safe_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps without known secrets."""
-    adapter = _steps_adapter
-    text = adapter.dump_json(steps).decode()
-    safe = without_secrets(text)
-    return steps if safe == text else adapter.validate_json(safe)
+_VERSION = re.compile(r"[0-9a-f]{32}")
 
 
-_steps_adapter: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])
+class ShownLibrary(NamedTuple):
+    """Lessons that were in the context of a rollout."""
+
+    version: LibraryVersion = EMPTY_LIBRARY.version
+    masked: tuple[ExperienceId, ...] = ()
+    """Lessons of that version that were not shown, sorted."""
+    library: Library | None = EMPTY_LIBRARY
+    """None when only its version is known."""
+    offered: tuple[ExperienceId, ...] | None = None
+    """Lessons that retrieval chose, withheld ones included; None: all."""
+
+
+def shown_of(experiences: object, result: object = None) -> ShownLibrary:
+    """Return what was shown. Raises ConfigError.
+
+    experiences: an `Experiences` object, what `with lessons(...)` yields, a `Library`, its version, or None. What the
+    messages of the result say comes first, because `Experiences` may have followed a newer version since.
+    """
+    said = shown_in(result)
+    if said is not None and not isinstance(experiences, Library | str):
+        library: Any = getattr(experiences, "library", None)
+        known = next((one for one in (library, EMPTY_LIBRARY) if getattr(one, "version", "") == said.version), None)
+        return ShownLibrary(said.version, tuple(sorted(said.masked)), known, said.offered)
+    if experiences is None:
+        return ShownLibrary()
+    if isinstance(experiences, Advice):
+        shown = experiences.shown
+        known = None if shown.lessons else EMPTY_LIBRARY
+        return ShownLibrary(shown.version, tuple(sorted(shown.masked)), known, shown.offered)
+    if isinstance(experiences, Library):
+        return ShownLibrary(experiences.version, (), experiences)
+    if isinstance(experiences, str):
+        if _VERSION.fullmatch(experiences) is None:
+            raise ConfigError(
+                f"{experiences!r} is not the version of a library, which has 32 hex digits; pass the Experiences or the"
+                " Library that the agent was shown",
+                code="bad_version",
+            )
+        return ShownLibrary(LibraryVersion(experiences), (), None)
+    library = getattr(experiences, "library", None)
+    labels: Any = getattr(getattr(experiences, "rendered", None), "labels", None)
+    if not isinstance(library, Library):
+        raise ConfigError(
+            f"experiences is a {type(experiences).__name__}; pass the Experiences, the Library or the version of the"
+            " library that the agent was shown",
+            code="bad_experiences",
+        )
+    shown = set(labels.values()) if isinstance(labels, dict) else set(library.by_id)
+    offered: tuple[ExperienceId, ...] | None = getattr(getattr(experiences, "choice", None), "lessons", None)
+    masked = tuple(sorted(one for one in (library.by_id if offered is None else offered) if one not in shown))
+    return ShownLibrary(library.version, masked, library, offered)

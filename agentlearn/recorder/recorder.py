@@ -1,25 +1,39 @@
 """`Recorder`: records what an application's agent does, from any number of processes at once."""
 
 import asyncio
+import atexit
 import json
 import math
 import os
 import re
+import threading
+import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Self
 
-from agentlearn.errors import ConfigError
+from agentlearn.errors import AgentlearnError, ConfigError, StoreDamaged, StoreError
 from agentlearn.installed import version
-from agentlearn.recorder.captured import Passed, captured, clean, given_of, task_of, without_task
-from agentlearn.recorder.journal_writer import JournalWriter, KeyedEntries
-from agentlearn.recorder.shown import ShownLibrary, shown_of
+from agentlearn.recorder.captured import ShownLibrary, captured, clean, given_of, shown_of, task_of, without_task
 from agentlearn.secret_values import know_environment
-from agentlearn.store.journal_entries import FeedbackEntry, LibraryEntry, LiveEntry, LiveRunEntry
+from agentlearn.store.codec import (
+    EntryValue,
+    FeedbackEntry,
+    LibraryEntry,
+    LiveEntry,
+    LiveRunEntry,
+    encode_entry,
+    rows_of_entry,
+    unfit_number,
+)
+from agentlearn.store.journal_file import JournalFile, begin_store
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Groups
 from agentlearn.types.ids import RolloutId, RunId, content_hash, new_run_id
@@ -27,6 +41,200 @@ from agentlearn.types.operation import Feedback
 from agentlearn.types.run_event import RunEvent
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import LIVE, Trajectory, Treatment, Verdict
+
+MAX_GROUP = 256
+"""Largest number of jobs in one durable write."""
+MAX_GROUP_BYTES = 2**23
+"""Size from which a group takes no more jobs."""
+MAX_ENTRY_BYTES = 2**25
+"""Largest entry that is stored."""
+RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
+"""Seconds to wait before each attempt to append: a failure such as a full disk may be temporary."""
+_FORK_PATIENCE_S = 5.0
+
+KeyedEntries = Sequence[tuple[str, Callable[[], EntryValue]]]
+"""KeyedEntries to append together. An entry with a key is appended once per journal; the empty key stands for none."""
+
+
+class _Job(NamedTuple):
+    make: Callable[[], KeyedEntries]
+    """Makes the entries; called in the writer's thread, because it takes time for long conversations."""
+    done: Future[None]
+
+
+class _JournalWriter:
+    """Appends entries from any thread and any event loop. After a fork, the child starts a thread of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._reset()
+        _writers.add(self)
+
+    def submit(self, make: Callable[[], KeyedEntries]) -> Future[None]:
+        """Append what `make` returns. The future is done when the entries are on disk, and holds the error if not."""
+        done: Future[None] = Future()
+        with self._starting:
+            if self._closed:
+                raise StoreError("the recorder is closed; record before it is closed", code="recorder_closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="agentlearn-recorder", daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+            self._jobs.put(_Job(make, done))
+        return done
+
+    def close(self) -> None:
+        """Append everything that was submitted, and close the journal. Does nothing the second time."""
+        with self._starting:
+            if self._closed:
+                return
+            self._closed = True
+            thread = self._thread
+            self._jobs.put(None)
+        atexit.unregister(self.close)
+        if thread is not None:
+            thread.join()
+        self._drop_journal()
+
+    def _reset(self) -> None:
+        """Start again, in a new object or in a forked child."""
+        self._starting = threading.Lock()
+        self._writing = threading.Lock()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._journal: JournalFile | None = None
+        self._known = set[str]()
+        """Keys of the entries that the open journal has."""
+        self._made = dict[str, bytes]()
+        """Entries with a key, made before."""
+
+    def before_fork(self) -> None:
+        """Finish the write under way and close the journal, because SQLite must not be carried into a child."""
+        if self._writing.acquire(timeout=_FORK_PATIENCE_S):
+            self._drop_journal()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on in the parent; start again in the child. The parent writes what was submitted before."""
+        if in_child:
+            self._reset()
+            return
+        with suppress(RuntimeError):
+            self._writing.release()
+
+    def _run(self) -> None:
+        while True:
+            first = self._jobs.get()
+            if first is None:
+                return
+            if self._write_group(first):
+                return
+
+    def _write_group(self, first: _Job) -> bool:
+        """Write the job and those that wait behind it. Returns whether the end of all jobs was reached."""
+        ready: list[tuple[_Job, dict[str, bytes], list[bytes]]] = []
+        size, job, ended = 0, first, False
+        while True:
+            if job.done.set_running_or_notify_cancel() and (encoded := _encoded(job, self._made)) is not None:
+                ready.append((job, *encoded))
+                size += sum(map(len, encoded[1]))
+            if len(ready) >= MAX_GROUP or size > MAX_GROUP_BYTES or self._jobs.empty():
+                break
+            following = self._jobs.get()
+            if following is None:
+                ended = True
+                break
+            job = following
+        if ready:
+            failure = self._append(ready)
+            for one, _, _ in ready:
+                if failure is None:
+                    one.done.set_result(None)
+                else:
+                    one.done.set_exception(failure)
+        return ended
+
+    def _append(self, ready: Sequence[tuple[_Job, dict[str, bytes], list[bytes]]]) -> AgentlearnError | None:
+        failure: AgentlearnError | None = None
+        for pause_s in RETRY_PAUSES_S:
+            time.sleep(pause_s)
+            with self._writing:
+                try:
+                    self._append_once(ready)
+                except StoreDamaged as error:
+                    self._drop_journal()  # the next record opens it again, or begins a new store
+                    return error
+                except StoreError as error:
+                    failure = error
+                except Exception as error:  # noqa: BLE001 - whatever it is, every waiting caller must be told
+                    failure = StoreError(f"the store could not be written: {error}", code="store_write")
+                else:
+                    return None
+        self._drop_journal()
+        return failure
+
+    def _append_once(self, ready: Sequence[tuple[_Job, dict[str, bytes], list[bytes]]]) -> None:
+        if self._journal is None:
+            begin_store(self._directory)
+            self._journal = JournalFile(self._directory)
+        once = {key: content for _, keyed, _ in ready for key, content in keyed.items() if key not in self._known}
+        self._journal.append([*once.values(), *(content for _, _, contents in ready for content in contents)])
+        self._known |= once.keys()
+
+    def _drop_journal(self) -> None:
+        journal, self._journal = self._journal, None
+        self._known = set()
+        if journal is not None:
+            with suppress(OSError, StoreError):
+                journal.close()
+
+
+def _encoded(job: _Job, made: dict[str, bytes]) -> tuple[dict[str, bytes], list[bytes]] | None:
+    """The entries of a job as bytes, those with a key by key; None after telling its caller that they make no sense.
+
+    made: entries with a key that were made before; new ones are added.
+    """
+    keyed: dict[str, bytes] = {}
+    contents: list[bytes] = []
+    try:
+        for key, make in job.make():
+            if key in made:
+                keyed[key] = made[key]
+                continue
+            value = make()
+            content = encode_entry(value)
+            _refuse_unfit(value, content)
+            if key:
+                keyed[key] = made[key] = content
+            else:
+                contents.append(content)
+    except Exception as error:  # noqa: BLE001 - a bad value of the caller; raised where it waits
+        job.done.set_exception(error)
+        return None
+    return keyed, contents
+
+
+def _refuse_unfit(value: EntryValue, content: bytes) -> None:
+    """Raise StoreError for an entry that the database would refuse, because nothing may be acknowledged then."""
+    if len(content) > MAX_ENTRY_BYTES:
+        raise StoreError(
+            f"a record has {len(content)} bytes, and at most {MAX_ENTRY_BYTES} can be stored; leave out files and"
+            " images, or record a part of the conversation",
+            code="too_large",
+        )
+    if (unfit := unfit_number(rows_of_entry(value))) is not None:
+        raise StoreError(f"this cannot be stored: {unfit}", code="row_refused")
+
+
+_writers: "weakref.WeakSet[_JournalWriter]" = weakref.WeakSet()
+
+
+os.register_at_fork(
+    before=lambda: [writer.before_fork() for writer in tuple(_writers)],
+    after_in_parent=lambda: [writer.after_fork(in_child=False) for writer in tuple(_writers)],
+    after_in_child=lambda: [writer.after_fork(in_child=True) for writer in tuple(_writers)],
+)
+
 
 UNKNOWN_MODEL = "unknown"
 """Model of a record that names none."""
@@ -66,7 +274,7 @@ class Recorder:
         know_environment(os.environ)
         self.name = name
         self.store = Path(store or os.environ.get("AGENTLEARN_STORE") or _STORE)
-        self._writer = JournalWriter(self.store.absolute())
+        self._writer = _JournalWriter(self.store.absolute())
         self._session: _Session | None = None
 
     def __repr__(self) -> str:
@@ -198,17 +406,34 @@ class Recorder:
         task = dict(task) if isinstance(task, Mapping) else task
 
         def rollout() -> LiveEntry:
-            return _live_entry(
-                self.name, identity, session.run, number, given, task, shown, _text("episode", episode),
-                answer, model, seconds or 0.0, at,
-            )  # fmt: skip
+            found = captured(given)
+            asked = task_of(self.name, task, found.asked)
+            trajectory = Trajectory(
+                id=identity,
+                run=session.run,
+                phase=LIVE,
+                task=asked.id,
+                g=number % 2**31,
+                seed=0,
+                treatment=Treatment(
+                    model=clean(model) if model else found.model or UNKNOWN_MODEL,
+                    library=shown.version,
+                    masked=shown.masked,
+                ),
+                offered=shown.offered,
+                steps=without_task(found.steps, asked),
+                answer=found.answer if answer is None else clean(_text("answer", answer)),
+                verdict=Verdict(status="undecided", reason="recorded without feedback"),
+                usage=found.usage,
+                started_at=at - timedelta(seconds=seconds or 0.0),
+                seconds=seconds or 0.0,
+            )
+            named = clean(_text("episode", episode))
+            return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=named)
 
         def entries() -> KeyedEntries:
-            return (
-                (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session))),
-                *_library_entries(shown, at),
-                ("", rollout),
-            )
+            begun = (f"run {session.run}", lambda: LiveRunEntry(event=self._event(session)))
+            return (begun, *_library_entries(shown, at), ("", rollout))
 
         return identity, self._writer.submit(entries)
 
@@ -279,48 +504,9 @@ class Recorder:
 def _library_entries(shown: ShownLibrary, at: datetime) -> KeyedEntries:
     """The libraries that the store has to know: the one that was shown, and the empty one."""
     libraries = {one.version: one for one in (shown.library, EMPTY_LIBRARY) if one is not None}
-    return [(f"library {key}", _library_entry(one, at)) for key, one in libraries.items()]
-
-
-def _library_entry(library: Any, at: datetime) -> Callable[[], LibraryEntry]:
-    return lambda: LibraryEntry(library=library, at=at)
-
-
-def _live_entry(
-    name: str,
-    identity: RolloutId,
-    run: RunId,
-    number: int,
-    given: Passed,
-    task: object,
-    shown: ShownLibrary,
-    episode: str,
-    answer: str | None,
-    model: str | None,
-    seconds: float,
-    at: datetime,
-) -> LiveEntry:
-    found = captured(given)
-    asked = task_of(name, task, found.asked)
-    trajectory = Trajectory(
-        id=identity,
-        run=run,
-        phase=LIVE,
-        task=asked.id,
-        g=number % 2**31,
-        seed=0,
-        treatment=Treatment(
-            model=clean(model) if model else found.model or UNKNOWN_MODEL, library=shown.version, masked=shown.masked
-        ),
-        offered=shown.offered,
-        steps=without_task(found.steps, asked),
-        answer=found.answer if answer is None else clean(_text("answer", answer)),
-        verdict=Verdict(status="undecided", reason="recorded without feedback"),
-        usage=found.usage,
-        started_at=at - timedelta(seconds=seconds),
-        seconds=seconds,
-    )
-    return LiveEntry(trajectory=trajectory, messages=found.messages, task=asked, episode=clean(episode))
+    return [
+        (f"library {key}", lambda library=one: LibraryEntry(library=library, at=at)) for key, one in libraries.items()
+    ]
 
 
 def _reward(reward: object) -> tuple[float | None, str]:

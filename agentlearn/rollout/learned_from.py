@@ -12,7 +12,7 @@ from agentlearn.library.curate.similarity import SAME_LESSON, NearIndex
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.store import StoreReader
-from agentlearn.store.views import VersionMade
+from agentlearn.store.queries import VersionMade
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId, TaskId
 

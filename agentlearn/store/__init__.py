@@ -7,12 +7,9 @@ Names are loaded when they are first used: recorders append to the journal witho
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentlearn.store.integrity import StoreProblem, StoreReport, check_store
+    from agentlearn.store.integrity import Repaired, StoreProblem, StoreReport, check_store, repair_store
     from agentlearn.store.parquet import TableFile
-    from agentlearn.store.reader import StoreReader
-    from agentlearn.store.repair import Repaired, repair_store
-    from agentlearn.store.trajectory_store import Store, open_store, read_store
-    from agentlearn.store.views import (
+    from agentlearn.store.queries import (
         EvaluatedRow,
         ExposedRow,
         Exposure,
@@ -28,9 +25,11 @@ if TYPE_CHECKING:
         VersionRow,
         WholeRollout,
     )
+    from agentlearn.store.reader import StoreReader
+    from agentlearn.store.trajectory_store import Store, open_store, read_store
 
 _HOMES = {
-    "Repaired": "repair",
+    "Repaired": "integrity",
     "Store": "trajectory_store",
     "StoreProblem": "integrity",
     "StoreReader": "reader",
@@ -39,9 +38,9 @@ _HOMES = {
     "check_store": "integrity",
     "open_store": "trajectory_store",
     "read_store": "trajectory_store",
-    "repair_store": "repair",
+    "repair_store": "integrity",
 }
-"""The modules of names that are not in `views`."""
+"""The modules of names that are not in `queries`."""
 
 __all__ = [
     "EvaluatedRow",
@@ -78,5 +77,5 @@ def __getattr__(name: str) -> object:
         from agentlearn.installed import require_learn
 
         require_learn("agentlearn.store")
-        return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'views')}"), name)
+        return getattr(import_module(f"agentlearn.store.{_HOMES.get(name, 'queries')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

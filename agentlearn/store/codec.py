@@ -4,17 +4,19 @@ A value that is read back equals the value that was saved. Times come back in UT
 refused here, before the write is queued.
 """
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
-from agentlearn.errors import StoreError
+from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
-from agentlearn.store.text import escape, from_json, to_json
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Experience, Library, Origin, Withheld
 from agentlearn.types.group import Summary, SummaryStep
@@ -33,34 +35,72 @@ from agentlearn.types.operation import (
 )
 from agentlearn.types.run_event import RunEvent, RunFailure, RunInputs
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import (
-    Failure,
-    ModelTurn,
-    PromptRef,
-    Step,
-    ToolResult,
-    Trajectory,
-    Treatment,
-    Usage,
-    UserTurn,
-    Verdict,
-)
+from agentlearn.types.trajectory import Failure, ModelTurn, PromptRef, Step, Trajectory, Treatment, Usage, Verdict
+from agentlearn.types.value import Value
+
+T = TypeVar("T")
+
+_SIGN = "\u241b"
+_UNSAFE = re.compile(f"[\x00{_SIGN}\ud800-\udfff]")
+_ESCAPED = re.compile(f"{_SIGN}([0-9a-f]{{4}})")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class TableRow(NamedTuple):
+def escape(text: str) -> str:
+    """The text in a form that the database can store."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSAFE.sub(lambda match: f"{_SIGN}{ord(match[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    """The original of a text escaped by `escape`."""
+    if text.isascii():
+        return text
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def to_json(adapter: TypeAdapter[T], value: T) -> str:
+    """The value as JSON. Lone surrogates are kept; `escape` handles them."""
+    try:
+        return adapter.dump_json(value).decode()
+    except PydanticSerializationError:  # pydantic writes UTF-8, which has no lone surrogates
+        return json.dumps(adapter.dump_python(value, mode="json"), ensure_ascii=False, separators=(",", ":"))
+
+
+def _from_json(adapter: TypeAdapter[T], text: str) -> T:
+    """The value in JSON written by `to_json`. Raises pydantic.ValidationError."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return adapter.validate_json(text)
+    decoded: Any = json.loads(text)
+    return adapter.validate_python(decoded)
+
+
+def error_line(error: BaseException | None) -> str:
+    """First line of an error's message, without a final full stop, for use inside a sentence."""
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def sql_string(text: object) -> str:
+    """The text (or path) as a quoted SQL string."""
+    escaped = str(text).replace("'", "''")
+    return f"'{escaped}'"
+
+
+class _TableRow(NamedTuple):
     """One row of a table, by column. `GroupCommit` adds the column `seq`."""
 
     table: str
     values: dict[str, object]
 
 
-RowGroup = tuple[TableRow, ...]
+RowGroup = tuple[_TableRow, ...]
 """Rows that are stored together or not at all."""
 
 
-def row(table: str, **values: object) -> TableRow:
+def row(table: str, **values: object) -> _TableRow:
     """The row with storable values. Raises StoreError for a number that is not finite or a time without a time zone."""
-    return TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
+    return _TableRow(table, {column: _storable(value, table, column) for column, value in values.items()})
 
 
 def unfit_number(unit: RowGroup) -> str | None:
@@ -106,10 +146,34 @@ def _adapter(of: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of)
 
 
+def _json(of: Any, value: Any) -> str | None:
+    """The value as JSON of that type; None for None and for an empty tuple."""
+    return to_json(_adapter(of), value) if value else None
+
+
+def _value(of: Any, text: str | None) -> Any:
+    """The value in JSON of that type; None for None."""
+    return _from_json(_adapter(of), text) if text else None
+
+
+def _fields(of: type[BaseModel], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that are fields of the class."""
+    return {name: found[name] for name in of.model_fields if name in found}
+
+
+_Steps = tuple[Step, ...]
+_Prompts = tuple[PromptRef, ...]
+_PLAIN = tuple(
+    name
+    for name in Trajectory.model_fields
+    if name not in {"treatment", "steps", "failure", "verdict", "usage", "prompts"}
+)
+"""Fields of a trajectory that are columns."""
+
+
 def run_rows(event: RunEvent) -> RowGroup:
     """The row of a run event."""
-    values = event.model_dump(exclude={"at"})
-    return (row("run_event", **values, happened_at=event.at),)
+    return (row("run_event", **event.model_dump(exclude={"at"}), happened_at=event.at),)
 
 
 def task_rows(tasks: Sequence[Task]) -> RowGroup:
@@ -128,36 +192,13 @@ def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
         text = messages.decode()
     except UnicodeDecodeError as error:
         raise StoreError(f"the messages of rollout {trajectory.id!r} are not UTF-8: {error}") from error
-    body = row(
-        "trajectory_body",
-        rollout=trajectory.id,
-        format=MESSAGES_FORMAT,
-        steps=to_json(_adapter(tuple[Step, ...]), trajectory.steps),
-        messages=text,
-    )
-    return (_metadata_row(trajectory), body, *_step_rows(trajectory))
-
-
-def _metadata_row(trajectory: Trajectory) -> TableRow:
-    treatment, usage = trajectory.treatment, trajectory.usage
-    failure, verdict = trajectory.failure, trajectory.verdict
-    return row(
+    treatment, failure, verdict = trajectory.treatment, trajectory.failure, trajectory.verdict
+    metadata = row(
         "trajectory",
-        id=trajectory.id,
-        run=trajectory.run,
-        phase=trajectory.phase,
-        batch=trajectory.batch,
-        task=trajectory.task,
-        g=trajectory.g,
-        attempt=trajectory.attempt,
-        seed=trajectory.seed,
-        model=treatment.model,
+        **{name: getattr(trajectory, name) for name in _PLAIN},
+        **treatment.model_dump(exclude={"library"}),
+        **trajectory.usage.model_dump(),
         library_version=treatment.library,
-        masked=treatment.masked,
-        offered=trajectory.offered,
-        arm=treatment.arm,
-        weights_step=treatment.weights_step,
-        temperature=treatment.temperature,
         outcome=trajectory.outcome,
         failure_code=failure and failure.code,
         failure_message=failure and failure.message,
@@ -165,40 +206,30 @@ def _metadata_row(trajectory: Trajectory) -> TableRow:
         verdict=verdict and verdict.status,
         reward=verdict and verdict.reward,
         reason=verdict and verdict.reason,
-        answer=trajectory.answer,
-        requests=usage.requests,
-        tokens_in=usage.tokens_in,
-        tokens_cached=usage.tokens_cached,
-        tokens_out=usage.tokens_out,
-        cost_usd=trajectory.cost_usd,
-        started_at=trajectory.started_at,
-        seconds=trajectory.seconds,
-        prompts=_prompts_json(trajectory.prompts),
-        isolation=trajectory.isolation,
+        prompts=to_json(_adapter(_Prompts), trajectory.prompts),
     )
+    body = row(
+        "trajectory_body",
+        rollout=trajectory.id,
+        format=MESSAGES_FORMAT,
+        steps=to_json(_adapter(_Steps), trajectory.steps),
+        messages=text,
+    )
+    return (metadata, body, *(_step_row(trajectory.id, ordinal, one) for ordinal, one in enumerate(trajectory.steps)))
 
 
-def _step_rows(trajectory: Trajectory) -> Iterator[TableRow]:
-    for ordinal, step in enumerate(trajectory.steps):
-        turn = step if isinstance(step, ModelTurn) else None
-        result = step if isinstance(step, ToolResult) else None
-        usage = turn and turn.usage
-        yield row(
-            "step",
-            rollout=trajectory.id,
-            ordinal=ordinal,
-            kind=step.kind,
-            call=None if isinstance(step, UserTurn) else step.call,
-            tool=result and result.tool,
-            ok=result and result.ok,
-            error=result and result.error,
-            asked=tuple(call.tool for call in turn.tool_calls) if turn else (),
-            tokens_in=usage and usage.tokens_in,
-            tokens_cached=usage and usage.tokens_cached,
-            tokens_out=usage and usage.tokens_out,
-            seconds=None if isinstance(step, UserTurn) else step.seconds,
-            finish=turn and turn.finish,
-        )
+def _step_row(rollout: str, ordinal: int, step: Step) -> _TableRow:
+    turn = step if isinstance(step, ModelTurn) else None
+    return row(
+        "step",
+        rollout=rollout,
+        ordinal=ordinal,
+        **{name: getattr(step, name, None) for name in ("kind", "call", "tool", "ok", "error", "seconds", "finish")},
+        asked=tuple(call.tool for call in turn.tool_calls) if turn else (),
+        tokens_in=turn and turn.usage.tokens_in,
+        tokens_cached=turn and turn.usage.tokens_cached,
+        tokens_out=turn and turn.usage.tokens_out,
+    )
 
 
 def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
@@ -211,52 +242,20 @@ def trajectory_from_row(found: Mapping[str, Any]) -> Trajectory:
     if found["verdict"] is not None:
         verdict = Verdict(status=found["verdict"], reward=found["reward"], reason=found["reason"])
     return Trajectory(
-        id=found["id"],
-        run=found["run"],
-        phase=found["phase"],
-        batch=found["batch"],
-        task=found["task"],
-        g=found["g"],
-        attempt=found["attempt"],
-        seed=found["seed"],
-        treatment=Treatment(
-            model=found["model"],
-            library=found["library_version"],
-            masked=tuple(found["masked"]),
-            arm=found["arm"],
-            weights_step=found["weights_step"],
-            temperature=found["temperature"],
-        ),
-        offered=None if found["offered"] is None else tuple(found["offered"]),
-        steps=from_json(_adapter(tuple[Step, ...]), found["steps"]),
-        answer=found["answer"],
+        **{name: found[name] for name in _PLAIN if name != "started_at"},
+        started_at=time_of(found["started_at"]),
+        treatment=Treatment(**_fields(Treatment, found), library=found["library_version"]),
+        steps=_value(_Steps, found["steps"]),
         failure=failure,
         verdict=verdict,
         usage=Usage(**_fields(Usage, found)),
-        cost_usd=found["cost_usd"],
-        started_at=time_of(found["started_at"]),
-        seconds=found["seconds"],
-        prompts=_prompts_of(found),
-        isolation=found["isolation"],
+        prompts=_value(_Prompts, found["prompts"]),
     )
 
 
 def call_rows(record: CallRecord) -> RowGroup:
     """The row of a journal entry."""
-    values = record.model_dump(exclude={"at"})
-    return (row("journal", **values, recorded_at=record.at),)
-
-
-def feedback_rows(feedback: Feedback) -> RowGroup:
-    """The row of a piece of feedback."""
-    values = feedback.model_dump(exclude={"by", "at"})
-    return (row("feedback", **values, who=feedback.by, given_at=feedback.at),)
-
-
-def feedback_from_row(found: Mapping[str, Any]) -> Feedback:
-    """The feedback in a row."""
-    fields = {name: found[name] for name in Feedback.model_fields if name not in {"by", "at"}}
-    return Feedback(**fields, by=found["who"], at=time_of(found["given_at"]))
+    return (row("journal", **record.model_dump(exclude={"at"}), recorded_at=record.at),)
 
 
 def call_from_row(found: Mapping[str, Any]) -> CallRecord:
@@ -264,86 +263,62 @@ def call_from_row(found: Mapping[str, Any]) -> CallRecord:
     return CallRecord(**_fields(CallRecord, found), at=time_of(found["recorded_at"]))
 
 
+def feedback_from_row(found: Mapping[str, Any]) -> Feedback:
+    """The feedback in a row."""
+    return Feedback(**_fields(Feedback, found), by=found["who"], at=time_of(found["given_at"]))
+
+
 def summary_rows(summary: Summary) -> RowGroup:
     """The row of a summary."""
     steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
+    prompts = to_json(_adapter(_Prompts), summary.prompts)
     values = summary.model_dump(exclude={"steps", "library", "prompts"})
-    prompts = _prompts_json(summary.prompts)
     return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
 
 
 def summary_from_row(found: Mapping[str, Any]) -> Summary:
     """The summary in a row."""
-    return Summary(
-        id=found["id"],
-        run=found["run"],
-        rollout=found["rollout"],
-        steps=from_json(_adapter(tuple[SummaryStep, ...]), found["steps"]),
-        raw=found["raw"],
-        library=found["library_version"],
-        prompts=_prompts_of(found),
-    )
+    steps, prompts = _value(tuple[SummaryStep, ...], found["steps"]), _value(_Prompts, found["prompts"])
+    fields = _fields(Summary, found) | {"steps": steps, "prompts": prompts}
+    return Summary(**fields, library=found["library_version"])
 
 
 def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) -> RowGroup:
     """One row per proposal of a batch, with its outcome."""
-    return tuple(_proposal_row(run, phase, batch, one) for one in ended)
-
-
-def _proposal_row(run: RunId, phase: str, batch: int, ended: Ended) -> TableRow:
-    proposal, end = ended.proposal, ended.end
-    return row(
-        "proposal",
-        id=proposal.id,
-        run=run,
-        phase=phase,
-        batch=batch,
-        stage=proposal.stage,
-        ordinal=proposal.ordinal,
-        op=proposal.operation and proposal.operation.op,
-        operation=proposal.operation and to_json(_adapter(Operation), proposal.operation),
-        refusal=proposal.refusal and to_json(_adapter(Rejected), proposal.refusal),
-        raw=proposal.raw,
-        task=proposal.task,
-        evidence=proposal.evidence,
-        rests_on=proposal.rests_on,
-        ended=end.end,
-        ending=to_json(_adapter(End), end),
-        experience=end.experience if isinstance(end, Applied) else None,
-        folded_into=end.into if isinstance(end, Folded) else (),
-        code=end.code if isinstance(end, Rejected | Quarantined) else None,
-        flags=ended.flags,
-        prompts=_prompts_json(proposal.prompts),
+    return tuple(
+        row(
+            "proposal",
+            run=run,
+            phase=phase,
+            batch=batch,
+            **one.proposal.model_dump(exclude={"operation", "refusal", "prompts"}),
+            op=one.proposal.operation and one.proposal.operation.op,
+            operation=_json(Operation, one.proposal.operation),
+            refusal=_json(Rejected, one.proposal.refusal),
+            ended=one.end.end,
+            ending=to_json(_adapter(End), one.end),
+            experience=one.end.experience if isinstance(one.end, Applied) else None,
+            folded_into=one.end.into if isinstance(one.end, Folded) else (),
+            code=one.end.code if isinstance(one.end, Rejected | Quarantined) else None,
+            flags=one.flags,
+            prompts=to_json(_adapter(_Prompts), one.proposal.prompts),
+        )
+        for one in ended
     )
 
 
 def ended_from_row(found: Mapping[str, Any]) -> Ended:
     """The proposal in a row, with its outcome."""
-    proposal = Proposal(
-        id=found["id"],
-        stage=found["stage"],
-        ordinal=found["ordinal"],
-        operation=found["operation"] and from_json(_adapter(Operation), found["operation"]),
-        refusal=found["refusal"] and from_json(_adapter(Rejected), found["refusal"]),
-        raw=found["raw"],
-        task=found["task"],
-        evidence=tuple(found["evidence"]),
-        rests_on=tuple(found["rests_on"]),
-        prompts=_prompts_of(found),
-    )
-    return Ended(proposal=proposal, end=from_json(_adapter(End), found["ending"]), flags=tuple(found["flags"]))
-
-
-def decision_rows(decision: LessonDecision) -> RowGroup:
-    """The row of a decision."""
-    return (row("decision", **decision.model_dump(exclude={"at"}), decided_at=decision.at),)
+    parsed = {"operation": Operation, "refusal": Rejected, "prompts": _Prompts}
+    values = {name: _value(of, found[name]) for name, of in parsed.items()}
+    proposal = Proposal(**_fields(Proposal, found) | values)
+    return Ended(proposal=proposal, end=_value(End, found["ending"]), flags=tuple(found["flags"]))
 
 
 def decision_from_row(found: Mapping[str, Any]) -> LessonDecision:
     """The decision in a row."""
-    return LessonDecision(
-        **{name: found[name] for name in LessonDecision.model_fields if name != "at"}, at=time_of(found["at"])
-    )
+    fields: dict[str, Any] = {**_fields(LessonDecision, found), "at": time_of(found["at"])}
+    return LessonDecision(**fields)
 
 
 def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
@@ -354,95 +329,147 @@ def library_rows(library: Library, run: RunId | None, at: datetime) -> RowGroup:
         parent=library.parent,
         experiences=tuple(library.by_id),
         joined=library.joined,
-        withheld=to_json(_adapter(tuple[Withheld, ...]), library.withheld) if library.withheld else None,
+        withheld=_json(tuple[Withheld, ...], library.withheld),
         saved_at=at,
         run=run,
     )
     held = (*library.experiences, *(one.experience for one in library.withheld))
-    return (version, *(_experience_row(experience) for experience in held))
+    return (
+        version,
+        *(
+            row(
+                "experience",
+                id=one.id,
+                lesson=one.lesson,
+                tags=one.tags,
+                origin=one.origin.kind,
+                parents=one.origin.parents,
+                library_version=one.origin.library,
+                strangers=_json(tuple[Author, ...], one.origin.strangers),
+            )
+            for one in held
+        ),
+    )
 
 
 def withheld_of(found: Mapping[str, Any]) -> tuple[Withheld, ...]:
     """The withheld lessons in the row of a library version."""
-    return from_json(_adapter(tuple[Withheld, ...]), found["withheld"]) if found["withheld"] else ()
-
-
-def _experience_row(experience: Experience) -> TableRow:
-    return row(
-        "experience",
-        id=experience.id,
-        lesson=experience.lesson,
-        tags=experience.tags,
-        origin=experience.origin.kind,
-        parents=experience.origin.parents,
-        library_version=experience.origin.library,
-        strangers=to_json(_adapter(tuple[Author, ...]), authors) if (authors := experience.origin.strangers) else None,
-    )
+    return _value(tuple[Withheld, ...], found["withheld"]) or ()
 
 
 def experience_from_row(found: Mapping[str, Any]) -> Experience:
     """The experience in a row."""
     origin = Origin(
         kind=found["origin"],
-        parents=tuple(found["parents"]),
+        parents=found["parents"],
         library=found["library_version"],
-        strangers=from_json(_adapter(tuple[Author, ...]), found["strangers"]) if found["strangers"] else (),
+        strangers=_value(tuple[Author, ...], found["strangers"]) or (),
     )
-    return Experience(id=found["id"], lesson=found["lesson"], tags=tuple(found["tags"]), origin=origin)
+    return Experience(id=found["id"], lesson=found["lesson"], tags=found["tags"], origin=origin)
 
 
-def _prompts_json(prompts: tuple[PromptRef, ...]) -> str:
-    return to_json(_adapter(tuple[PromptRef, ...]), prompts)
+DocumentKind = Literal["ground", "failure"]
+"""How the store names a document of a run: its inputs, or the reason why it ended early."""
+_DOCUMENTS: dict[DocumentKind, type[BaseModel]] = {"ground": RunInputs, "failure": RunFailure}
 
 
-def _prompts_of(found: Mapping[str, Any]) -> tuple[PromptRef, ...]:
-    return from_json(_adapter(tuple[PromptRef, ...]), found["prompts"])
+def document_rows(kind: DocumentKind, run: RunId, document: RunInputs | RunFailure) -> RowGroup:
+    """The row of a document of a run."""
+    at = [document.at.isoformat()] if isinstance(document, RunFailure) else []
+    body = to_json(_adapter(_DOCUMENTS[kind]), document)
+    return (row("blob", hash=content_hash(kind, run, *at), kind=kind, name=run, body=body),)
 
 
-def prompt_rows(ref: PromptRef, text: str) -> RowGroup:
-    """The row that holds a prompt's text."""
-    return (row("blob", hash=ref.sha256, kind="prompt", name=ref.label, body=text),)
+def document_from_row(kind: DocumentKind, found: Mapping[str, Any]) -> Any:
+    """The document in a row."""
+    return _value(_DOCUMENTS[kind], found["body"])
 
 
-RUN_INPUTS = "ground"
-"""The stored `kind` of run inputs; their `name` is the run id."""
+class LiveRunEntry(Value):
+    """The run of a recorder in one process, appended with its first record."""
+
+    kind: Literal["live_run"] = "live_run"
+    event: RunEvent
 
 
-def run_inputs_rows(run: RunId, run_inputs: RunInputs) -> RowGroup:
-    """The row of a run's inputs."""
-    identity = content_hash(RUN_INPUTS, run)
-    return (row("blob", hash=identity, kind=RUN_INPUTS, name=run, body=to_json(_adapter(RunInputs), run_inputs)),)
+class LibraryEntry(Value):
+    """A library that was shown, appended before the first rollout that saw it."""
+
+    kind: Literal["library"] = "library"
+    library: Library
+    at: datetime
 
 
-RUN_FAILURE = "failure"
-"""The stored `kind` of the reason why a run ended early; its `name` is the run id."""
+class LiveEntry(Value):
+    """A recorded rollout, with its task."""
+
+    kind: Literal["live"] = "live"
+    trajectory: Trajectory
+    messages: str
+    task: Task
+    episode: str = ""
 
 
-def run_failure_rows(run: RunId, failure: RunFailure) -> RowGroup:
-    """The row of the reason why a run ended early."""
-    identity = content_hash(RUN_FAILURE, run, failure.at.isoformat())
-    return (row("blob", hash=identity, kind=RUN_FAILURE, name=run, body=to_json(_adapter(RunFailure), failure)),)
+class FeedbackEntry(Value):
+    """Feedback on a rollout that may not be in the store yet, or on an episode."""
+
+    kind: Literal["feedback"] = "feedback"
+    feedback: Feedback
 
 
-def run_failure_from_row(found: Mapping[str, Any]) -> RunFailure:
-    """The reason in a row."""
-    return from_json(_adapter(RunFailure), found["body"])
+class RolloutEntry(Value):
+    """A finished rollout as an entry of the journal."""
+
+    kind: Literal["rollout"] = "rollout"
+    trajectory: Trajectory
+    messages: str
 
 
-def run_inputs_from_row(found: Mapping[str, Any]) -> RunInputs:
-    """The run inputs in a row."""
-    return from_json(_adapter(RunInputs), found["body"])
+class SummaryEntry(Value):
+    """A summary as an entry of the journal."""
+
+    kind: Literal["summary"] = "summary"
+    summary: Summary
 
 
-def _fields(of: type[Task | Usage | CallRecord], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are fields of the class."""
-    return {name: found[name] for name in of.model_fields if name in found}
+EntryValue = Annotated[
+    CallRecord | RolloutEntry | SummaryEntry | LiveRunEntry | LibraryEntry | LiveEntry | FeedbackEntry,
+    Field(discriminator="kind"),
+]
+"""What the journal can hold."""
 
 
-def metric_rows(run: RunId, step: int, values: Mapping[str, float]) -> RowGroup:
-    """One row per finite number. Infinite numbers and NaN are left out."""
-    return tuple(
-        row("metric", run=run, step=step, name=name, value=float(value))
-        for name, value in sorted(values.items())
-        if math.isfinite(value)
-    )
+def encode_entry(value: EntryValue) -> bytes:
+    """The bytes of an entry of the journal."""
+    return escape(to_json(_adapter(EntryValue), value)).encode()
+
+
+def entry_rows(content: bytes) -> RowGroup:
+    """The rows of an entry written by `encode_entry`. Raises StoreDamaged."""
+    try:
+        value: EntryValue = _from_json(_adapter(EntryValue), unescape(content.decode()))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise StoreDamaged(f"an entry of the journal cannot be read: {error}") from error
+    return rows_of_entry(value)
+
+
+def rows_of_entry(value: EntryValue) -> RowGroup:
+    """The rows of an entry. Raises StoreError for values that cannot be stored."""
+    match value:
+        case CallRecord():
+            return call_rows(value)
+        case RolloutEntry():
+            return trajectory_rows(value.trajectory, value.messages.encode())
+        case SummaryEntry():
+            return summary_rows(value.summary)
+        case LiveRunEntry():
+            return run_rows(value.event)
+        case LibraryEntry():
+            return library_rows(value.library, None, value.at)
+        case LiveEntry():
+            # the rows of a rollout come first
+            live = row("live", rollout=value.trajectory.id, name=value.task.domain, episode=value.episode)
+            return (*trajectory_rows(value.trajectory, value.messages.encode()), live, *task_rows([value.task]))
+        case FeedbackEntry():
+            values = value.feedback.model_dump(exclude={"by", "at"})
+            return (row("feedback", **values, who=value.feedback.by, given_at=value.feedback.at),)

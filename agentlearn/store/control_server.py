@@ -1,9 +1,8 @@
-"""Answer queries of the same user's other processes while this process has the store open, in separate threads.
+"""Other processes of the same user read a store that this process has open, through a socket in its directory.
 
-One question and one answer per connection, each a JSON frame of limited size: its length (four bytes, little-endian)
-and its bytes. A question names a known query and never contains SQL. The socket is in the store's directory. It is
-addressed through `/proc/self/fd`, because a socket address has room for about 100 characters only and the directory's
-path may be longer.
+One question and one reply per connection, each a JSON frame of limited size: its length (four bytes, little-endian)
+and its bytes. A question names a known query and never contains SQL. The socket is addressed through `/proc/self/fd`,
+because a socket address has room for about 100 characters only and the directory's path may be longer.
 """
 
 import json
@@ -12,104 +11,67 @@ import selectors
 import socket
 import struct
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
-from agentlearn.errors import AgentlearnError
+from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError
 from agentlearn.log import get_log
-from agentlearn.store.parquet import TableDrafts, remove_drafts
-from agentlearn.store.queries import Query
-from agentlearn.store.query_source import QuerySource
-from agentlearn.store.views import RolloutTexts, Selection
+from agentlearn.store.parquet import TableDrafts, nothing_selected, remove_drafts
+from agentlearn.store.queries import Query, Selection
+from agentlearn.store.reader import Parameter, QuerySource
 from agentlearn.types.ids import RunId, content_hash
 from agentlearn.types.value import Value
 
 SOCKET = "store.sock"
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-
-DIALECT = content_hash("control", 3, {query.name: query.value for query in Query})
+CLIENT_TIMEOUT_S = 10.0
+"""Time limit for a client to send its question, and to receive the reply."""
+FIRST_ANSWER_TIMEOUT_S = 10.0
+"""Time limit for the first reply, which shows that a process is serving the socket."""
+REPLY_TIMEOUT_S = 60.0
+"""Time limit for each later reply with rows."""
+TABLES_TIMEOUT_S = 1_800.0
+"""Time limit for writing table files."""
+DIALECT = content_hash("control", 4, {query.name: query.value for query in Query})
 """Version of the protocol: a hash over the names and SQL of all queries. Both ends must have the same one."""
-
 _LENGTH = struct.Struct("<I")
+_MAX_CONCURRENT = 4
+"""Number of questions answered at the same time."""
 
 
 class Question(Value):
-    """A query by name, with its parameters."""
+    """A query by name with its parameters, or a wish for table files in the staging folder (see `draft_tables`)."""
 
-    kind: Literal["query"] = "query"
+    kind: Literal["query", "tables", "texts"]
     dialect: str
-    query: str
+    query: str = ""
     parameters: tuple[str | int | FiniteFloat | tuple[str, ...] | None, ...] = Field(default=(), max_length=8)
+    selection: Selection | None = None
 
 
-class TablesQuestion(Value):
-    """Ask for table files in the staging folder: of the selected rollouts, or with None of all, without long texts."""
+class Reply(Value):
+    """The rows or the table files that were asked for, or why there are none."""
 
-    kind: Literal["tables"] = "tables"
-    dialect: str
-    selection: Selection | None
-
-
-class TextsQuestion(Value):
-    """Ask for files with the messages of the selected rollouts in the staging folder, see `parquet.draft_tables`."""
-
-    kind: Literal["texts"] = "texts"
-    dialect: str
-    selection: Selection
-
-
-class TablesAnswer(Value):
-    """The table files that were written to the staging folder."""
-
-    kind: Literal["tables"] = "tables"
-    drafts: TableDrafts
-
-
-class QueryResult(Value):
-    """The rows that a query found."""
-
-    kind: Literal["answer"] = "answer"
-    rows: list[dict[str, Any]]
-    live: tuple[RunId, ...]
+    rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    drafts: TableDrafts | None = None
+    live: tuple[RunId, ...] = ()
     """Runs in progress in the process that has the store open."""
+    code: str = ""
+    """Code of the refusal; empty where the question was answered."""
+    message: str = ""
 
 
-class QueryRefused(Value):
-    """Why a question was not answered."""
-
-    kind: Literal["refusal"] = "refusal"
-    code: str
-    message: str
-
-
-AnyQuestion = Question | TablesQuestion | TextsQuestion
-AnyReply = QueryResult | TablesAnswer | QueryRefused
-
-_QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(Annotated[AnyQuestion, Field(discriminator="kind")])
-_REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
-
-
-class FrameError(Exception):
+class _FrameError(Exception):
     """Raised when a frame is incomplete or too large."""
 
 
-def parse_question(frame: bytes) -> AnyQuestion:
-    """The question in a frame. Raises pydantic.ValidationError."""
-    return _QUESTION.validate_json(frame)
-
-
-def parse_reply(frame: bytes) -> AnyReply:
-    """The reply in a frame. Raises ValueError."""
-    return _REPLY.validate_json(frame)
-
-
-def encode_frame(value: Value) -> bytes:
+def _encode_frame(value: Value) -> bytes:
     """The value as the bytes of a frame, without the length."""
     return json.dumps(value.model_dump(mode="json"), ensure_ascii=True, allow_nan=False).encode()
 
@@ -121,21 +83,21 @@ def send_frame(to: socket.socket, frame: bytes) -> None:
 
 def receive_frame(source: socket.socket, limit_bytes: int) -> bytes:
     """Receive one frame. Raises FrameError, OSError; TimeoutError when nothing arrives in time."""
-    (length,) = _LENGTH.unpack(_exactly(source, _LENGTH.size))
+
+    def exactly(count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            part = source.recv(min(count, 1 << 20))
+            if not part:
+                raise _FrameError("the other end stopped in the middle of a frame")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    (length,) = _LENGTH.unpack(exactly(_LENGTH.size))
     if length > limit_bytes:
-        raise FrameError(f"a frame of {length} bytes is over the limit of {limit_bytes}")
-    return _exactly(source, length)
-
-
-def _exactly(source: socket.socket, count: int) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        part = source.recv(min(count, 1 << 20))
-        if not part:
-            raise FrameError("the other end stopped in the middle of a frame")
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+        raise _FrameError(f"a frame of {length} bytes is over the limit of {limit_bytes}")
+    return exactly(length)
 
 
 def peer_uid(of: socket.socket) -> int:
@@ -154,16 +116,11 @@ def socket_address(directory: Path) -> Generator[str]:
         os.close(fd)
 
 
-ANSWER_TIMEOUT_S = 10.0
-"""Time limit for a client to send its question, and to receive the answer."""
-_MAX_CONCURRENT = 4
-"""Number of questions answered at the same time."""
-
-
 class ControlServer:
     """Serves a store's control socket from construction to `close`. Raises OSError when no socket can be made.
 
-    The caller must hold the store's lock: an existing socket file is taken to be left over and is removed.
+    The caller must hold the store's lock: an existing socket file is taken to be left over and is removed. Questions
+    are answered in separate threads.
     """
 
     def __init__(self, source: QuerySource) -> None:
@@ -173,7 +130,18 @@ class ControlServer:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closing = False
-        self._listener = _listener(source.directory, self._path)
+        self._path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:  # only this user may ever connect to it
+            os.fchmod(self._listener.fileno(), 0o600)  # `bind` gives its file the same mode
+            with socket_address(source.directory) as address:
+                self._listener.bind(address)
+            self._path.chmod(0o600)
+            self._listener.listen(16)
+            self._listener.setblocking(False)
+        except BaseException:
+            self._listener.close()
+            raise
         self._stop, self._stopped = socket.socketpair()
         self._workers = ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="agentlearn-control")
         self._accepting = threading.Thread(target=self._accept, name="agentlearn-control", daemon=True)
@@ -214,8 +182,17 @@ class ControlServer:
                     return
                 self._open.add(connection)
             try:
-                connection.settimeout(ANSWER_TIMEOUT_S)
-                self._send(connection, self._reply(connection))
+                connection.settimeout(CLIENT_TIMEOUT_S)
+                reply = self._reply(connection)
+                frame = _encode_frame(reply)
+                if len(frame) > MAX_ANSWER_BYTES:
+                    words = f"the answer has {len(frame)} bytes, too many to send; ask again when the run has finished"
+                    frame = _encode_frame(Reply(code="too_large", message=words))
+                try:
+                    send_frame(connection, frame)
+                except OSError:
+                    if reply.drafts is not None:  # nobody receives them
+                        remove_drafts(self._source.directory, reply.drafts)
             except OSError:
                 pass  # the client has disconnected or sent nothing in time
             except Exception:  # noqa: BLE001 - a bug here must not end the run; the client is cut off
@@ -224,71 +201,94 @@ class ControlServer:
                 with self._lock:
                     self._open.discard(connection)
 
-    def _send(self, connection: socket.socket, reply: bytes | TableDrafts) -> None:
-        """Send a reply. Drafts that nobody receives are removed. Raises OSError."""
-        if isinstance(reply, bytes):
-            send_frame(connection, reply)
-            return
-        try:
-            send_frame(connection, encode_frame(TablesAnswer(drafts=reply)))
-        except OSError:
-            remove_drafts(self._source.directory, reply)
-            raise
-
-    def _reply(self, connection: socket.socket) -> bytes | TableDrafts:
+    def _reply(self, connection: socket.socket) -> Reply:
         try:  # always read the question: closing a socket with unread input would discard our reply
             frame = receive_frame(connection, MAX_QUESTION_BYTES)
-        except FrameError as error:
-            return _refusal("bad_frame", str(error))
+        except _FrameError as error:
+            return Reply(code="bad_frame", message=str(error))
         uid = peer_uid(connection)
         if uid != os.geteuid():
-            return _refusal("other_user", f"the store belongs to user {os.geteuid()}; user {uid} may not read it")
+            words = f"the store belongs to user {os.geteuid()}; user {uid} may not read it"
+            return Reply(code="other_user", message=words)
         try:
-            question = parse_question(frame)
+            question = Question.model_validate_json(frame)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            return _refusal("bad_question", f"not a valid question: {first['msg']}")
+            return Reply(code="bad_question", message=f"not a valid question: {first['msg']}")
         if question.dialect != DIALECT:
-            return _refusal("other_dialect", "the store is open in a process with another version of agentlearn")
+            words = "the store is open in a process with another version of agentlearn"
+            return Reply(code="other_dialect", message=words)
         try:
-            match question:
-                case TablesQuestion():
-                    return self._source.draft_tables(question.selection)
-                case TextsQuestion():
-                    return self._source.draft_tables(RolloutTexts(question.selection))
-                case Question():
-                    return self._answer(question)
+            if question.kind != "query":
+                texts = question.kind == "texts"
+                return Reply(drafts=self._source.draft_tables(question.selection, texts=texts))
+            if question.query not in Query.__members__:
+                return Reply(code="unknown_query", message=f"there is no query {question.query!r}")
+            rows = self._source.rows(Query[question.query], question.parameters)
+            return Reply(rows=rows, live=tuple(sorted(self._source.live)))
         except AgentlearnError as error:
-            return _refusal(error.code, str(error))
-
-    def _answer(self, question: Question) -> bytes:
-        if question.query not in Query.__members__:
-            return _refusal("unknown_query", f"there is no query {question.query!r}")
-        rows = self._source.rows(Query[question.query], question.parameters)
-        frame = encode_frame(QueryResult(rows=rows, live=tuple(sorted(self._source.live))))
-        if len(frame) > MAX_ANSWER_BYTES:
-            return _refusal(
-                "too_large", f"the answer has {len(frame)} bytes, too many to send; ask again when the run has finished"
-            )
-        return frame
+            return Reply(code=error.code, message=str(error))
 
 
-def _refusal(code: str, message: str) -> bytes:
-    return encode_frame(QueryRefused(code=code, message=message))
+class StoreNotAnswering(Exception):
+    """Raised when no process of this user answers on the store's socket with the same protocol version."""
 
 
-def _listener(directory: Path, path: Path) -> socket.socket:
-    """A listening socket at `path` that only this user may ever connect to."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(listener.fileno(), 0o600)  # `bind` gives its file the same mode
-        with socket_address(directory) as address:
-            listener.bind(address)
-        path.chmod(0o600)
-        listener.listen(16)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
+class RemoteSource:
+    """A process that has the store open and has answered once. Each question uses a new connection.
+
+    Raises StoreNotAnswering.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        """Directory of the store."""
+        self.live: frozenset[RunId] = frozenset()
+        """Runs in progress in that process, as of its last reply."""
+        try:
+            question = Question(kind="query", dialect=DIALECT, query=Query.RUN.name, parameters=("",))
+            self._ask(question, FIRST_ANSWER_TIMEOUT_S)
+        except (OSError, _FrameError, ValueError, StoreError) as error:
+            raise StoreNotAnswering(str(error)) from error
+
+    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
+        given = tuple(one if one is None or isinstance(one, str | int | float) else tuple(one) for one in parameters)
+        question = Question(kind="query", dialect=DIALECT, query=query.name, parameters=given)
+        return self._request(question, REPLY_TIMEOUT_S).rows
+
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
+        """Have the process that has the store open write draft files, see `parquet.draft_tables`."""
+        question = Question(kind="texts" if texts else "tables", dialect=DIALECT, selection=selection)
+        drafts = self._request(question, TABLES_TIMEOUT_S).drafts
+        assert drafts is not None
+        return drafts
+
+    def _request(self, question: Question, timeout_s: float) -> Reply:
+        try:
+            return self._ask(question, timeout_s)
+        except (OSError, _FrameError, ValueError) as error:
+            raise StoreError(
+                f"the process that has the store {str(self.directory)!r} open stopped answering ({error}); try again",
+                code="store_unanswered",
+            ) from error
+
+    def _ask(self, question: Question, timeout_s: float) -> Reply:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout_s)
+            with socket_address(self.directory) as address:
+                connection.connect(address)
+            if peer_uid(connection) != os.geteuid():
+                raise OSError("the socket belongs to another user")
+            send_frame(connection, _encode_frame(question))
+            reply = Reply.model_validate_json(receive_frame(connection, MAX_ANSWER_BYTES))
+        match reply.code:
+            case "":
+                self.live = frozenset(reply.live) if reply.drafts is None else self.live
+                return reply
+            case StoreDamaged.code:
+                raise StoreDamaged(reply.message)
+            case "nothing_selected":
+                raise nothing_selected()
+            case _:
+                raise StoreError(reply.message, code=reply.code)

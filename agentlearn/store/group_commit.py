@@ -5,16 +5,71 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from agentlearn.errors import StoreDamaged, StoreError
-from agentlearn.store.codec import RowGroup, unfit_number
-from agentlearn.store.consistency import database_state
-from agentlearn.store.database import CHECKPOINT_BYTES, Database
-from agentlearn.store.demonstrations import new_demonstrations
-from agentlearn.store.text import error_line
+from agentlearn.store.codec import RowGroup, error_line, time_of, trajectory_rows, unescape, unfit_number
+from agentlearn.store.database import CHECKPOINT_BYTES, Database, database_state
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RolloutId, RunId, TaskId
+from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict
+
+PERSON = "person"
+"""Model of a rollout that a person wrote."""
+
+_NEW = f"""
+    SELECT f.id, t.run, t.task, k.problem, f.demonstration, f.reason, f.who, epoch_us(f.given_at) AS at,
+           row_number() OVER (PARTITION BY t.run, t.task ORDER BY f.seq, f.rowid)
+             - 1 + (
+               SELECT count(*) FROM trajectory o
+               WHERE o.run = t.run AND o.task = t.task AND o.phase = '{DEMONSTRATION}'
+             ) AS g
+    FROM feedback f JOIN live l ON l.rollout = f.rollout JOIN trajectory t ON t.id = f.rollout
+    JOIN task k ON k.id = t.task
+    WHERE f.demonstration <> '' AND f.id NOT IN (SELECT id FROM trajectory WHERE phase = '{DEMONSTRATION}')
+"""  # noqa: S608 - a constant of ours
+
+
+def _new_demonstrations(connection: duckdb.DuckDBPyConnection) -> list[RowGroup]:
+    """The rows of every demonstration that is no rollout yet and whose rollout is stored. Raises duckdb.Error."""
+    found = connection.execute(_NEW)
+    columns = [column[0] for column in found.description]
+    units = dict[str, RowGroup]()  # an entry that was stored twice has the same id
+    for values in found.fetchall():
+        fields = dict(zip(columns, values, strict=True))
+        units.setdefault(fields["id"], _rows(fields))
+    return list(units.values())
+
+
+def _rows(found: dict[str, Any]) -> RowGroup:
+    answer, problem, who = unescape(found["demonstration"]), unescape(found["problem"]), unescape(found["who"])
+    at = time_of(found["at"])
+    trajectory = Trajectory(
+        id=RolloutId(found["id"]),
+        run=RunId(found["run"]),
+        phase=DEMONSTRATION,
+        task=TaskId(found["task"]),
+        g=found["g"],
+        seed=0,
+        treatment=Treatment(model=PERSON, library=EMPTY_LIBRARY.version),
+        steps=(ModelTurn(text=answer),),
+        answer=answer,
+        verdict=Verdict(
+            status="correct",
+            reward=1.0,
+            reason=unescape(found["reason"]) or f"a right answer, written by {who or 'a person'}",
+        ),
+        started_at=at,
+    )
+    messages = [
+        ModelRequest(parts=[UserPromptPart(content=problem, timestamp=at)]),
+        ModelResponse(parts=[TextPart(content=answer)], timestamp=at),
+    ]
+    return trajectory_rows(trajectory, ModelMessagesTypeAdapter.dump_json(messages))
+
 
 RETRY_PAUSES_S = (0.0, 0.05, 0.2, 0.8)
 """Seconds to wait before each attempt to commit a group: a failure such as a full disk may be temporary."""
@@ -65,7 +120,7 @@ class GroupCommit:
         self._waiting: dict[int, RowGroup] = {}
         self._waiting_bytes = 0
         self._waiting_rollouts: set[str] = set()
-        self._known_rollouts = KnownRollouts()
+        self._known_rollouts = _KnownRollouts()
         self._unsure = False
         """Whether the last commit failed, so that it may be in the database or not."""
         with suppress(duckdb.Error):  # then they are read with the first commit
@@ -273,7 +328,7 @@ class GroupCommit:
         try:
             n_rows = self._store(connection, by_table)
             if "feedback" in by_table or "live" in by_table:
-                n_rows += self._store(connection, _rows_by_table(new_demonstrations(connection)))
+                n_rows += self._store(connection, _rows_by_table(_new_demonstrations(connection)))
             log_row: dict[str, object] = {"committed_at": datetime.now(UTC), "n_rows": n_rows, "journal": taken}
             self._append(connection, "commit_log", [log_row])
             connection.commit()
@@ -366,7 +421,7 @@ MOST_REMEMBERED = 100_000
 """Largest number of ids that are remembered. A larger store is asked each time."""
 
 
-class KnownRollouts:
+class _KnownRollouts:
     """The ids of the stored rollouts. They are read once, and again after `forget`."""
 
     def __init__(self) -> None:

@@ -1,25 +1,88 @@
-"""Check a store for damage: its lock, DuckDB log, journal and every table. Nothing is changed."""
+"""Check a store for damage, and repair it.
 
-from collections.abc import Iterator, Sequence
+A check reads the lock, DuckDB's log, the journal and every table, and changes nothing. A repair keeps damaged files
+under another name, copies what can still be read of a damaged database file into a new one, and reports what is lost.
+"""
+# ruff: noqa: S608 - names of tables and columns come from the database itself or from our own schema
+
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
 
-from agentlearn.errors import AgentlearnError, StoreDamaged, StoreMissing
-from agentlearn.store.consistency import (
+from agentlearn.errors import AgentlearnError, StoreDamaged, StoreError, StoreMissing
+from agentlearn.files import write_whole
+from agentlearn.store.codec import entry_rows, error_line, sql_string
+from agentlearn.store.database import (
+    DATABASE,
+    DATABASE_LOG,
+    Database,
     DatabaseState,
+    JournalState,
     database_contradictions,
     database_state,
     file_contradictions,
+    has_schema,
     journal_contradictions,
+    open_draft,
+    open_read_only,
     read_journal,
 )
-from agentlearn.store.database import DATABASE, has_schema, open_read_only
-from agentlearn.store.journal_entries import entry_rows
-from agentlearn.store.journal_file import JOURNAL
-from agentlearn.store.store_files import WATERMARK, Acknowledged, StoreLock, read_watermark
-from agentlearn.store.text import error_line
+from agentlearn.store.group_commit import GroupCommit
+from agentlearn.store.journal_file import JOURNAL, JOURNAL_PARTS, make_journal
+from agentlearn.store.store_files import (
+    WATERMARK,
+    Acknowledged,
+    StoreLock,
+    make_private,
+    read_watermark,
+    write_watermark,
+)
 from agentlearn.types.value import Value
+
+_SIZES = "SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"
+_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'store'"
+
+
+def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """The columns of each table, by table."""
+    columns: dict[str, list[str]] = {}
+    for table, column in connection.execute(_COLUMNS).fetchall():
+        columns.setdefault(table, []).append(column)
+    return dict(sorted(columns.items()))
+
+
+def _rows_by_commit(connection: duckdb.DuckDBPyConnection) -> str:
+    """A query for the number of rows `n` that the tables hold of each commit `seq`."""
+    counted = [table for table, columns in _columns(connection).items() if "seq" in columns and table != "commit_log"]
+    parts = " UNION ALL ".join(f'SELECT seq FROM "{table}"' for table in counted)
+    return f"SELECT seq, count(*) AS n FROM ({parts}) GROUP BY seq"
+
+
+def _counted(path: Path, tables: Sequence[str]) -> tuple[dict[str, int], dict[str, duckdb.Error]]:
+    """Number of rows of each table, after reading all its blocks, and the errors of those that cannot be read.
+
+    After an error the database is opened again for each table, because a damaged block can invalidate a connection.
+    """
+    counts, errors = dict[str, int](), dict[str, duckdb.Error]()
+    for part in (tables, *([table] for table in tables if len(tables) > 1)):
+        try:
+            with open_read_only(path) as connection:
+                for table in part:
+                    found = connection.execute(f'SELECT count(*), bit_xor(hash(t)) FROM "{table}" t').fetchall()
+                    counts[table] = int(found[0][0])
+        except duckdb.Error as error:
+            if len(part) == 1:
+                errors[part[0]] = error
+                counts.pop(part[0], None)
+        else:
+            if len(part) == len(tables):
+                break
+    return counts, errors
 
 
 class StoreProblem(Value):
@@ -69,68 +132,92 @@ def check_store(directory: Path) -> StoreReport:
 
 
 def _report(directory: Path) -> StoreReport:
-    mark, problems = _watermark(directory)
-    problems += [_problem(*one, _REPAIR) for one in file_contradictions(mark, directory / DATABASE)]
+    path = directory / DATABASE
+    mark: Acknowledged | None = None
+    problems: list[StoreProblem] = []
+
+    def add(code: str, words: str, fix: str = _REPAIR) -> None:
+        problems.append(StoreProblem(code=code, words=words, mend=fix))
+
+    try:
+        mark = read_watermark(directory / WATERMARK)
+        if mark is None:
+            add("missing_watermark", f"{WATERMARK} is missing")
+    except StoreDamaged as error:
+        add("damaged_watermark", str(error).partition(";")[0])
+    for one in file_contradictions(mark, path):
+        add(*one)
     tables: dict[str, int] = {}
     state: DatabaseState | None = None
     try:
-        if (directory / DATABASE).exists():
-            with open_read_only(directory / DATABASE) as connection:
+        if path.exists():
+            with open_read_only(path) as connection:
                 has_schema(connection, directory)
                 state = database_state(connection, mark)
-                names = [name for (name,) in connection.execute(_TABLES).fetchall()]
-            problems += [_problem(*one, _REPAIR) for one in database_contradictions(mark, state)]
-            tables = _count_all(directory, names) or {}
-            for name in () if tables else names:
-                tables.update(_count_rows(directory, name, problems))
-            if tables.keys() >= set(names):
-                with open_read_only(directory / DATABASE) as connection:
-                    problems += _relations(connection)
+                names = [table for table, _ in connection.execute(_SIZES).fetchall()]
+            for one in database_contradictions(mark, state):
+                add(*one)
+            tables, errors = _counted(path, names)
+            for table, error in errors.items():
+                add("unreadable_table", f"table {table} cannot be read: {error_line(error)}")
+            if not errors:
+                with open_read_only(path) as connection:
+                    rows = _rows_by_commit(connection)
+                    for code, (words, query) in _RELATIONS.items():
+                        if (count := connection.execute(query.format(rows=rows)).fetchall()[0][0]) > 0:
+                            add(code, f"{count} {words}", _BACKUP)
         elif mark is not None and mark.only_journal:  # a recorder began the store, and nobody has opened it yet
             state = DatabaseState(None, 0, 0, 0)
         else:
             raise StoreDamaged(f"{DATABASE} is missing")
     except duckdb.Error as error:
-        code = "unreadable_log" if "WAL" in str(error) else "unreadable_database"
-        problems.append(_problem(code, error_line(error), _REPAIR))
+        add("unreadable_log" if "WAL" in str(error) else "unreadable_database", error_line(error))
     except AgentlearnError as error:
-        fix = _BACKUP if isinstance(error, StoreDamaged) else _INSTALL
-        problems.append(_problem(error.code, str(error), fix))
-    waiting, journal_problems = _journal(directory, mark, None if state is None else state.taken)
+        add(error.code, str(error), _BACKUP if isinstance(error, StoreDamaged) else _INSTALL)
+    waiting: list[bytes] = []
+    if mark is not None:
+        journal = read_journal(directory, expected_last=mark.journal)
+        # without a database, the number of the last entry that it has taken in is unknown
+        taken = max(mark.journal, journal.last) if state is None else state.taken
+        for one in journal_contradictions(mark, taken, journal):
+            add(*one)
+        waiting = [content for number, content in journal.entries.items() if number > taken]
+        try:
+            for content in waiting:
+                entry_rows(content)
+        except StoreDamaged as error:
+            add("unreadable_entry", str(error), _INSTALL)
+    files = [file for name in ("store.*", f"{JOURNAL}*") for file in directory.glob(name) if file.is_file()]
     return StoreReport(
         store=str(directory),
-        findings=(*problems, *journal_problems),
+        findings=tuple(problems),
         commits=None if state is None else state.last,
         acknowledged=None if mark is None else mark.commit,
-        journal_entries=waiting,
+        journal_entries=len(waiting),
         tables=dict(sorted(tables.items())),
-        size_bytes=sum(file.stat().st_size for file in _files(directory)),
+        size_bytes=sum(file.stat().st_size for file in files),
     )
 
 
 _REPAIR = "agentlearn store repair --store DIR"
 _BACKUP = "restore the store's directory from a backup"
 _INSTALL = "pip install --upgrade agentlearn-lib"
-_TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' ORDER BY table_name"
-
-_LINKS = {
+_PARTS = {
     "rollout_without_body": (
         "rollouts have no text",
-        "SELECT count(*) FROM trajectory WHERE id NOT IN (SELECT rollout FROM trajectory_body)",
+        "trajectory WHERE id NOT IN (SELECT rollout FROM trajectory_body)",
     ),
     "body_without_rollout": (
         "texts belong to no rollout",
-        "SELECT count(*) FROM trajectory_body WHERE rollout NOT IN (SELECT id FROM trajectory)",
+        "trajectory_body WHERE rollout NOT IN (SELECT id FROM trajectory)",
     ),
-    "step_without_rollout": (
-        "steps belong to no rollout",
-        "SELECT count(*) FROM step WHERE rollout NOT IN (SELECT id FROM trajectory)",
-    ),
+    "step_without_rollout": ("steps belong to no rollout", "step WHERE rollout NOT IN (SELECT id FROM trajectory)"),
+}
+"""Rows without those that belong to them. A rollout is stored completely or not at all."""
+_RELATIONS = {code: (words, f"SELECT count(*) FROM {rows}") for code, (words, rows) in _PARTS.items()} | {
     "short_commit": (
         "commits have more or fewer rows than were written",
-        """
-        SELECT count(*) FROM commit_log c LEFT JOIN ({rows}) r USING (seq) WHERE c.n_rows <> coalesce(r.n, 0)
-        """,
+        "SELECT count(*) FROM commit_log c LEFT JOIN ({rows}) r USING (seq) WHERE c.n_rows <> coalesce(r.n, 0)",
     ),
     "rows_without_commit": (
         "commits have rows but are not in the table commit_log",
@@ -139,83 +226,314 @@ _LINKS = {
 }
 
 
-def _files(directory: Path) -> list[Path]:
-    return [file for name in ("store.*", f"{JOURNAL}*") for file in directory.glob(name) if file.is_file()]
+_DAMAGED_AT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
 
 
-def _watermark(directory: Path) -> tuple[Acknowledged | None, list[StoreProblem]]:
+class Repaired(Value):
+    """What a repair did and what was lost."""
+
+    store: str
+    """Directory of the store."""
+    kept: tuple[str, ...] = ()
+    """Names under which damaged files were kept."""
+    made: tuple[str, ...] = ()
+    """Names of the files that were made or replaced."""
+    lost_commits: int | None = 0
+    """Number of acknowledged group commits that are lost; None if unknown. See `restored_entries`."""
+    last_commit: int
+    """Sequence number of the last remaining group commit."""
+    lost_log_bytes: int = 0
+    """Bytes removed from DuckDB's log."""
+    lost_entries: int | None = 0
+    """Number of acknowledged calls, rollouts and summaries lost from the journal; None if unknown."""
+    restored_entries: int = 0
+    """Number of calls, rollouts and summaries taken in from the journal, those of lost commits too."""
+    lost_rows: Mapping[str, int] = {}
+    """Number of rows lost from each table of the database file."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything had to be repaired."""
+        return bool(self.kept or self.made)
+
+
+def repair_store(directory: Path) -> Repaired:
+    """Restore a store to its last intact state, and open it once to verify it.
+
+    Raises StoreLocked, StoreMissing, UnknownSchema; StoreDamaged when nothing of the database file can be read. Then
+    all files stay unchanged.
+    """
+    if not (directory / DATABASE).exists():
+        try:
+            mark = read_watermark(directory / WATERMARK)
+        except StoreDamaged:
+            mark = None
+        if mark is None or not mark.only_journal:  # else a recorder began the store, and nobody has opened it yet
+            raise StoreMissing(f"there is no {DATABASE} in {str(directory)!r}; restore it from a backup")
+    lock = StoreLock(directory)
     try:
-        mark = read_watermark(directory / WATERMARK)
-    except StoreDamaged as error:
-        return None, [_problem("damaged_watermark", str(error).partition(";")[0], _REPAIR)]
-    return mark, [_problem("missing_watermark", f"{WATERMARK} is missing", _REPAIR)] if mark is None else []
+        if not (directory / DATABASE).exists():
+            open_draft(directory / DATABASE).close()
+        with suppress(duckdb.Error), open_read_only(directory / DATABASE) as connection:
+            has_schema(connection, directory)
+        repaired = _StoreRepair(directory).run()
+    except OSError as error:
+        raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error}") from error
+    except duckdb.Error as error:
+        raise StoreError(f"the store {str(directory)!r} cannot be repaired: {error_line(error)}") from error
+    finally:
+        lock.release()
+    with closing(Database(directory, create=False)) as database:
+        database.checkpoint()  # empties the shortened log, so that nothing is appended to it
+        commits = GroupCommit(database, entry_rows)
+        restored = commits.waiting
+        commits.close()
+    return repaired.model_copy(update={"restored_entries": restored})
 
 
-def _journal(directory: Path, mark: Acknowledged | None, taken: int | None) -> tuple[int, list[StoreProblem]]:
-    """How many intact entries wait in the journal, and its problems."""
-    if mark is None:
-        return 0, []
-    journal = read_journal(directory, expected_last=mark.journal)
-    if taken is None:  # the database cannot be read: its number of the last entry taken in is unknown
-        taken = max([mark.journal, journal.last])
-    waiting = [content for number, content in journal.entries.items() if number > taken]
-    found = journal_contradictions(mark, taken, journal)
-    return len(waiting), [*(_problem(*one, _REPAIR) for one in found), *_unreadable(waiting)]
+class _StoreRepair:
+    """One repair. The caller holds the store's lock."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._kept: list[str] = []
+        self._made: list[str] = []
+        try:
+            self._known = read_watermark(directory / WATERMARK)
+        except StoreDamaged:
+            self._known = None
+        self._short = any(file_contradictions(self._known, directory / DATABASE))
+
+    def run(self) -> Repaired:
+        commit = self._known.commit if self._known is not None else None
+        last, lost_log_bytes = self._repair_log(commit)
+        lost_rows = self._repair_tables()
+        last = max(last, self._state().last) if lost_rows else last
+        lost_entries = self._repair_journal(self._known, commits_lost=bool(lost_rows))
+        make_private(self._directory)
+        return Repaired(
+            store=str(self._directory),
+            kept=tuple(self._kept),
+            made=tuple(self._made),
+            lost_commits=None if commit is None and self._made else max((commit or 0) - last, 0),
+            last_commit=self._state().last,
+            lost_log_bytes=lost_log_bytes,
+            lost_entries=lost_entries,
+            lost_rows=lost_rows,
+        )
+
+    def _state(self) -> DatabaseState:
+        with open_read_only(self._directory / DATABASE) as connection:
+            return database_state(connection, self._known)
+
+    def _repair_log(self, acknowledged: int | None) -> tuple[int, int]:
+        """The number of the last commit that can be kept, and how many bytes of DuckDB's log had to be removed."""
+        log = self._directory / DATABASE_LOG
+        size = log.stat().st_size if log.exists() else 0
+        found = self._last_commit()
+        if isinstance(found, int) and (acknowledged is None or found >= acknowledged):
+            return found, 0
+        if not size:
+            if isinstance(found, int):
+                return found, 0
+            raise self._beyond_repair(found)
+        content, before = log.read_bytes(), found
+        left = size
+        while not isinstance(found, int) and (cut := _DAMAGED_AT.search(str(found))) and int(cut[1]) < left:
+            left = int(cut[1])
+            write_whole(log, content[:left])
+            found = self._last_commit()
+        log.unlink()
+        without = self._last_commit()
+        write_whole(log, content)
+        if not isinstance(found, int) and not isinstance(without, int):
+            raise self._beyond_repair(before if isinstance(before, duckdb.Error) else without)
+        self._keep(DATABASE_LOG)
+        if isinstance(without, int) and (not isinstance(found, int) or without == found):
+            log.unlink()  # its header is damaged, so none of it can be used
+            return without, size
+        write_whole(log, content[:left])
+        return found if isinstance(found, int) else 0, size - left
+
+    def _last_commit(self) -> int | duckdb.Error:
+        """The number of the last commit in the database and its log, or the error why they cannot be read."""
+        try:
+            with open_read_only(self._directory / DATABASE) as connection:
+                tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+                if not tables:
+                    return duckdb.Error("it has no tables")
+                try:
+                    return database_state(connection, None).last
+                except duckdb.Error:  # its log was applied; the table is salvaged later
+                    return self._known.commit if self._known is not None else 0
+        except duckdb.Error as error:
+            return error
+
+    def _repair_tables(self) -> dict[str, int]:
+        """Salvage the tables if one of them cannot be read. Returns the number of rows lost of each.
+
+        Also where the end of the file is missing: it may have held an index, which is not read with its table.
+        """
+        path = self._directory / DATABASE
+        with open_read_only(path) as connection:
+            tables = [table for table, _ in connection.execute(_SIZES).fetchall()]
+        if not self._short and not _counted(path, tables)[1]:
+            return {}
+        draft = self._directory / f"{DATABASE}.draft"
+        parts = (draft, draft.with_name(draft.name + ".wal"))
+        try:
+            for part in parts:
+                part.unlink(missing_ok=True)
+            lost = _salvage(path, draft)
+            self._keep(DATABASE)
+            if (self._directory / DATABASE_LOG).exists():
+                self._keep(DATABASE_LOG)
+                (self._directory / DATABASE_LOG).unlink()
+            draft.replace(path)
+        finally:
+            for part in parts:
+                part.unlink(missing_ok=True)
+        self._made.append(DATABASE)
+        return lost
+
+    def _repair_journal(self, known: Acknowledged | None, *, commits_lost: bool) -> int | None:
+        """Make the journal and the watermark fit the database. Returns how many acknowledged entries are lost."""
+        state = self._state()
+        identity = state.identity or (known.identity if known else secrets.token_hex(16))
+        if known is not None and known.identity != identity:
+            known = None
+        wanted = known or Acknowledged(identity, 0, 0)
+        journal = read_journal(self._directory, expected_last=wanted.journal)
+        if journal.identity not in (None, identity):
+            journal = journal._replace(entries={}, last=0)
+        taken = state.taken
+        if commits_lost:  # the database may have lost the number of the last entry that it has taken in
+            taken = max(taken, min(journal.entries, default=journal.last + 1) - 1)
+        lost: int | None = 0
+        end = max(journal.last, taken)
+        damaged = [*journal_contradictions(wanted, taken, journal)] or journal.identity != identity
+        if damaged or taken > state.taken:
+            sane = journal.last if journal.problem is None else 0
+            base = max([wanted.journal, taken, sane, *journal.entries])
+            lost = None if known is None and journal.problem else journal.lacks(taken, base)
+            end = self._new_journal(identity, journal, taken, base)
+            self._set_base(identity, base)
+        elif state.identity is None:
+            self._set_base(identity, state.taken)
+        size_bytes = known.size_bytes if known is not None and not self._made else 0
+        self._new_watermark(Acknowledged(identity, end, self._state().last, size_bytes))
+        return lost
+
+    def _new_journal(self, identity: str, journal: JournalState, taken: int, base: int) -> int:
+        """Write the intact entries to a new journal, numbered from `base` + 1. Returns the last number."""
+        for name in JOURNAL_PARTS:
+            if (self._directory / name).exists() and not name.endswith("-shm"):
+                self._keep(name)
+        entries = [content for number, content in sorted(journal.entries.items()) if number > taken]
+        draft = self._directory / f"{JOURNAL}.draft"
+        make_journal(draft, identity, after=base, entries=entries)
+        for name in JOURNAL_PARTS[1:]:
+            (self._directory / name).unlink(missing_ok=True)
+        draft.replace(self._directory / JOURNAL)
+        self._made.append(JOURNAL)
+        return base + len(entries)
+
+    def _set_base(self, identity: str, base: int) -> None:
+        """Note in the database that entries up to `base` are in it or lost."""
+        with closing(open_draft(self._directory / DATABASE)) as connection:
+            if connection.execute("SELECT id FROM store_identity").fetchone() is None:
+                connection.execute("INSERT INTO store_identity VALUES (?)", [identity])
+            connection.execute(
+                "INSERT INTO commit_log (seq, committed_at, n_rows, journal)"
+                " SELECT coalesce(max(seq), 0) + 1, now(), 0, ? FROM commit_log",
+                [base],
+            )
+            connection.execute("CHECKPOINT store")
+
+    def _new_watermark(self, acknowledged: Acknowledged) -> None:
+        file = self._directory / WATERMARK
+        if self._known == acknowledged:
+            return
+        if self._made or self._needs_watermark(acknowledged):
+            if file.exists() and self._needs_watermark(acknowledged):
+                self._keep(WATERMARK)
+            write_watermark(file, acknowledged)
+            self._made.append(WATERMARK)
+
+    def _needs_watermark(self, acknowledged: Acknowledged) -> bool:
+        """Whether the watermark is missing, damaged, of another store, too high, or older than a crash explains."""
+        known = self._known
+        if known is None or known.identity != acknowledged.identity:
+            return True
+        return known.commit > acknowledged.commit or self._state().unacknowledged > 1
+
+    def _keep(self, name: str) -> None:
+        """Give a file a second name, the first unused one of `NAME.damaged-N`. Files are replaced, never changed."""
+        file = self._directory / name
+        number = 1
+        while (copy := file.with_name(f"{name}.damaged-{number}")).exists():
+            number += 1
+        try:
+            os.link(file, copy)
+        except OSError:  # a file system without links
+            write_whole(copy, file.read_bytes())
+        self._kept.append(copy.name)
+
+    def _beyond_repair(self, error: duckdb.Error) -> StoreDamaged:
+        return StoreDamaged(
+            f"nothing of the database file of {str(self._directory)!r} can be read ({error_line(error)}); restore the"
+            " directory from a backup"
+        )
 
 
-def _unreadable(contents: Sequence[bytes]) -> Iterator[StoreProblem]:
-    """The first intact entry that this version cannot read, if there is one."""
-    try:
-        for content in contents:
-            entry_rows(content)
-    except StoreDamaged as error:
-        yield _problem("unreadable_entry", str(error), _INSTALL)
+def _salvage(path: Path, draft: Path) -> dict[str, int]:
+    """Write every readable row to a new database file. Returns the number of rows lost of each table.
+
+    Raises duckdb.Error when the draft cannot be written.
+    """
+    with open_read_only(path) as connection:
+        there, rows = _columns(connection), dict(connection.execute(_SIZES).fetchall())
+    lost: dict[str, int] = {}
+    with closing(open_draft(draft)) as connection:
+        for table, wanted in _columns(connection).items():
+            columns = [one for one in wanted if one in there.get(table, [])]
+            if columns and table != "schema_version":
+                lost[table] = rows[table] - _copy(connection, path, table, ", ".join(columns), 0, rows[table])
+        dropped = [connection.execute(f"DELETE FROM {partless}").fetchall()[0][0] for _, partless in _PARTS.values()]
+        lost["trajectory"] += dropped[0]
+        connection.execute(
+            "CREATE TEMP TABLE rebuilt AS SELECT seq, coalesce(c.committed_at, now()) AS committed_at,"
+            " coalesce(r.n, 0) AS n_rows, c.journal"
+            f" FROM commit_log c FULL JOIN ({_rows_by_commit(connection)}) r USING (seq) ORDER BY seq"
+        )
+        connection.execute("DELETE FROM commit_log")
+        connection.execute("INSERT INTO commit_log (seq, committed_at, n_rows, journal) FROM rebuilt")
+        connection.execute("CHECKPOINT store")
+    return {table: count for table, count in lost.items() if count > 0}
 
 
-def _count_all(directory: Path, names: Sequence[str]) -> dict[str, int] | None:
-    """Number of rows of each table, after reading all blocks; None if one of them cannot be read."""
-    try:
-        with open_read_only(directory / DATABASE) as connection:
-            return {name: _count(connection, name) for name in names}
-    except duckdb.Error:
-        return None
+_ROW_GROUP = 2_048
+_SMALLEST = 128
+"""Number of rows that are given up together at least."""
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
-    # the table name comes from the database itself
-    found = connection.execute(f"SELECT count(*), bit_xor(hash(t)) FROM {_quoted(table)} t").fetchone()  # noqa: S608
-    return 0 if found is None else int(found[0])
+def _copy(connection: duckdb.DuckDBPyConnection, path: Path, table: str, columns: str, first: int, end: int) -> int:
+    """Copy the readable rows of a table by their place; return their number.
 
-
-def _count_rows(directory: Path, table: str, problems: list[StoreProblem]) -> dict[str, int]:
-    """Number of rows of a table, after reading all its blocks; adds to `problems` and returns {} when that fails.
-
-    Opens the database again for each table, because reading a damaged block can invalidate the whole connection.
+    The damaged file is attached each time: an unreadable block can invalidate it.
     """
     try:
-        with open_read_only(directory / DATABASE) as connection:
-            return {table: _count(connection, table)}
-    except duckdb.Error as error:
-        problems.append(_problem("unreadable_table", f"table {table} cannot be read: {error_line(error)}", _REPAIR))
-        return {}
-
-
-def _relations(connection: duckdb.DuckDBPyConnection) -> Iterator[StoreProblem]:
-    """Contradictions between tables. All tables must be readable."""
-    counted = "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'store' AND column_name = 'seq'"
-    names = [name for (name,) in connection.execute(counted).fetchall() if name != "commit_log"]
-    parts = " UNION ALL ".join(f"SELECT seq FROM {_quoted(name)}" for name in sorted(names))  # noqa: S608
-    rows = f"SELECT seq, count(*) AS n FROM ({parts}) GROUP BY seq"  # noqa: S608
-    for code, (words, query) in _LINKS.items():
-        found = connection.execute(query.format(rows=rows)).fetchone()
-        if found is not None and found[0]:
-            yield _problem(code, f"{found[0]} {words}", _BACKUP)
-
-
-def _problem(code: str, words: str, fix: str) -> StoreProblem:
-    return StoreProblem(code=code, words=words, mend=fix)
-
-
-def _quoted(table: str) -> str:
-    quoted = table.replace('"', '""')
-    return f'"{quoted}"'
+        connection.execute(f"ATTACH {sql_string(path)} AS damaged (READ_ONLY)")
+        try:
+            done = connection.execute(
+                f"INSERT INTO store.{table} ({columns}) SELECT {columns} FROM damaged.{table}"
+                f" WHERE rowid >= {first} AND rowid < {end} ON CONFLICT DO NOTHING"
+            ).fetchall()
+            return int(done[0][0])
+        finally:
+            connection.execute("DETACH damaged")
+    except duckdb.Error:
+        if end - first <= _SMALLEST:
+            return 0
+    size = _ROW_GROUP if end - first > _ROW_GROUP else (end - first + 1) // 2
+    return sum(_copy(connection, path, table, columns, at, min(at + size, end)) for at in range(first, end, size))

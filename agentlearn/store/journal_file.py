@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agentlearn.errors import StoreDamaged, StoreError, StoreLocked
 from agentlearn.files import own, refuse_links
+from agentlearn.store.codec import error_line
 from agentlearn.store.store_files import (
     WATERMARK,
     Acknowledged,
@@ -28,7 +29,6 @@ from agentlearn.store.store_files import (
     read_watermark,
     write_watermark,
 )
-from agentlearn.store.text import error_line
 
 JOURNAL = "journal.sqlite"
 JOURNAL_PARTS = (JOURNAL, JOURNAL + "-wal", JOURNAL + "-shm")
@@ -171,7 +171,7 @@ class JournalFile:
         try:
             yield
         except (sqlite3.Error, OverflowError) as error:
-            if is_damage(error):
+            if _is_damage(error):
                 raise self._damaged(f"cannot be read ({error_line(error)})") from error
             raise StoreError(f"the store could not be written: {error_line(error)}", code="store_write") from error
 
@@ -259,7 +259,7 @@ def checksum(number: int, content: bytes) -> int:
     return zlib.crc32(content, number & 0xFFFFFFFF)
 
 
-def is_damage(error: Exception) -> bool:
+def _is_damage(error: Exception) -> bool:
     """Whether an error of SQLite tells of a damaged file, and not of a disk or a lock."""
     if isinstance(error, sqlite3.OperationalError):
         return any(words in str(error) for words in _DAMAGED)

@@ -1,37 +1,92 @@
 """Write the store's tables as Parquet files (zstd): all tables without long texts, or selected rollouts with all text.
 
-Text is escaped as in the database, see `store.text`. All files of one call come from one transaction. The process
+Text is escaped as in the database, see `store.codec`. All files of one call come from one transaction. The process
 that has the store open writes drafts to the staging folder; the process that asked moves them to their destination.
 The rows of a file are in no particular order: DuckDB would have to hold a large table in memory to keep one. It cannot
 sort long texts in little memory either. So `SelectedTexts` first copies the rows to files without a name, which
 disappear with the process, and reads them from there in order. In memory are four numbers per rollout and one batch of
 rows.
 """
-# ruff: noqa: S608 - only constants of this module are put together; values are bound
 
 import json
 import secrets
 import shutil
 from array import array
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal
 
 import duckdb
 
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import DataError, StoreDamaged, StoreError
 from agentlearn.files import put
+from agentlearn.store.codec import error_line, sql_string, unescape
 from agentlearn.store.database import STAGING, Database
-from agentlearn.store.queries import JUDGED, Query
+from agentlearn.store.queries import JUDGED, Query, SelectedText, Selection
 from agentlearn.store.store_files import restrict
-from agentlearn.store.table_file import parquet_rows
-from agentlearn.store.text import error_line, sql_string, unescape
-from agentlearn.store.views import RolloutTexts, SelectedText, Selection
+
+ColumnType = Literal["VARCHAR", "VARCHAR[]", "BIGINT", "DOUBLE"]
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "2GB",
+    "temp_directory": "",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+_BATCH_ROWS = 1_024
+
+
+def parquet_rows(path: Path, name: str | None = None) -> Generator[dict[str, object]]:
+    """Yield the rows of a file as dicts by column. Raises DataError for a file that is damaged or not Parquet.
+
+    name: what messages call the file. Default: its name without folders.
+    """
+    with _database(f"{name or path.name} cannot be read as Parquet") as connection:
+        # Folders with names such as `split=train` are no columns.
+        result = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [_literal(path)])
+        names = [column[0] for column in result.description or ()]
+        while batch := result.fetchmany(_BATCH_ROWS):
+            for row in batch:
+                yield dict(zip(names, row, strict=True))
+
+
+def write_parquet(path: Path, columns: Mapping[str, tuple[ColumnType, Sequence[object]]]) -> None:
+    """Write columns of equal length as one file (zstd), atomically. Raises DataError, OSError."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
+    selected = ", ".join(f'unnest(?::{kind}[]) AS "{name}"' for name, (kind, _) in columns.items())
+    try:
+        with _database(f"{path.name} cannot be written as Parquet") as connection:
+            connection.execute(
+                f"COPY (SELECT {selected}) TO {sql_string(draft)} (FORMAT parquet, COMPRESSION zstd)",
+                [list(cells) for _, cells in columns.values()],
+            )
+        put(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _database(what: str) -> Generator[duckdb.DuckDBPyConnection]:
+    try:
+        with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+            yield connection
+    except duckdb.Error as error:
+        raise DataError(f"{what} ({error_line(error)}); write it again", code="bad_parquet") from error
+
+
+def _literal(path: Path) -> str:
+    """The path with its wildcard characters escaped."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))
+
+
+# ruff: noqa: S608 - only constants of this module are put together; values are bound
+
 
 SNAPSHOTS = "snapshots"
 """Default folder for snapshots, inside the store's directory."""
@@ -75,7 +130,7 @@ _OF_SELECTED = {
 """Condition that picks the rows of each table that belong to the selected rollouts."""
 
 HEADS, TEXTS = "heads", "texts"
-"""The tables of `RolloutTexts`: ids and numbers of each rollout, and its messages. `rank` is its place, from 1."""
+"""The tables of texts: ids and numbers of each rollout, and its messages. `rank` is its place, from 1."""
 
 _HEADS = """
     SELECT c.rank, c.id, c.run, c.phase, t.batch, c.task, c.reward, t.model, t.library_version AS library, t.arm,
@@ -89,7 +144,7 @@ _COPY = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048, PRESERVE_ORDER f
 
 
 @dataclass(frozen=True, slots=True)
-class TableDraft:
+class _TableDraft:
     """A table file in the staging folder, written by the process that has the store open."""
 
     table: str
@@ -102,7 +157,7 @@ class TableDrafts:
 
     folder: str
     """Name of the folder inside the store's staging folder."""
-    tables: tuple[TableDraft, ...]
+    tables: tuple[_TableDraft, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +170,31 @@ class TableFile:
     size_bytes: int
 
 
-def draft_tables(database: Database, selection: Selection | RolloutTexts | None) -> TableDrafts:
+def draft_tables(database: Database, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
     """Write draft files: the selected rollouts with all related rows, or with None every table without long texts.
 
-    Of `RolloutTexts`, the tables HEADS and TEXTS. Raises DataError when the selection is empty; StoreError.
+    texts: write the tables HEADS and TEXTS of the selected rollouts instead. Raises DataError when the selection is
+    empty; StoreError.
     """
-    folder = database.staging / secrets.token_hex(8)
+    if texts:
+        queries = {HEADS: _HEADS, TEXTS: _TEXTS}
+    elif selection is None:
+        queries = {table: f"SELECT {columns} FROM {_rows_of(table)}" for table, columns in _SHORT.items()}
+    else:
+        queries = {table: f"FROM {_rows_of(table)} WHERE {which}" for table, which in _OF_SELECTED.items()}
+    folder, drafts = database.staging / secrets.token_hex(8), list[_TableDraft]()
     try:
         folder.mkdir(parents=True)
         restrict(database.staging, 0o700)
         with database.cursor() as cursor:
             cursor.begin()
             if selection is not None:
-                _choose(cursor, selection)
-            tables = [_draft(cursor, folder, table, query) for table, query in _queries(selection).items()]
+                _choose(cursor, selection, ranked=texts)
+            for table, query in queries.items():
+                file = folder / f"{table}.parquet"
+                copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({_COPY})").fetchone()
+                restrict(file)
+                drafts.append(_TableDraft(table=table, rows=0 if copied is None else int(copied[0])))
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if not isinstance(error, (duckdb.Error, OSError)):
@@ -136,7 +202,20 @@ def draft_tables(database: Database, selection: Selection | RolloutTexts | None)
         raise StoreError(
             f"the tables of {str(database.directory)!r} could not be written: {error_line(error)}"
         ) from error
-    return TableDrafts(folder.name, tuple(tables))
+    return TableDrafts(folder.name, tuple(drafts))
+
+
+def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, *, ranked: bool) -> None:
+    """Make the table `chosen`. ranked: in the order of the rollouts; sorting takes memory."""
+    ranking = f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
+    chosen = ranking if ranked else Query.SELECTED_IDS.value
+    cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
+    cursor.execute(
+        "CREATE TEMP TABLE chosen_version AS"
+        " SELECT DISTINCT library_version FROM trajectory WHERE id IN (SELECT id FROM chosen)"
+    )
+    if not cursor.execute("FROM chosen LIMIT 1").fetchone():
+        raise nothing_selected()
 
 
 def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableFile, ...]:
@@ -151,13 +230,17 @@ def move_tables(directory: Path, drafts: TableDrafts, out: Path) -> tuple[TableF
         out.mkdir(parents=True, exist_ok=True)
         if own:
             restrict(out, 0o700)
-        moved = tuple(_move(folder, draft, out) for draft in drafts.tables)
+        moved: list[TableFile] = []
+        for draft in drafts.tables:
+            written, file = folder / f"{draft.table}.parquet", out / f"{draft.table}.parquet"
+            moved.append(TableFile(draft.table, file, draft.rows, written.stat().st_size))
+            put(written, file)
         if not own:
             outputs.remember(*(one.path for one in moved))
     except OSError as error:
         raise StoreError(f"the tables could not be written to {str(out)!r}: {error}") from error
     else:
-        return moved
+        return tuple(moved)
     finally:
         remove_drafts(directory, drafts)
 
@@ -167,35 +250,9 @@ def remove_drafts(directory: Path, drafts: TableDrafts) -> None:
     shutil.rmtree(directory / STAGING / drafts.folder, ignore_errors=True)
 
 
-def _queries(selection: Selection | RolloutTexts | None) -> Mapping[str, str]:
-    match selection:
-        case None:
-            return {table: f"SELECT {columns} FROM {_rows_of(table)}" for table, columns in _SHORT.items()}
-        case Selection():
-            return {table: f"FROM {_rows_of(table)} WHERE {which}" for table, which in _OF_SELECTED.items()}
-        case RolloutTexts():
-            return {HEADS: _HEADS, TEXTS: _TEXTS}
-
-
 def _rows_of(table: str) -> str:
     """The rows of a table, those of rollouts with the verdicts that feedback gave."""
     return f"({JUDGED})" if table == "trajectory" else table
-
-
-def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection | RolloutTexts) -> None:
-    """Make the table `chosen`; in the order of the rollouts only where it is needed, because sorting takes memory."""
-    chosen = (
-        f"SELECT row_number() OVER () AS rank, * FROM ({Query.SELECTED.value})"
-        if isinstance(selection, RolloutTexts)
-        else Query.SELECTED_IDS.value
-    )
-    cursor.execute(f"CREATE TEMP TABLE chosen AS {chosen}", list(selection.parameters))
-    cursor.execute(
-        "CREATE TEMP TABLE chosen_version AS"
-        " SELECT DISTINCT library_version FROM trajectory WHERE id IN (SELECT id FROM chosen)"
-    )
-    if not cursor.execute("FROM chosen LIMIT 1").fetchone():
-        raise nothing_selected()
 
 
 def nothing_selected() -> DataError:
@@ -207,77 +264,48 @@ def nothing_selected() -> DataError:
     )
 
 
-def _draft(cursor: duckdb.DuckDBPyConnection, folder: Path, table: str, query: str) -> TableDraft:
-    file = folder / f"{table}.parquet"
-    copied = cursor.execute(f"COPY ({query}) TO {sql_string(file)} ({_COPY})").fetchone()
-    restrict(file)
-    return TableDraft(table=table, rows=0 if copied is None else int(copied[0]))
-
-
-def _move(folder: Path, draft: TableDraft, out: Path) -> TableFile:
-    written, file = folder / f"{draft.table}.parquet", out / f"{draft.table}.parquet"
-    size_bytes = written.stat().st_size
-    put(written, file)
-    return TableFile(draft.table, file, draft.rows, size_bytes)
-
-
 class _Pieces:
-    """A file of `count` pieces of bytes, written in any order and read by number."""
+    """A file of `count` pieces of bytes without a name, written in any order and read by number."""
 
     def __init__(self, count: int, near: Path) -> None:
         self._starts, self._sizes = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
         self._end = 0
-        self._file = TemporaryFile(dir=near)  # noqa: SIM115 - closed by `close`
+        self.file = TemporaryFile(dir=near)  # noqa: SIM115 - closed by `SelectedTexts`
 
     def put(self, number: int, piece: bytes) -> None:
-        self._starts[number], self._sizes[number] = self._end, self._file.write(piece)
+        self._starts[number], self._sizes[number] = self._end, self.file.write(piece)
         self._end += len(piece)
 
     def get(self, number: int) -> bytes:
         """Return a piece; empty when it was never put. Call it after the last `put`."""
-        self._file.seek(self._starts[number])
-        return self._file.read(self._sizes[number])
-
-    def close(self) -> None:
-        self._file.close()
+        self.file.seek(self._starts[number])
+        return self.file.read(self._sizes[number])
 
 
 class SelectedTexts:
-    """Iterates over selected rollouts in order. A context manager. Raises DataError, OSError."""
+    """The selected rollouts in order, copied from draft files. Close it after use. Raises DataError, OSError."""
 
     def __init__(self, directory: Path, drafts: TableDrafts, near: Path) -> None:
-        self._directory, self._folder = directory, directory / STAGING / drafts.folder
+        self._directory, folder = directory, directory / STAGING / drafts.folder
         self.count = next(one.rows for one in drafts.tables if one.table == HEADS)
         """Number of the selected rollouts."""
         with ExitStack() as opened:
-            self._heads = _Pieces(self.count, near)
-            opened.callback(self._heads.close)
-            self._texts = _Pieces(self.count, near)
-            opened.callback(self._texts.close)
-            self._opened = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        """Copy the rows to the files. Raises DataError, OSError."""
-        try:
-            for number, row in self._rows(HEADS):
-                self._heads.put(number, json.dumps(row).encode())
-            for number, row in self._rows(TEXTS):
-                self._texts.put(number, unescape(row["messages"]).encode())
-        except BaseException:
-            self._opened.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove the files."""
-        self._opened.close()
+            self._heads, self._texts = _Pieces(self.count, near), _Pieces(self.count, near)
+            for pieces in (self._heads, self._texts):
+                opened.callback(pieces.file.close)
+            for row in parquet_rows(folder / f"{HEADS}.parquet"):
+                self._heads.put(int(str(row.pop("rank"))) - 1, json.dumps(row).encode())
+            for row in parquet_rows(folder / f"{TEXTS}.parquet"):
+                self._texts.put(int(str(row["rank"])) - 1, unescape(str(row["messages"])).encode())
+            self.close = opened.pop_all().close
 
     def __iter__(self) -> Iterator[SelectedText]:
         """Yield the rollouts. Raises StoreDamaged for one whose messages are missing."""
         for number in range(self.count):
-            head = {name: _plain(one) for name, one in json.loads(self._heads.get(number)).items()}
+            head: dict[str, Any] = {
+                name: unescape(value) if isinstance(value, str) else value
+                for name, value in json.loads(self._heads.get(number)).items()
+            }
             messages = self._texts.get(number)
             if not messages:
                 raise StoreDamaged(
@@ -285,11 +313,3 @@ class SelectedTexts:
                     " run `agentlearn store check`"
                 )
             yield SelectedText(**head, messages=messages)
-
-    def _rows(self, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        for row in parquet_rows(self._folder / f"{table}.parquet"):
-            yield int(str(row.pop("rank"))) - 1, row
-
-
-def _plain(value: object) -> Any:
-    return unescape(value) if isinstance(value, str) else value

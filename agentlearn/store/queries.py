@@ -1,9 +1,16 @@
 """Every query of the store, in SQL. Only constants of this module are concatenated; values are always bound."""
-# ruff: noqa: S608
 
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
-from agentlearn.types.trajectory import AGENT_BOUNDARY, DEMONSTRATION, LIVE
+from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, RunId, TaskId
+from agentlearn.types.operation import Ended
+from agentlearn.types.run_event import RunKind, RunState
+from agentlearn.types.trajectory import AGENT_BOUNDARY, DEMONSTRATION, LIVE, RolloutOutcome, Trajectory
+
+# ruff: noqa: S608
+
 
 # What feedback says about each rollout of live traffic. A reward given to the rollout itself counts before one given to
 # its episode, and of several the last one. A comment counts where the reward came without words.
@@ -56,13 +63,29 @@ _SUMMARIES = """
     SELECT * FROM summary WHERE run = $1
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1
 """
-_PROPOSALS = """
-    SELECT * FROM proposal WHERE run = $1
-    QUALIFY row_number() OVER (PARTITION BY phase, batch, id ORDER BY seq DESC) = 1
-"""
 _ALL_PROPOSALS = """
     SELECT * FROM proposal
     QUALIFY row_number() OVER (PARTITION BY run, phase, batch, id ORDER BY seq DESC) = 1
+"""
+_PROPOSALS = f"SELECT * FROM ({_ALL_PROPOSALS}) WHERE run = $1"
+_WHOLE = f"""
+    SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
+    FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
+"""
+# The proposals that made the experiences $1, those they rest on and those merged into them, each with the experience.
+_MAKERS = """
+    WITH RECURSIVE maker AS (
+      SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
+      WHERE list_contains($1::VARCHAR[], experience)
+      UNION
+      SELECT d.experience AS lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
+      JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
+      WHERE list_contains($1::VARCHAR[], d.experience)
+      UNION
+      SELECT m.lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
+      FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
+      WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
+    ), made AS (SELECT lesson, unnest(evidence) AS rollout FROM maker)
 """
 # The rollouts that a `Selection` picks; its fields are the parameters.
 _SELECTED = f"""
@@ -87,33 +110,16 @@ class Query(StrEnum):
         FROM ({_TRAJECTORY}) WHERE run = $1 AND ($2 IS NULL OR phase = $2)
         ORDER BY min(started_at) OVER (PARTITION BY phase), batch, task, g, attempt
     """
-    TRAJECTORY = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.id = $1
-    """
-    FINISHED = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3
-    """
-    GROUP = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE t.run = $1 AND t.phase = $2 AND t.task = $3
-        ORDER BY t.g, t.attempt
-    """
+    TRAJECTORY = f"{_WHOLE} WHERE t.id = $1"
+    FINISHED = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.batch = $3"
+    GROUP = f"{_WHOLE} WHERE t.run = $1 AND t.phase = $2 AND t.task = $3 ORDER BY t.g, t.attempt"
+    WHOLE = f"{_WHOLE} WHERE list_contains($1::VARCHAR[], t.id)"
     SELECTED = f"""
         SELECT t.id, t.run, t.phase, t.task, t.reward {_SELECTED}
         ORDER BY t.run, min(t.started_at) OVER (PARTITION BY t.run, t.phase), t.phase, t.batch, t.task,
                  t.g, t.attempt
     """
     SELECTED_IDS = f"SELECT t.id, t.run, t.task {_SELECTED}"
-    WHOLE = f"""
-        SELECT t.* REPLACE (epoch_us(t.started_at) AS started_at), b.steps, b.format, b.messages
-        FROM ({JUDGED}) t JOIN trajectory_body b ON b.rollout = t.id
-        WHERE list_contains($1::VARCHAR[], t.id)
-    """
     EVALUATED = f"""
         SELECT t.id, t.run, t.task, t.g, t.attempt, t.seed, t.outcome, t.failure_code, t.failure_boundary, t.verdict,
                t.reward, t.requests, t.tokens_in, t.tokens_out, t.cost_usd, t.seconds, coalesce(s.n, 0) AS tool_calls
@@ -193,37 +199,9 @@ class Query(StrEnum):
         ORDER BY v.version, u.run
     """
     EXPERIENCES = "FROM experience WHERE list_contains($1::VARCHAR[], id)"
-    # Evidence of the proposals that made an experience, of those they rest on and of those merged into them.
-    MADE_FROM = """
-        WITH RECURSIVE maker AS (
-          SELECT run, phase, batch, id, rests_on, evidence FROM proposal WHERE experience = $1
-          UNION
-          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
-          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
-          WHERE d.experience = $1
-          UNION
-          SELECT p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
-          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
-          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
-        )
-        SELECT DISTINCT unnest(evidence) AS rollout FROM maker ORDER BY rollout
-    """
-    # The same for several experiences, with the tasks of those rollouts.
-    LEARNED_ON = """
-        WITH RECURSIVE maker AS (
-          SELECT experience AS lesson, run, phase, batch, id, rests_on, evidence FROM proposal
-          WHERE list_contains($1::VARCHAR[], experience)
-          UNION
-          SELECT d.experience AS lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence FROM proposal p
-          JOIN decision d ON d.run = p.run AND d.phase = p.phase AND d.batch = p.batch AND d.proposal = p.id
-          WHERE list_contains($1::VARCHAR[], d.experience)
-          UNION
-          SELECT m.lesson, p.run, p.phase, p.batch, p.id, p.rests_on, p.evidence
-          FROM proposal p JOIN maker m ON p.run = m.run AND p.phase = m.phase AND p.batch = m.batch
-          WHERE list_contains(m.rests_on, p.id) OR list_contains(p.folded_into, m.id)
-        )
-        SELECT DISTINCT made.lesson, t.task
-        FROM (SELECT lesson, unnest(evidence) AS rollout FROM maker) made JOIN trajectory t ON t.id = made.rollout
+    MADE_FROM = f"{_MAKERS} SELECT DISTINCT rollout FROM made ORDER BY rollout"
+    LEARNED_ON = f"""{_MAKERS}
+        SELECT DISTINCT made.lesson, t.task FROM made JOIN trajectory t ON t.id = made.rollout
         ORDER BY made.lesson, t.task
     """
     SHOWN_TO = f"""
@@ -251,7 +229,6 @@ class Query(StrEnum):
         ) > 0
         ORDER BY t.started_at, t.id
     """
-    TASKS_OF = "SELECT id, task FROM trajectory WHERE list_contains($1::VARCHAR[], id)"
 
     # Recorded rollouts of a recorder with a verdict, and the answers that persons wrote for them; the latest
     # first. The treatment of such an answer is that of the rollout that it corrects.
@@ -291,3 +268,255 @@ class Query(StrEnum):
     STARTING_TASK = _starting("task", "id")
     STARTING_VERSION = _starting("library_version", "version")
     STARTING_PROMPT = _starting("blob", "hash")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run, as of its latest event."""
+
+    run: RunId
+    domain: str
+    kind: RunKind
+    state: RunState
+    """State of the latest event. A "running" run that no process runs any more is given as "interrupted"."""
+    model: str
+    simulated: bool
+    seed: int
+    settings: str
+    package_version: str
+    started_at: datetime
+    at: datetime
+    """Time of the latest event."""
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRow:
+    """A trajectory without its text."""
+
+    id: RolloutId
+    phase: str
+    batch: int
+    task: TaskId
+    g: int
+    attempt: int
+    outcome: str
+    reward: float | None
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Filter for rollouts of all runs. None for a field accepts any value."""
+
+    run: RunId | None = None
+    phase: str | None = None
+    domain: str | None = None
+    outcome: RolloutOutcome | None = None
+    min_reward: float | None = None
+
+    @property
+    def parameters(self) -> tuple[str | float | None, ...]:
+        """The parameters of `Query.SELECTED`, in order."""
+        return (self.run, self.phase, self.domain, self.outcome, self.min_reward)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedText:
+    """A selected rollout with the agent framework's messages."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    batch: int
+    task: TaskId
+    reward: float | None
+    model: str
+    library: LibraryVersion
+    arm: str
+    weights_step: int | None
+    answer: str | None
+    expected: str | None
+    """The expected answer of the task."""
+    messages: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRow:
+    """A recorded rollout with a verdict, or an answer that a person wrote for one."""
+
+    id: RolloutId
+    phase: str
+    task: TaskId
+    model: str
+    """Model, library and withheld lessons; for a person's answer, those of the rollout that it corrects."""
+    library: LibraryVersion
+    masked: list[str]
+    reward: float
+    at: int
+    """When it was recorded: microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRow:
+    """A selected rollout."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    task: TaskId
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedRow:
+    """A rollout with the numbers that an evaluation needs."""
+
+    id: RolloutId
+    run: RunId
+    task: TaskId
+    g: int
+    attempt: int
+    seed: int
+    outcome: str
+    failure_code: str | None
+    failure_boundary: str | None
+    verdict: str | None
+    """Status of the verdict; None when the rollout failed."""
+    reward: float | None
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    seconds: float
+    tool_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRollout:
+    """A trajectory with the agent framework's messages."""
+
+    trajectory: Trajectory
+    format: str
+    """Framework and major version that wrote the messages."""
+    messages: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """A proposal with its outcome, and the batch it belongs to."""
+
+    phase: str
+    batch: int
+    ended: Ended
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class LessonUnit:
+    """A call of the summarise or the compare stage: the task whose rollouts it was about, and the batch."""
+
+    stage: str
+    phase: str
+    batch: int
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A library version, and a run that made it or had rollouts with it."""
+
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    lessons: int
+    """Number of lessons."""
+    run: RunId | None
+    """None for a version that no run made or used."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionMade:
+    """A library version and what it was made from."""
+
+    version: LibraryVersion
+    parent: LibraryVersion | None
+    joined: LibraryVersion | None
+    """The other version that it was made from, for a join."""
+    run: RunId | None
+    """The run that stored it first: it made the version or started from it."""
+    experiences: list[ExperienceId]
+    """Ids of its lessons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A rollout that had an experience in its context, and its reward (None when failed or undecided)."""
+
+    rollout: RolloutId
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedRow:
+    """A rollout that could have been shown some lessons, and those that were hidden from it."""
+
+    id: RolloutId
+    run: RunId
+    phase: str
+    batch: int
+    task: TaskId
+    g: int
+    attempt: int
+    seed: int
+    model: str
+    library: LibraryVersion
+    masked: list[ExperienceId]
+    """Lessons that were hidden from it."""
+    offered: list[ExperienceId] | None
+    """Lessons that retrieval chose for the task; None: all of the version."""
+    arm: str
+    reward: float | None
+    """None when it is undecided."""
+    at: int
+    """When it began: microseconds since 1970."""
+    run_name: str
+    """Name of the recorder; empty for a rollout that a run made."""
+    episode: str
+    experiences: list[ExperienceId]
+    """All lessons that the version shows."""
+    family: str
+    """Domain and family of the task; empty when it has no family."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTotals:
+    """The model calls of one stage of a run, summed."""
+
+    stage: str
+    calls: int
+    tokens_in: int
+    tokens_cached: int
+    tokens_out: int
+    cost_usd: float
+    """Cost of the calls with a known price."""
+    unpriced: int
+    """Number of calls without a known price."""
+    seconds: float
+    retried: int
+    """Number of repeated requests: those beyond the first of each call."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """Number of stored records of a run."""
+
+    rollouts: dict[str, int]
+    """Number of rollouts by outcome: ok, failed, undecided."""
+    proposals: dict[str, int]
+    """Number of proposals by outcome: applied, folded (merged into another one), dropped, rejected, quarantined."""
+    summaries: int
+    calls: int
+    """Number of journal entries: model calls and tool calls."""

@@ -4,39 +4,49 @@ An id may be given by any unambiguous prefix.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+
+import duckdb
 
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, StoreDamaged, StoreError
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
     call_from_row,
     decision_from_row,
+    document_from_row,
     ended_from_row,
+    error_line,
+    escape,
     experience_from_row,
     feedback_from_row,
-    run_failure_from_row,
-    run_inputs_from_row,
     summary_from_row,
     task_from_row,
     time_of,
     trajectory_from_row,
+    unescape,
     withheld_of,
 )
-from agentlearn.store.parquet import SNAPSHOTS, SelectedTexts, TableFile, move_tables, remove_drafts
-from agentlearn.store.queries import Query
-from agentlearn.store.query_source import Parameter, QuerySource
-from agentlearn.store.text import escape, unescape
-from agentlearn.store.views import (
+from agentlearn.store.database import Database
+from agentlearn.store.parquet import (
+    SNAPSHOTS,
+    SelectedTexts,
+    TableDrafts,
+    TableFile,
+    draft_tables,
+    move_tables,
+    remove_drafts,
+)
+from agentlearn.store.queries import (
     EvaluatedRow,
     ExposedRow,
     Exposure,
     LessonUnit,
     LiveRow,
     ProposalRow,
-    RolloutTexts,
+    Query,
     RunCounts,
     RunRow,
     SelectedRow,
@@ -54,6 +64,60 @@ from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.run_event import RunFailure, RunInputs
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
+
+Parameter = str | int | float | Sequence[str] | None
+"""A value that can be bound to a query parameter; sequences hold ids."""
+
+
+class QuerySource(Protocol):
+    """Answers queries about one store."""
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the store."""
+        ...
+
+    @property
+    def live(self) -> frozenset[RunId]:
+        """Runs in progress in the process that has the store open, as of its last answer."""
+        ...
+
+    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """The rows of a query, with text still escaped. Blocks. Raises StoreError, StoreDamaged."""
+        ...
+
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
+        """Write draft files, see `parquet.draft_tables`."""
+        ...
+
+
+class LocalSource:
+    """The database in this process. Thread-safe: each query uses a new cursor."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.live: frozenset[RunId] = frozenset()
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the store."""
+        return self._database.directory
+
+    def rows(self, query: Query, parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        """The rows of a query, with text still escaped. Raises StoreError, StoreDamaged."""
+        try:
+            with self._database.cursor() as cursor:
+                found = cursor.execute(query.value, list(parameters))
+                columns = [column[0] for column in found.description]
+                return [dict(zip(columns, values, strict=True)) for values in found.fetchall()]
+        except duckdb.Error as error:
+            kind = StoreDamaged if "Corrupt" in str(error) else StoreError
+            raise kind(f"the store {str(self.directory)!r} could not be read: {error_line(error)}") from error
+
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
+        """Write draft files, see `parquet.draft_tables`."""
+        return draft_tables(self._database, selection, texts=texts)
+
 
 LessonsOfVersions = Mapping[LibraryVersion, Sequence[ExperienceId]]
 """The lessons that library versions show."""
@@ -110,9 +174,9 @@ class StoreReader:
 
         Raises DataError when the selection is empty; StoreError, OSError.
         """
-        drafts = self._source.draft_tables(RolloutTexts(selection))
+        drafts = self._source.draft_tables(selection, texts=True)
         try:
-            with SelectedTexts(self.directory, drafts, near) as found:
+            with closing(SelectedTexts(self.directory, drafts, near)) as found:
                 yield found
         finally:
             remove_drafts(self.directory, drafts)
@@ -141,11 +205,11 @@ class StoreReader:
     def run_inputs(self, run: RunId) -> RunInputs | None:
         """The run's inputs; None when the run ended before they were saved."""
         found = self._query(Query.RUN_INPUTS, run)
-        return run_inputs_from_row(found[0]) if found else None
+        return document_from_row("ground", found[0]) if found else None
 
     def run_failure(self, run: RunRow) -> RunFailure | None:
         """Why the run ended without a report; None when it did not, or when its process had no time to say why."""
-        found = [run_failure_from_row(one) for one in self._query(Query.RUN_FAILURE, run.run)]
+        found = [document_from_row("failure", one) for one in self._query(Query.RUN_FAILURE, run.run)]
         return next((one for one in found if one.at == run.at), None)
 
     def unfinished_calls(self, run: RunId) -> list[CallRecord]:
@@ -164,11 +228,7 @@ class StoreReader:
 
     def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """The tasks with these ids; ids that are not in the store are left out."""
-        found = (
-            task_from_row(one)
-            for at in range(0, len(ids), _ASKED_AT_ONCE)
-            for one in self._query(Query.TASKS, list(ids[at : at + _ASKED_AT_ONCE]))
-        )
+        found = (task_from_row(one) for part in _parts(ids) for one in self._query(Query.TASKS, list(part)))
         return {task.id: task for task in found}
 
     def live(self, name: str, run: RunId | None = None, *, limit: int = 100_000) -> list[LiveRow]:
@@ -228,7 +288,7 @@ class StoreReader:
 
     def made_by(self, experience: ExperienceId) -> list[RolloutId]:
         """The rollouts that the experience was learned from: the evidence of every proposal that went into it."""
-        return [one["rollout"] for one in self._query(Query.MADE_FROM, experience)]
+        return [one["rollout"] for one in self._query(Query.MADE_FROM, [experience])]
 
     def learned_on(self, experiences: Sequence[ExperienceId]) -> dict[TaskId, frozenset[ExperienceId]]:
         """The tasks that these experiences were learned from, each with those that were. Unknown ones are left out."""
@@ -259,7 +319,7 @@ class StoreReader:
 
     def tasks_behind(self, experience: ExperienceId) -> frozenset[TaskId]:
         """The tasks of the rollouts that a lesson was learned from."""
-        return frozenset(one["task"] for one in self._query(Query.TASKS_OF, self.made_by(experience)))
+        return frozenset(self.learned_on([experience]))
 
     def summaries(self, run: RunId) -> list[Summary]:
         """The run's summaries, by rollout."""
@@ -271,8 +331,7 @@ class StoreReader:
 
     def proposals(self, run: RunId) -> list[ProposalRow]:
         """The run's proposals with their outcomes: phases in order of end, then by (batch, stage, ordinal)."""
-        found = self._query(Query.PROPOSALS, run)
-        return [_proposal_row(one) for one in found]
+        return [_proposal_row(one) for one in self._query(Query.PROPOSALS, run)]
 
     def proposals_from(self, rollout: RolloutId) -> list[ProposalRow]:
         """The proposals of all runs that were made from a rollout."""

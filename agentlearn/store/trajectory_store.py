@@ -5,6 +5,7 @@ in the queue.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
@@ -16,30 +17,27 @@ from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store.codec import (
+    RolloutEntry,
     RowGroup,
+    SummaryEntry,
     call_rows,
-    decision_rows,
+    document_rows,
+    encode_entry,
+    entry_rows,
     library_rows,
-    metric_rows,
-    prompt_rows,
     proposal_rows,
-    run_failure_rows,
-    run_inputs_rows,
+    row,
     run_rows,
     summary_rows,
     task_rows,
     trajectory_rows,
 )
-from agentlearn.store.control_server import ControlServer
+from agentlearn.store.control_server import ControlServer, RemoteSource, StoreNotAnswering
 from agentlearn.store.database import Database
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.journal_entries import RolloutEntry, SummaryEntry, encode_entry, entry_rows
 from agentlearn.store.parquet import TableDrafts
-from agentlearn.store.queries import Query
-from agentlearn.store.query_source import LocalSource, Parameter, QuerySource
-from agentlearn.store.reader import StoreReader
-from agentlearn.store.remote import RemoteSource, StoreNotAnswering
-from agentlearn.store.views import RolloutTexts, Selection
+from agentlearn.store.queries import Query, Selection
+from agentlearn.store.reader import LocalSource, Parameter, QuerySource, StoreReader
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import CallId, RunId
@@ -59,7 +57,7 @@ class _Pending(NamedTuple):
     done: asyncio.Future[None]
 
 
-class StoreWriter:
+class _StoreWriter:
     """Commits the writes of all coroutines of one event loop in one thread. Construct it inside that loop."""
 
     def __init__(self, group_commit: GroupCommit) -> None:
@@ -153,7 +151,7 @@ class Store(StoreReader):
     """
 
     def __init__(self, database: Database) -> None:
-        self._writer = StoreWriter(GroupCommit(database, entry_rows))
+        self._writer = _StoreWriter(GroupCommit(database, entry_rows))
         self._local = _UpToDateSource(database, self._writer)
         super().__init__(self._local)
         self._database = database
@@ -185,15 +183,16 @@ class Store(StoreReader):
 
     async def save_run_inputs(self, run: RunId, run_inputs: RunInputs) -> None:
         """Store a run's inputs; a second call for the same run changes nothing."""
-        await self._write(run_inputs_rows(run, run_inputs))
+        await self._write(document_rows("ground", run, run_inputs))
 
     async def save_run_failure(self, run: RunId, failure: RunFailure) -> None:
         """Store why a run ends without a report."""
-        await self._write(run_failure_rows(run, failure))
+        await self._write(document_rows("failure", run, failure))
 
     async def save_metrics(self, run: RunId, step: int, values: Mapping[str, float]) -> None:
         """Store the metrics of one update, counted from 1. Values that are not finite are left out."""
-        await self._write(metric_rows(run, step, values))
+        numbers = {name: float(value) for name, value in sorted(values.items()) if math.isfinite(value)}
+        await self._write(tuple(row("metric", run=run, step=step, name=name, value=numbers[name]) for name in numbers))
 
     async def save_run(self, event: RunEvent) -> None:
         """Add an event to a run."""
@@ -238,12 +237,12 @@ class Store(StoreReader):
     async def save_decision(self, decision: LessonDecision, library: Library | None = None) -> None:
         """Store a person's decision, with the library version that an approval makes, in one commit."""
         version = library_rows(library, None, decision.at) if library is not None else ()
-        await self._write((*version, *decision_rows(decision)))
+        await self._write((*version, row("decision", **decision.model_dump(exclude={"at"}), decided_at=decision.at)))
 
     async def save_prompt(self, ref: PromptRef, text: str) -> None:
         """Store a prompt's text; a second call with the same text changes nothing."""
         if ref not in self._saved_prompts:
-            await self._write(prompt_rows(ref, text))
+            await self._write((row("blob", hash=ref.sha256, kind="prompt", name=ref.label, body=text),))
             self._saved_prompts.add(ref)
 
     async def checkpoint(self) -> None:
@@ -278,7 +277,7 @@ class Store(StoreReader):
 class _UpToDateSource(LocalSource):
     """The database, flushed before each query, so that a query sees every acknowledged write."""
 
-    def __init__(self, database: Database, writer: StoreWriter) -> None:
+    def __init__(self, database: Database, writer: _StoreWriter) -> None:
         super().__init__(database)
         self._writer = writer
 
@@ -288,11 +287,11 @@ class _UpToDateSource(LocalSource):
         self._writer.flush()
         return super().rows(query, parameters)
 
-    def draft_tables(self, selection: Selection | RolloutTexts | None) -> TableDrafts:
+    def draft_tables(self, selection: Selection | None, *, texts: bool = False) -> TableDrafts:
         """Write draft files, see `LocalSource.draft_tables`."""
         self._database.refuse_in_fork()
         self._writer.flush()
-        return super().draft_tables(selection)
+        return super().draft_tables(selection, texts=texts)
 
 
 @asynccontextmanager

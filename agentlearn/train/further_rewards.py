@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentlearn.domain.custom.function_reward import FunctionReward, load_function
+from agentlearn.domain.custom.reward import FunctionReward, load_function
 from agentlearn.errors import VerifierError
 from agentlearn.train.arguments import GradientArguments
 from agentlearn.train.update.advantages import SeveralRewards

@@ -16,7 +16,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.tools import ToolDefinition
 
-from agentlearn.data.split import hold_out
+from agentlearn.data.overlap import hold_out
 from agentlearn.domain.base import Answer, Domain, RolloutContext, Work, checked_limit
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.types.ids import content_hash

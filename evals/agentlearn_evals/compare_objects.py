@@ -17,7 +17,7 @@ from agentlearn.learning.callbacks import calling_both, wants_progress
 from agentlearn.learning.subject import Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.library_source import GivenLibrary
+from agentlearn.library.store import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.errors import ConfigError
 from agentlearn.learning.subject import Subject, named_model
 from agentlearn.library import NO_LIBRARY, LibraryStore
-from agentlearn.library.library_source import library_from
+from agentlearn.library.store import library_from
 from agentlearn.types.experience import Library
 from agentlearn_evals.arms import Arm, checked_arms, checked_name, parse_arms
 

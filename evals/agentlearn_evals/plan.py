@@ -17,7 +17,7 @@ from agentlearn.learning.run_size import (
     measured_rollouts,
 )
 from agentlearn.library import LibraryStore
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for

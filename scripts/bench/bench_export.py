@@ -18,8 +18,8 @@ from pathlib import Path
 
 import duckdb
 
+from agentlearn.store.codec import sql_string
 from agentlearn.store.database import Database
-from agentlearn.store.text import sql_string
 from scripts.bench.found import Found, Row, Target
 
 GROUP_SIZE, TASKS_PER_BATCH, GROUPS_PER_RUN = 8, 20, 6_000

@@ -31,8 +31,7 @@ from statistics import mean
 
 from pydantic_ai import Embedder
 
-from agentlearn.library.retrieval.embedding_cache import Vector, VectorTable, unit_vector
-from agentlearn.library.retrieval.retriever import TextEmbedder
+from agentlearn.library.retrieval import TextEmbedder, Vector, VectorTable, unit_vector
 from agentlearn.types.experience import Library
 from agentlearn.types.ranking import LessonIndex, Retrieval, fused_depth, lesson_index
 from agentlearn.types.task import Task

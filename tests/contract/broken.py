@@ -1,12 +1,16 @@
 """A small sound domain, and others that break one promise each."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
 import itertools
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, TextOutput, ToolOutput
+from pydantic_ai.models.test import TestModel
 
 from agentlearn.data import read_tasks
 from agentlearn.domain.base import Answer, Domain, RolloutContext
@@ -16,16 +20,6 @@ from agentlearn.types.trajectory import PromptRef, Trajectory, Verdict
 
 BROKEN: list[tuple[type, str, str]] = []
 """Classes of domains, the one promise that each breaks, and words that must be said of it."""
-
-
-def breaks(promise: str, words: str) -> Callable[[type], type]:
-    """Enter a class as breaking that promise."""
-
-    def enter(kind: type) -> type:
-        BROKEN.append((kind, promise, words))
-        return kind
-
-    return enter
 
 
 def answer_of(text: str) -> Answer:
@@ -77,317 +71,231 @@ class Sound(Domain):
         return answer.strip()
 
 
-@breaks("members", "Nothing is not an instance of a subclass of agentlearn.Domain")
+def broken(promise: str, words: str, **members: Any) -> None:
+    """Enter a domain that is as the sound one but for these members, and breaks that promise with these words."""
+    BROKEN.append((type("Odd", (Sound,), members), promise, words))
+
+
+def counting(first: int = 1) -> Callable[[object], int]:
+    """Count the calls with one object."""
+    counts: defaultdict[int, itertools.count[int]] = defaultdict(lambda: itertools.count(first))
+    return lambda of: next(counts[id(of)])
+
+
 class Nothing:
     pass
 
 
-@breaks("members", "NameOnly has no 'description'; see docs/domains.md")
-class NameOnly(Sound):
-    description = property()  # pyright: ignore[reportAssignmentType]
-
-
-@breaks("members", "'page_seen' is not a member of a domain; did you mean 'pages_seen'?")
-class PageSeen(Sound):
-    def page_seen(self, trajectory: Trajectory) -> Sequence[str]:
-        return ()
-
-
-@breaks("members", "'pages' is not a member of a domain; did you mean 'pages_seen'?")
-class Pages(Sound):
-    def pages(self, trajectory: Trajectory) -> Sequence[str]:
-        return ()
-
-
-@breaks("members", "'max_open_rollout' is not a member of a domain; did you mean 'max_open_rollouts'?")
-class MaxOpenRollout(Sound):
-    max_open_rollout = 3
-
-
-@breaks("members", "'with_judges' is not a member of a domain; did you mean 'with_judge'?")
-class WithJudges(Sound):
-    def with_judges(self, judge: Any) -> Any:
-        return self
-
-
-@breaks("members", "max_open_rollouts is 3, but must be a method: `max_open_rollouts()`")
-class LimitOutright(Sound):
-    max_open_rollouts: Any = 3
-
-
-@breaks("members", "rollout_shape takes (tokens, data), but is called as `rollout_shape(data=None)`")
-class ShapeOfTwo(Sound):
-    def rollout_shape(self, tokens: Any, data: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return None
-
-
-@breaks("members", "read takes (path), but is called as `read(path, *, split='train', limit=None)`")
-class ReadsWithoutSplit(Sound):
-    def read(self, path: Path) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return ()
-
-
-@breaks("members", "replayable is 'no', not of builtins.bool")
-class ReplayableOfText(Sound):
-    replayable: Any = "no"
-
-
-@breaks("members", "rewards is ('exact', 2), not a tuple of names")
-class RewardsOfNumbers(Sound):
-    rewards: Any = ("exact", 2)
-
-
-@breaks("members", "it sets 'rewards', so it needs `with_reward(reward)`")
-class RewardsWithoutChoice(Sound):
-    rewards = ("one", "two")
-
-
-@breaks("members", "it sets 'uses_judge', so it needs `with_judge(judge)`")
-class JudgeWithoutModel(Sound):
-    uses_judge = True
-
-
-@breaks("members", "it has 'with_judge', which is never called unless 'uses_judge' is set")
-class JudgeNeverCalled(Sound):
-    def with_judge(self, judge: Any) -> Any:
-        return self
-
-
-@breaks("optional", "max_open_rollouts() gave '3'; return a number of at least 1, or None for no limit")
-class LimitOfText(Sound):
-    def max_open_rollouts(self) -> Any:
-        return "3"
-
-
-@breaks("optional", "what rollout_shape returns is 7, not of agentlearn.domain.base.RolloutShape")
-class ShapeOfNumber(Sound):
-    def rollout_shape(self, data: str | None = None) -> Any:
-        return 7
-
-
-@breaks("optional", "pages_seen must return several texts")
-class OnePage(Sound):
-    def pages_seen(self, trajectory: Trajectory) -> Any:
-        return "a page"
-
-
-@breaks("members", "threshold is '1', not of numbers.Real")
-class ThresholdOfText(Sound):
-    threshold: Any = "1"
-
-
-@breaks("members", "name and description must not be empty")
-class Nameless(Sound):
-    name = ""
-
-
-@breaks("members", "the description must be one line")
-class Talkative(Sound):
-    description = "doubling\nnumbers"
-
-
-@breaks("members", "it sets 'runs_code', so it needs `with_sandbox(sandbox)`")
-class CodeWithoutSandbox(Sound):
-    runs_code = True
-
-
-@breaks("tasks", "there is no task in the train split")
-class NoTasks(Sound):
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        # The promises after this one are tried on some task, so a limited question is answered.
-        return [] if split == "train" and limit == 40 else super().tasks(split, seed=seed, limit=limit)
-
-
-@breaks("tasks", "the same split and seed gave other tasks the second time")
-class OtherTasks(Sound):
-    def __init__(self) -> None:
-        self.count = itertools.count(1)
-
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        if split != "train" or limit != 40:
-            return super().tasks(split, seed=seed, limit=limit)
-        return [self.task(next(self.count))]
-
-
-@breaks("tasks", "with limit=1 it did not give one task")
-class Unlimited(Sound):
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        return super().tasks(split, seed=seed)
-
-
-@breaks("tasks", "a task is 'Double 1.', not of agentlearn.types.task.Task")
-class BareTasks(Sound):
-    def __init__(self) -> None:
-        self.count = itertools.count(1)
-
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Any:
-        tasks = super().tasks(split, seed=seed, limit=limit)
-        # Bare at first only: the promises after this one are tried on tasks.
-        return [task.problem for task in tasks] if next(self.count) <= 3 else tasks
-
-
-@breaks("tasks", "task 'Double 1.' is of domain 'halves', not 'doubles'")
-class TasksOfAnother(Sound):
-    def task(self, n: int, split: Split = "train") -> Task:
-        return Task.of("halves", f"Double {n}.", str(2 * n), split=split)
-
-
-@breaks("tasks", "task 'Double 1.' of the train split says 'test'")
-class TasksOfAnotherSplit(Sound):
-    def task(self, n: int, split: Split = "train") -> Task:
-        return super().task(n, "test")
-
-
-@breaks("splits", "task 'Double 1.' is in 'train' and in 'test'")
-class OneSplitInAnother(Sound):
-    def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> Sequence[Task]:
-        tasks = super().tasks(split, seed=seed, limit=limit)
-        return [*tasks, self.task(1, "test")] if split == "test" else tasks
-
-
-@breaks("read", "read('missing.jsonl') raised no DataError, though the file is missing")
-class ReadsNothing(Sound):
-    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        return super().read(path, split=split, limit=limit) if path.exists() else []
-
-
-@breaks("read", "FileNotFoundError: ")
-class ReadsWithoutCare(Sound):
-    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        path.read_text()
-        return super().read(path, split=split, limit=limit)
-
-
-@breaks("read", "read('cut.jsonl') raised no DataError, though the file is cut")
-class SkipsLines(Sound):
-    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        return super().read(path, split=split, limit=1)
-
-
-@breaks("read", "line 2 is broken, but the message names no line: the file is broken")
-class NamesNoLine(Sound):
-    def read(self, path: Path, *, split: Split = "train", limit: int | None = None) -> Sequence[Task]:
-        raise DataError("the file is broken")
-
-
-@breaks("agent", "the agent has the model TestModel")
-class OwnModel(Sound):
-    def agent(self) -> Agent[Any, Any]:
-        from pydantic_ai.models.test import TestModel
-
-        agent = super().agent()
-        agent.model = TestModel()
-        return agent
-
-
-@breaks("agent", "what the agent returns is '2', not of agentlearn.domain.base.Answer")
-class AnswersInText(Sound):
-    def agent(self) -> Agent[Any, Any]:
-        return Agent(output_type=str, instructions="Double it.")
-
-
-@breaks("agent", "RuntimeError: no tools today")
-class OpensNothing(Sound):
-    @asynccontextmanager
-    async def open(self, context: RolloutContext) -> AsyncGenerator[None]:
-        raise RuntimeError("no tools today")
-        yield
-
-
-@breaks("prompts", "a prompt is 'double/v1', not of agentlearn.types.trajectory.PromptRef")
-class PromptsByName(Sound):
-    def prompts(self) -> Any:
-        return ("double/v1",)
-
-
-@breaks("prompts", "the prompt 'double' has no sha256 of its words")
-class PromptWithoutHash(Sound):
-    def prompts(self) -> tuple[PromptRef, ...]:
-        return (PromptRef(name="double", version=1, sha256="none"),)
-
-
-@breaks("prompts", "prompts() gave something else the second time")
-class OtherPrompts(Sound):
-    def __init__(self) -> None:
-        self.count = itertools.count(1)
-
-    def prompts(self) -> tuple[PromptRef, ...]:
-        return (PromptRef(name="double", version=next(self.count), sha256="0" * 64),)
-
-
-@breaks("question", "the question of task 'Double 1.' is None, not of builtins.str")
-class NoQuestion(Sound):
-    def question(self, task: Task) -> Any:
-        return None if task.problem == "Double 1." and self.asked() else task.problem
-
-    def asked(self) -> bool:
-        """Whether the agent's promise, which asks a question too, is behind us."""
-        self.times = getattr(self, "times", 0) + 1
-        return self.times > 1
-
-
-@breaks("question", "the question of task 'Double 2.' is empty")
-class EmptyQuestion(Sound):
-    def question(self, task: Task) -> str:
-        return " " if task.problem == "Double 2." else task.problem
-
-
-@breaks("right", "the expected answer '2' is judged incorrect: ")
-class GoldIsWrong(Sound):
-    def verify(self, task: Task, trajectory: Trajectory) -> Any:
-        verdict = super().verify(task, trajectory)
-        return Verdict(status="incorrect", reward=0.0) if verdict.status == "correct" else verdict
-
-    def answer_key(self, answer: str) -> str | None:
-        return None
-
-
-@breaks("wrong", "every answer is right: '4', '6', '8', 'an answer that nobody expects'")
-class EverythingIsRight(Sound):
-    def verify(self, task: Task, trajectory: Trajectory) -> Any:
-        return Verdict(status="correct", reward=1.0) if trajectory.answer else super().verify(task, trajectory)
-
-
-@breaks("no answer", "a rollout without an answer is judged 'incorrect', not 'no_answer'")
-class SilenceIsWrong(Sound):
-    def verify(self, task: Task, trajectory: Trajectory) -> Any:
-        if trajectory.answer is None:
-            return Verdict(status="incorrect", reward=0.0)
-        return super().verify(task, trajectory)
-
-
-@breaks("verify", "the answer '2' is judged ")
-class ChangesItsMind(Sound):
-    def __init__(self) -> None:
-        self.count = itertools.count(1)
-
-    def verify(self, task: Task, trajectory: Trajectory) -> Any:
-        verdict = super().verify(task, trajectory)
-        return verdict.model_copy(update={"reason": f"judged for the {next(self.count)}th time"})
-
-
-@breaks("answer key", "the key of '2' is '#2', which has another key itself")
-class UnsettledKey(Sound):
-    def verify(self, task: Task, trajectory: Trajectory) -> Any:
-        if trajectory.answer is None:
-            return super().verify(task, trajectory)
-        right = trajectory.answer.strip() == task.answer
-        return Verdict(status="correct" if right else "incorrect", reward=float(right))
-
-    def answer_key(self, answer: str) -> str | None:
-        return f"#{answer.strip()}"
-
-
-@breaks("answer key", "' 2 ' is as right as '2', but has another key")
-class KeyWithSpaces(UnsettledKey):
-    def answer_key(self, answer: str) -> str | None:
-        return answer
-
-
-@breaks("answer key", "'2' has the key of '4', but is not right for it")
-class OneKeyForAll(UnsettledKey):
-    def answer_key(self, answer: str) -> str | None:
-        return "one"
+BROKEN.append((Nothing, "members", "Nothing is not an instance of a subclass of agentlearn.Domain"))
+broken("members", "Odd has no 'description'; see docs/domains.md", description=property())
+broken("members", "'page_seen' is not a member of a domain; did you mean 'pages_seen'?", page_seen=lambda self, one: ())
+broken("members", "'pages' is not a member of a domain; did you mean 'pages_seen'?", pages=lambda self, one: ())
+broken(
+    "members", "'max_open_rollout' is not a member of a domain; did you mean 'max_open_rollouts'?", max_open_rollout=3
+)
+broken(
+    "members",
+    "'with_judges' is not a member of a domain; did you mean 'with_judge'?",
+    with_judges=lambda self, one: self,
+)
+broken("members", "max_open_rollouts is 3, but must be a method: `max_open_rollouts()`", max_open_rollouts=3)
+broken(
+    "members",
+    "rollout_shape takes (tokens, data), but is called as `rollout_shape(data=None)`",
+    rollout_shape=lambda self, tokens, data: None,
+)
+broken(
+    "members",
+    "read takes (path), but is called as `read(path, *, split='train', limit=None)`",
+    read=lambda self, path: (),
+)
+broken("members", "replayable is 'no', not of builtins.bool", replayable="no")
+broken("members", "rewards is ('exact', 2), not a tuple of names", rewards=("exact", 2))
+broken("members", "it sets 'rewards', so it needs `with_reward(reward)`", rewards=("one", "two"))
+broken("members", "it sets 'uses_judge', so it needs `with_judge(judge)`", uses_judge=True)
+broken(
+    "members",
+    "it has 'with_judge', which is never called unless 'uses_judge' is set",
+    with_judge=lambda self, judge: self,
+)
+broken("members", "threshold is '1', not of numbers.Real", threshold="1")
+broken("members", "name and description must not be empty", name="")
+broken("members", "the description must be one line", description="doubling\nnumbers")
+broken("members", "it sets 'runs_code', so it needs `with_sandbox(sandbox)`", runs_code=True)
+broken(
+    "optional",
+    "max_open_rollouts() gave '3'; return a number of at least 1, or None for no limit",
+    max_open_rollouts=lambda self: "3",
+)
+broken(
+    "optional",
+    "what rollout_shape returns is 7, not of agentlearn.domain.base.RolloutShape",
+    rollout_shape=lambda self, data=None: 7,
+)
+broken("optional", "pages_seen must return several texts", pages_seen=lambda self, trajectory: "a page")
+
+
+def with_tasks(words: str, change: Callable[..., Any], promise: str = "tasks") -> None:
+    """Enter a domain whose tasks are changed."""
+
+    def tasks(self: Sound, split: Split, *, seed: int, limit: int | None = None) -> Any:
+        return change(self, Sound.tasks(self, split, seed=seed, limit=limit), split, limit)
+
+    broken(promise, words, tasks=tasks)
+
+
+nth = counting()
+# Later promises are tried on some task, so a limited question is answered, and tasks are bare at first only.
+with_tasks(
+    "there is no task in the train split",
+    lambda self, tasks, split, limit: [] if split == "train" and limit == 40 else tasks,
+)
+with_tasks(
+    "the same split and seed gave other tasks the second time",
+    lambda self, tasks, split, limit: tasks if split != "train" or limit != 40 else [self.task(nth(self))],
+)
+with_tasks(
+    "with limit=1 it did not give one task",
+    lambda self, tasks, split, limit: Sound.tasks(self, split, seed=0),
+)
+with_tasks(
+    "a task is 'Double 1.', not of agentlearn.types.task.Task",
+    lambda self, tasks, split, limit: [task.problem for task in tasks] if nth(self) <= 3 else tasks,
+)
+with_tasks(
+    "task 'Double 1.' is in 'train' and in 'test'",
+    lambda self, tasks, split, limit: [*tasks, self.task(1, "test")] if split == "test" else tasks,
+    promise="splits",
+)
+broken(
+    "tasks",
+    "task 'Double 1.' is of domain 'halves', not 'doubles'",
+    task=lambda self, n, split="train": Task.of("halves", f"Double {n}.", str(2 * n), split=split),
+)
+broken(
+    "tasks",
+    "task 'Double 1.' of the train split says 'test'",
+    task=lambda self, n, split="train": Sound.task(self, n, "test"),
+)
+
+
+def with_read(words: str, before: Callable[[Path], object], *, first: bool = False) -> None:
+    """Enter a domain that does something else before it reads, which may give the tasks; or reads one row only."""
+
+    def read(self: Sound, path: Path, *, split: Split = "train", limit: int | None = None) -> Any:
+        found = before(path)
+        return found if isinstance(found, list) else Sound.read(self, path, split=split, limit=1 if first else limit)
+
+    broken("read", words, read=read)
+
+
+def damaged(path: Path) -> None:
+    """Refuse whatever is read."""
+    raise DataError("the file is broken")
+
+
+with_read(
+    "read('missing.jsonl') raised no DataError, though the file is missing", lambda path: None if path.exists() else []
+)
+with_read("FileNotFoundError: ", Path.read_text)
+with_read("read('cut.jsonl') raised no DataError, though the file is cut", lambda path: None, first=True)
+with_read("line 2 is broken, but the message names no line: the file is broken", damaged)
+
+
+def with_own_model(self: Sound) -> Agent[Any, Any]:
+    """Give an agent that has a model."""
+    agent = Sound.agent(self)
+    agent.model = TestModel()
+    return agent
+
+
+@asynccontextmanager
+async def opens_nothing(self: Sound, context: RolloutContext) -> AsyncGenerator[None]:
+    """Fail to open."""
+    raise RuntimeError("no tools today")
+    yield
+
+
+broken("agent", "the agent has the model TestModel", agent=with_own_model)
+broken(
+    "agent",
+    "what the agent returns is '2', not of agentlearn.domain.base.Answer",
+    agent=lambda self: Agent(output_type=str, instructions="Double it."),
+)
+broken("agent", "RuntimeError: no tools today", open=opens_nothing)
+broken(
+    "prompts",
+    "a prompt is 'double/v1', not of agentlearn.types.trajectory.PromptRef",
+    prompts=lambda self: ("double/v1",),
+)
+broken(
+    "prompts",
+    "the prompt 'double' has no sha256 of its words",
+    prompts=lambda self: (PromptRef(name="double", version=1, sha256="none"),),
+)
+broken(
+    "prompts",
+    "prompts() gave something else the second time",
+    prompts=lambda self: (PromptRef(name="double", version=nth(self), sha256="0" * 64),),
+)
+broken(
+    "question",
+    "the question of task 'Double 1.' is None, not of builtins.str",  # asked once before, for the promise of the agent
+    question=lambda self, task: None if task.problem == "Double 1." and nth(self) > 1 else task.problem,
+)
+broken(
+    "question",
+    "the question of task 'Double 2.' is empty",
+    question=lambda self, task: " " if task.problem == "Double 2." else task.problem,
+)
+
+
+def with_verdict(promise: str, words: str, change: Callable[..., Verdict], **members: Any) -> None:
+    """Enter a domain whose verdicts are changed."""
+
+    def verify(self: Sound, task: Task, trajectory: Trajectory) -> Verdict:
+        return change(self, trajectory, Sound.verify(self, task, trajectory))
+
+    broken(promise, words, verify=verify, **members)
+
+
+WRONG = Verdict(status="incorrect", reward=0.0)
+with_verdict(
+    "right",
+    "the expected answer '2' is judged incorrect: ",
+    lambda self, trajectory, verdict: WRONG if verdict.status == "correct" else verdict,
+    answer_key=lambda self, answer: None,
+)
+with_verdict(
+    "wrong",
+    "every answer is right: '4', '6', '8', 'an answer that nobody expects'",
+    lambda self, trajectory, verdict: Verdict(status="correct", reward=1.0) if trajectory.answer else verdict,
+)
+with_verdict(
+    "no answer",
+    "a rollout without an answer is judged 'incorrect', not 'no_answer'",
+    lambda self, trajectory, verdict: WRONG if trajectory.answer is None else verdict,
+)
+with_verdict(
+    "verify",
+    "the answer '2' is judged ",
+    lambda self, trajectory, verdict: verdict.model_copy(update={"reason": f"judged for the {nth(self)}th time"}),
+)
+
+
+def by_text(self: Sound, task: Task, trajectory: Trajectory) -> Any:
+    """Judge without the answer key."""
+    right = trajectory.answer is not None and trajectory.answer.strip() == task.answer
+    verdict = Verdict(status="correct" if right else "incorrect", reward=float(right))
+    return Sound.verify(self, task, trajectory) if trajectory.answer is None else verdict
+
+
+for says, key in (
+    ("the key of '2' is '#2', which has another key itself", lambda self, answer: f"#{answer.strip()}"),
+    ("' 2 ' is as right as '2', but has another key", lambda self, answer: answer),
+    ("'2' has the key of '4', but is not right for it", lambda self, answer: "one"),
+):
+    broken("answer key", says, verify=by_text, answer_key=key)
 
 
 class Torn(Sound):

@@ -22,7 +22,7 @@ def test_every_promise_has_a_domain_that_breaks_it() -> None:
     assert set(states(Sound())) == {promise for _, promise, _ in BROKEN}
 
 
-@pytest.mark.parametrize(("kind", "promise", "words"), BROKEN, ids=[one.__name__ for one, _, _ in BROKEN])
+@pytest.mark.parametrize(("kind", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
 def test_a_broken_promise_is_named(kind: type, promise: str, words: str) -> None:
     found = states(kind())
     broken = [name for name, (state, _) in found.items() if state == "broken"]

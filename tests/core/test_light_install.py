@@ -119,7 +119,7 @@ FILES = """
 from pathlib import Path
 from agentlearn.errors import MissingExtra
 from agentlearn.library.audit import audit_lessons, audited
-from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.types.experience import library_of
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.data import read_tasks, rows
-from agentlearn.data.overlap import overlaps
-from agentlearn.data.split import hold_out
+from agentlearn.data.overlap import hold_out, overlaps
 from agentlearn.types.task import Task
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=40)

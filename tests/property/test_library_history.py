@@ -13,12 +13,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.formats.write_form import write_form
-from agentlearn.library.history import MAIN, History
+from agentlearn.library.formats import write_form
+from agentlearn.library.history import History
+from agentlearn.library.history.change_log import MAIN
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Proposal
 from tests.property.strategies import lessons
+from tests.support.cases import cases
 
 ACCEPT = ("near_duplicate", "near_parked", "refused_by_person")
 BRANCHES = (MAIN, "other", "third")
@@ -241,14 +243,5 @@ def test_a_fixed_history_has_the_same_hashes_on_every_machine(tmp_path: Path) ->
     assert history.tip == GOLDEN_TIP
 
 
-GOLDEN_VERSIONS = [
-    "ed30dc1bac25a3cff49c71cc67b94db0",
-    "ed30dc1bac25a3cff49c71cc67b94db0",
-    "749fd36c0f82f5de07f3ffe2c86fd3ab",
-    "482d3b4ad87923ff386ec315fd32ff93",
-    "d1a4c85208320eb44f8cc16997d5c61c",
-    "0e3cf89807394f82b00ea25b611ab3f7",
-    "0e3cf89807394f82b00ea25b611ab3f7",
-    "ed30dc1bac25a3cff49c71cc67b94db0",
-]
+GOLDEN_VERSIONS = cases(__file__, "golden_versions")
 GOLDEN_TIP = "41c57899c825d02a6c6b796b445c24d3"

@@ -6,17 +6,18 @@ import tempfile
 from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, Store, StoreReader, open_store, read_store
-from agentlearn.store.text import escape, unescape
+from agentlearn.store.codec import escape, unescape
 from agentlearn.types.experience import Experience, Library, Origin
 from agentlearn.types.group import Summary, SummaryStep
-from agentlearn.types.ids import RunId
+from agentlearn.types.ids import CallId, ExperienceId, LibraryVersion, ProposalId, RolloutId, RunId, TaskId
 from agentlearn.types.operation import (
     Add,
     Applied,
@@ -45,6 +46,7 @@ from agentlearn.types.trajectory import (
 )
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 any_characters = st.characters(exclude_categories=())
 texts = st.text(any_characters, max_size=30) | st.text(
@@ -58,150 +60,93 @@ zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(mi
 # hypothesis wants its limits without a zone; whatever the zone, these exist in UTC
 earliest, latest = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001
 times = st.datetimes(earliest, latest, timezones=zones)
-usages = st.builds(Usage, requests=counts, tokens_in=counts, tokens_cached=counts, tokens_out=counts)
 lessons = st.sampled_from(["When adding, carry.", "Wenn zwei Züge …", "在计数时检查边界", "␛d800 is no escape"])
+some_ids = st.lists(ids, max_size=2).map(tuple)
+IDS = (RunId, TaskId, RolloutId, CallId, LibraryVersion, ExperienceId, ProposalId)
+KNOWN: dict[Any, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(IDS, ids),
+    **{kind | None: st.none() | ids for kind in IDS},
+    str: texts,
+    bool: st.booleans(),
+    int: small,
+    float: reals,
+    datetime: times,
+    str | None: st.none() | texts,
+    int | None: st.none() | small,
+    float | None: st.none() | reals,
+}
 
-steps = st.builds(
-    ModelTurn,
-    call=st.none() | ids,
-    text=texts,
-    thinking=texts,
-    tool_calls=st.lists(st.builds(ToolCall, id=texts, tool=texts, arguments=texts), max_size=2).map(tuple),
-    usage=usages,
-    seconds=reals,
-    finish=texts,
-) | st.builds(ToolResult, call=texts, tool=texts, content=texts, ok=st.booleans(), error=texts, seconds=reals)
 
-prompts = st.lists(st.builds(PromptRef, name=texts, version=small, sha256=texts), max_size=2).map(tuple)
-trajectories = st.builds(
+def every(model: type[M], **given: Any) -> st.SearchStrategy[M]:
+    """Any value of a model: its fields of simple types hold anything, if they are not given."""
+    fields = {name: KNOWN[one.annotation] for name, one in model.model_fields.items() if one.annotation in KNOWN}
+    return st.builds(model, **(fields | given))
+
+
+def several_of(model: type[M], **given: Any) -> st.SearchStrategy[tuple[M, ...]]:
+    return st.lists(every(model, **given), max_size=2).map(tuple)
+
+
+usages = st.builds(Usage, requests=counts, tokens_in=counts, tokens_cached=counts, tokens_out=counts)
+prompts = several_of(PromptRef)
+trajectories = every(
     Trajectory,
-    id=ids,
-    run=ids,
-    phase=texts,
-    batch=small,
-    task=ids,
-    g=small,
-    attempt=small,
     seed=counts,
-    treatment=st.builds(
-        Treatment,
-        model=texts,
-        library=ids,
-        masked=st.lists(ids, max_size=2).map(tuple),
-        arm=texts,
-        weights_step=st.none() | small,
-        temperature=st.none() | st.floats(0, 2),
+    treatment=every(Treatment, masked=some_ids, temperature=st.none() | st.floats(0, 2)),
+    steps=st.lists(every(ModelTurn, tool_calls=several_of(ToolCall), usage=usages) | every(ToolResult), max_size=4).map(
+        tuple
     ),
-    steps=st.lists(steps, max_size=4).map(tuple),
-    answer=st.none() | texts,
-    failure=st.none()
-    | st.builds(Failure, code=texts, message=texts, boundary=st.sampled_from(["endpoint", "tool", "deadline"])),
-    verdict=st.none()
-    | st.builds(
-        Verdict, status=st.sampled_from(["correct", "undecided", "partial"]), reward=st.none() | reals, reason=texts
-    ),
+    failure=st.none() | every(Failure, boundary=st.sampled_from(["endpoint", "tool", "deadline"])),
+    verdict=st.none() | every(Verdict, status=st.sampled_from(["correct", "undecided", "partial"])),
     usage=usages,
-    cost_usd=st.none() | reals,
-    started_at=times,
-    seconds=reals,
     prompts=prompts,
-    isolation=texts,
 )
-records = st.builds(
+records = every(
     CallRecord,
-    id=ids,
-    run=ids,
     stage=st.sampled_from(["rollout", "compare", "solve"]),
-    unit=texts,
-    ordinal=small,
     kind=st.sampled_from(["model", "tool"]),
-    name=texts,
-    ok=st.booleans(),
-    error=texts,
-    response=texts,
-    request_hash=texts,
     tokens_in=counts,
     tokens_cached=counts,
     tokens_out=counts,
-    cost_usd=st.none() | reals,
-    attempts=small,
-    seconds=reals,
-    at=times,
 )
 operations = (
-    st.builds(Add, lesson=lessons, tags=st.lists(texts, max_size=2).map(tuple))
-    | st.builds(Modify, target=ids, lesson=lessons)
-    | st.builds(Merge, targets=st.lists(ids, min_size=2, max_size=3).map(tuple), lesson=lessons)
-    | st.builds(Delete, target=ids)
+    every(Add, lesson=lessons, tags=st.lists(texts, max_size=2).map(tuple))
+    | every(Modify, lesson=lessons)
+    | every(Merge, targets=st.lists(ids, min_size=2, max_size=3).map(tuple), lesson=lessons)
+    | every(Delete)
 )
-refusals = st.builds(Rejected, code=texts, reason=texts)
-ends = (
-    st.builds(Applied, experience=st.none() | ids)
-    | st.builds(Folded, into=st.lists(ids, min_size=1, max_size=2).map(tuple))
-    | st.builds(Dropped, reason=texts)
-    | refusals
-    | st.builds(Quarantined, code=texts, reason=texts)
-)
-endings = st.builds(
+folded = every(Folded, into=st.lists(ids, min_size=1, max_size=2).map(tuple))
+endings = every(
     Ended,
-    proposal=st.builds(
+    proposal=every(
         Proposal,
-        id=ids,
         stage=st.sampled_from(["compare", "consolidate"]),
-        ordinal=small,
         operation=st.none() | operations,
-        refusal=st.none() | refusals,
-        raw=texts,
-        task=st.none() | ids,
-        evidence=st.lists(ids, max_size=3).map(tuple),
-        rests_on=st.lists(ids, max_size=3).map(tuple),
+        refusal=st.none() | every(Rejected),
+        evidence=some_ids,
+        rests_on=some_ids,
         prompts=prompts,
     ),
-    end=ends,
+    end=every(Applied) | folded | every(Dropped) | every(Rejected) | every(Quarantined),
     flags=st.lists(texts, max_size=2).map(tuple),
 )
-experiences = st.builds(
+experiences = every(
     Experience,
-    id=ids,
     lesson=lessons,
     tags=st.lists(texts, max_size=2).map(tuple),
-    origin=st.builds(
-        Origin,
-        kind=st.sampled_from(["add", "modify", "merge", "person", "import"]),
-        parents=st.lists(ids, max_size=2).map(tuple),
-        library=st.none() | ids,
-    ),
+    origin=every(Origin, kind=st.sampled_from(["add", "modify", "merge", "person", "import"]), parents=some_ids),
 )
 libraries = st.builds(
     Library,
     parent=st.none() | ids,
     experiences=st.lists(experiences, max_size=4, unique_by=lambda one: one.id).map(tuple),
 )
-summaries = st.builds(
-    Summary,
-    id=ids,
-    run=ids,
-    rollout=ids,
-    steps=st.lists(st.builds(SummaryStep, text=texts, used=st.lists(ids, max_size=2).map(tuple)), max_size=3).map(
-        tuple
-    ),
-    raw=texts,
-    library=ids,
-    prompts=prompts,
-)
-events = st.builds(
+summaries = every(Summary, id=ids, steps=several_of(SummaryStep, used=some_ids), prompts=prompts)
+events = every(
     RunEvent,
-    run=ids,
-    domain=texts,
     kind=st.sampled_from(["learn", "solve", "eval", "train"]),
     state=st.sampled_from(["done", "failed"]),
-    model=texts,
-    simulated=st.booleans(),
     seed=counts,
-    settings=texts,
-    package_version=texts,
-    at=times,
-    report=texts,
 )
 tasks = st.builds(
     Task.of,

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from agentlearn.learning.lessons.trust import unapproved, waiting_lessons
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.types.author import Author, is_trusted, strangers
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library

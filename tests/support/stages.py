@@ -9,7 +9,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
 from agentlearn.learning.lessons.stage_agent import StageContext
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endpoint import Endpoint

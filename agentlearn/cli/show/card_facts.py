@@ -13,7 +13,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.errors import AgentlearnError, StoreError
 from agentlearn.learning.report import LearnReport
-from agentlearn.library.audit.audit_result import CardFacts, CardRun, LibraryAudit
+from agentlearn.library.audit import CardFacts, CardRun, LibraryAudit
 from agentlearn.store import RunRow, StoreReader, read_store
 from agentlearn.types.experience import Library
 

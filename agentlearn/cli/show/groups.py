@@ -23,7 +23,7 @@ from agentlearn.cli.show.words import (
 )
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, RunRow, StoreReader
 from agentlearn.types.experience import Library

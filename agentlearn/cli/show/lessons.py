@@ -11,9 +11,10 @@ from agentlearn.cli.show.words import SHORT_ID, group_address
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError, StoreMissing
 from agentlearn.library import LibraryStore
-from agentlearn.library.history import MAIN, BlamedLesson, Change, History, JoinConflict, LibraryDiff
-from agentlearn.library.history.history import JoinedLibraries
-from agentlearn.library.history.lesson_blame import HeldLesson
+from agentlearn.library.history import History, JoinedLibraries
+from agentlearn.library.history.change_log import MAIN, Change
+from agentlearn.library.history.hand_edits import LibraryDiff
+from agentlearn.library.history.three_way import BlamedLesson, HeldLesson, JoinConflict
 from agentlearn.store import ProposalRow, StoreReader, read_store
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId

@@ -17,12 +17,13 @@ from agentlearn.cli.show.words import (
     shortened,
 )
 from agentlearn.errors import ConfigError
-from agentlearn.library.render import Rendered, render
+from agentlearn.library.shown import render
 from agentlearn.store import ProposalRow, StoreReader
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Summary
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import Feedback
+from agentlearn.types.rendering import Rendered
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import (
     MAIN_ARM,

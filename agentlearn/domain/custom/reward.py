@@ -1,16 +1,451 @@
 """What a reward is, and finding the reward that `--reward` names."""
 
-from collections.abc import Awaitable
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.domain.base import JudgeModel
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
-from agentlearn.domain.custom.function_reward import load_function, unloaded_function
-from agentlearn.domain.custom.judge_reward import JUDGE
 from agentlearn.domain.custom.scoring import ScoringProcess
-from agentlearn.errors import ConfigError, VerifierError
+from agentlearn.errors import ConfigError, EndpointError, VerifierError
+from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.text import storable
+from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+
+def load_object(reference: str, *, what: str) -> object:
+    """Return the object. what: its role, for messages. Raises ConfigError with the next step."""
+    module_name, attributes = check_reference(reference, what=what)
+    found: object = _module(module_name, reference, what)
+    place = getattr(found, "__file__", None) or "built in"
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise ConfigError(
+                f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
+                " define it there, or rename your module if another one was found",
+                code="no_attribute",
+            )
+        found = getattr(found, attribute)
+    return found
+
+
+def check_reference(reference: str, *, what: str) -> tuple[str, str]:
+    """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
+    module_name, _, attributes = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise ConfigError(
+            f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
+        )
+    return module_name, attributes
+
+
+def _module(name: str, reference: str, what: str) -> object:
+    directory = str(Path.cwd())
+    # Last, so that a user's file cannot replace a library that is imported later.
+    if directory not in sys.path:
+        sys.path.append(directory)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(reference, what, error) from error
+        raise ConfigError(
+            f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
+            f" put {error.name}.py into {directory} or install it",
+            code="no_module",
+        ) from error
+    except Exception as error:
+        raise _broken(reference, what, error) from error
+
+
+def _broken(reference: str, what: str, error: Exception) -> ConfigError:
+    cause = " ".join(str(error).split())
+    return ConfigError(
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {type(error).__name__}: {cause};"
+        " correct the module and run again",
+        code="broken_module",
+    )
+
+
+_ANY_ANSWER = "correct the function, which must give a reward for any answer"
+_RESULTS = "True, False, or a number from 0 to 1, alone or with a reason, as in (0.5, 'the unit is missing')"
+_SIGNATURE = f"def reward(task, answer): return {_RESULTS}"
+MAX_REASON_CHARACTERS = 20_000
+"""The end of a longer reason is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReward:
+    """Judges by calling the function. An invalid result raises an error; it never counts as a reward of 0."""
+
+    name: str
+    function: Callable[..., object]
+    parameters: tuple[str, ...] = ("task", "answer")
+    """What each positional parameter gets: `task`, `answer` or `trajectory`."""
+    keywords: tuple[str, ...] = ()
+    """The same for parameters that must be given by name."""
+    named: bool = False
+    """Whether names or types in the signature say which parameter gets the task."""
+    form = "The answer has the form that the task asks for."
+    needs_gold = False
+
+    def gold(self, text: str) -> str:
+        """Return the text as it is; the function knows how to read it."""
+        return text.strip()
+
+    def judge(self, task: Task, trajectory: Trajectory) -> Verdict | Awaitable[Verdict]:
+        """Return the function's verdict, to be awaited when the function is async. Raises VerifierError when the
+        function raises or returns something else than a reward.
+        """
+        return self.judge_output(task, trajectory, trajectory.answer)
+
+    def judge_output(self, task: Task, trajectory: Trajectory, output: object) -> Verdict | Awaitable[Verdict]:
+        """Return the function's verdict on an output of any type; see `judge`."""
+        of = {"task": task, "answer": output, "trajectory": trajectory}
+        # SystemExit too: a function of the user's must not end the run.
+        try:
+            given = self.function(*(of[one] for one in self.parameters), **{one: of[one] for one in self.keywords})
+        except (Exception, SystemExit) as error:
+            raise self._raised(error, task, trajectory.answer) from error
+        if inspect.isawaitable(given):
+            return self._awaited(given, task, trajectory.answer)
+        return self._checked(given, task, trajectory.answer)
+
+    async def _awaited(self, given: Awaitable[object], task: Task, answer: str | None) -> Verdict:
+        try:
+            found = await given
+        except (Exception, SystemExit) as error:
+            raise self._raised(error, task, answer) from error
+        return self._checked(found, task, answer)
+
+    def _raised(self, error: BaseException, task: Task, answer: str | None) -> VerifierError:
+        cause = " ".join(str(error).split())
+        return VerifierError(
+            f"the reward {self.name!r} raised {type(error).__name__}: {cause} ({self._place_of(error)}) for the"
+            f" answer {short(answer)} to task {task.source or task.id!r}; {_ANY_ANSWER}",
+            code="reward_raised",
+        )
+
+    @property
+    def sees_trajectory(self) -> bool:
+        """Whether the function gets the whole trajectory."""
+        return "trajectory" in (*self.parameters, *self.keywords)
+
+    @property
+    def gold_is_answer(self) -> bool:
+        """Whether an expected answer is itself a right answer, as the function's attribute says; True without it."""
+        return bool(getattr(self.function, "gold_is_answer", True))
+
+    @property
+    def own_name(self) -> str:
+        """The function's name in its own module."""
+        name = self.name.rpartition(":")[2]
+        return name if name.isidentifier() else "your_function"
+
+    @property
+    def place(self) -> str:
+        """File and line of the function; its name where it has none."""
+        code = _code_of(self.function)
+        return self.name if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+    def _place_of(self, error: BaseException) -> str:
+        """Return file and line of the error: the last place in the function's own file."""
+        code, found = _code_of(self.function), self.place
+        at = error.__traceback__
+        while at is not None:
+            if code is not None and at.tb_frame.f_code.co_filename == code.co_filename:
+                found = f"{Path(code.co_filename).name}:{at.tb_lineno}"
+            at = at.tb_next
+        return found
+
+    def answer_key(self, answer: str) -> str | None:
+        """Return the result of the function's attribute `answer_key`; None without that attribute."""
+        key = getattr(self.function, "answer_key", None)
+        return None if key is None else key(answer)
+
+    def _checked(self, given: object, task: Task, answer: str | None) -> Verdict:
+        if isinstance(given, Verdict):
+            if given.reward is None and given.status == "undecided":
+                return given
+            if given.reward is not None and given.status != "undecided" and 0 <= given.reward <= 1:
+                return given
+        elif (scored := _scored(given)) is not None:
+            return _verdict(*scored, answer)
+        forgotten = _close_unawaited(given)
+        raise VerifierError(
+            f"the reward {self.name!r} gave {short(given)} ({self.place}) for the answer {short(answer)} to task"
+            f" {task.source or task.id!r}; {'await what is async, and ' if forgotten else ''}return {_RESULTS}",
+            code="bad_reward",
+        )
+
+
+def load_function(reference: str) -> FunctionReward:
+    """Return the reward at `module:function`. Raises ConfigError when it does not exist or has the wrong parameters."""
+    function = load_object(reference, what="reward")
+    if not callable(function):
+        raise ConfigError(
+            f"the reward {reference!r} is {type(function).__name__}, not a function; write {_SIGNATURE}",
+            code="bad_reward",
+        )
+    return function_reward(reference, function)
+
+
+def _unloaded_function(reference: str) -> FunctionReward:
+    """Return a reward for plans that is named like a function and judges nothing. Raises ConfigError for a bad name."""
+    check_reference(reference, what="reward")
+
+    def judge(*_: object) -> Verdict:
+        raise VerifierError(f"the reward {reference!r} was not imported: a plan judges nothing", code="reward_raised")
+
+    return FunctionReward(reference, judge)
+
+
+def function_reward(name: str, function: Callable[..., object]) -> FunctionReward:
+    """Return the function as a reward. name: for messages. Raises ConfigError when it has the wrong parameters."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # built-in functions have none
+        return FunctionReward(name, function)
+    wanted = [
+        one for one in signature.parameters.values() if one.default is one.empty or one.name in _NAMES or _is_task(one)
+    ]
+    placed = [one for one in wanted if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    only_named = [one for one in wanted if one.kind == one.KEYWORD_ONLY]
+    gathered = any(one.kind == one.VAR_POSITIONAL for one in wanted)
+    roles = _roles([*placed, *only_named])
+    if gathered and not only_named and [one.name for one in placed] in ([], ["task"]):  # *arguments
+        return FunctionReward(name, function)
+    if roles is None or any(one.name != role for one, role in zip(only_named, roles[len(placed) :], strict=True)):
+        raise ConfigError(
+            f"the reward {name!r} takes {signature}; write {_SIGNATURE}, with a third parameter 'trajectory' if wanted;"
+            " parameters with these names may be in any order",
+            code="bad_reward",
+        )
+    named = any(one.name in ("task", "answer") or _is_task(one) for one in (*placed, *only_named))
+    return FunctionReward(name, function, roles[: len(placed)], roles[len(placed) :], named=named)
+
+
+_NAMES = ("task", "answer", "trajectory")
+
+
+def _is_task(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation is Task or parameter.annotation == "Task"
+
+
+def _roles(parameters: Sequence[inspect.Parameter]) -> tuple[str, ...] | None:
+    """Return what each parameter gets, by names, then types, then the order; None where that cannot be told.
+
+    An answer that comes first needs a named task: with `(answer, expected)` the second one is probably not the task.
+    """
+    found = [one.name if one.name in _NAMES else "task" if _is_task(one) else "" for one in parameters]
+    if found.count("") == 1 and {*found} - {"", "trajectory"}:
+        found[found.index("")] = "answer" if "task" in found else "task"
+        if found.index("answer") < found.index("task") and parameters[found.index("answer")].name == "answer":
+            return None
+    elif found[:2] == ["", ""]:
+        found[:2] = ["task", "answer"]
+    return tuple(found) if sorted(found) in (["answer", "task"], ["answer", "task", "trajectory"]) else None
+
+
+def _code_of(function: object) -> CodeType | None:
+    """Return the code of a function, a method, a wrapped function or a callable object; None where there is none."""
+    plain: Any = inspect.unwrap(function) if callable(function) else function
+    plain = getattr(plain, "func", plain)  # functools.partial
+    plain = getattr(plain, "__func__", plain)
+    code = getattr(plain, "__code__", None) or getattr(vars(type(plain)).get("__call__"), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line of the place that raised the error; its type where it has none."""
+    at, found = error.__traceback__, type(error).__name__
+    while at is not None:
+        found, at = f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}", at.tb_next
+    return found
+
+
+def _close_unawaited(given: object) -> bool:
+    """Whether a result holds a coroutine that was not awaited. It is closed, so that nothing warns of it later."""
+    found = [one for one in (given if isinstance(given, tuple) else ()) if inspect.iscoroutine(one)]
+    for one in found:
+        one.close()
+    return bool(found)
+
+
+def _number(given: Any) -> float | None:
+    """Return a reward from 0 to 1 as a float, also of a numpy scalar; None for anything else."""
+    plain = given.item() if getattr(given, "ndim", None) == 0 else given
+    return float(plain) if isinstance(plain, int | float | Fraction) and 0 <= plain <= 1 else None
+
+
+def _scored(given: object) -> tuple[float, str] | None:
+    """Return the reward and its reason, empty where there is none; None when this is not a reward."""
+    score, reason = given if isinstance(given, tuple) and len(given) == 2 else (given, "")
+    reward = _number(score)
+    if reward is None or not isinstance(reason, str):
+        return None
+    return reward, storable(reason.strip()[:MAX_REASON_CHARACTERS])
+
+
+def _verdict(reward: float, reason: str, answer: str | None) -> Verdict:
+    if answer is None and reward == 0:
+        return Verdict(status="no_answer", reward=0.0, reason=reason)
+    status = "correct" if reward == 1 else "partial" if reward > 0 else "incorrect"
+    return Verdict(status=status, reward=reward, reason=reason)
+
+
+def short(value: object) -> str:
+    """The value for a message, at most 80 characters of it."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+MAX_ANSWER_CHARACTERS = 20_000
+"""Longer answers are wrong and are not sent to the judge."""
+_MAX_REASON_CHARACTERS = 500
+
+
+class Judgement(BaseModel):
+    """What the judge submits."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    reason: str = ""
+    verdict: Literal["right", "wrong", "unclear"]
+
+
+def judge_rubric() -> Prompt:
+    """Return the judge's default instructions."""
+    return load_prompt("judge", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReward:
+    """Judges by asking a model. The run sets `model`."""
+
+    model: JudgeModel | None = None
+    rubric: Callable[[], Prompt] = judge_rubric
+    """Return the judge's instructions; they ask for a reason and for right, wrong or unclear."""
+    name = "judge"
+    form = "The answer is as short as the task allows."
+    needs_gold = True
+
+    def with_model(self, model: JudgeModel) -> "JudgeReward":
+        """Return the same reward with a model to ask."""
+        return replace(self, model=model)
+
+    def gold(self, text: str) -> str:
+        """Return the text as it is."""
+        return text.strip()
+
+    async def judge(self, task: Task, trajectory: Trajectory) -> Verdict:
+        """Ask the model. Raises VerifierError without a model and BudgetExceeded at a limit."""
+        if self.model is None:
+            raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.with_judge(model)`")
+        if task.answer is None:
+            return _undecided("the task has no expected answer")
+        if trajectory.answer is None:
+            return Verdict(status="no_answer", reward=0.0)
+        if len(trajectory.answer) > MAX_ANSWER_CHARACTERS:
+            return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
+        # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
+        name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
+        question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
+        return await _ask(question, self.model(name), self.rubric().text)
+
+    def answer_key(self, answer: str) -> str | None:
+        """Return None: only a model could tell whether two answers are the same."""
+        return None
+
+
+JUDGE = JudgeReward()
+
+
+def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
+    """Return the user message. secret: unknown to the answer's writer; the code of the marks is derived from it."""
+    material = {"task": problem, "expected": gold, "answer": answer}
+    tries = 0
+    while any((code := content_hash("judge", secret, tries, material)[:12]) in text for text in material.values()):
+        tries += 1
+    blocks = [f"[{name} {code}]\n{text}\n[end of {name} {code}]" for name, text in material.items()]
+    return "\n\n".join([f"The code of this question's marks is {code}.", *blocks])
+
+
+async def _ask(question: str, model: Any, rubric: str) -> Verdict:
+    from pydantic_ai import UsageLimits
+    from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UsageLimitExceeded
+    from pydantic_ai.settings import ModelSettings
+
+    try:
+        asked = await _judge_agent(rubric).run(
+            question,
+            model=model,
+            model_settings=ModelSettings(temperature=0),
+            usage_limits=UsageLimits(request_limit=2),
+        )
+    except EndpointError as error:
+        return _undecided(f"the judge could not be asked ({error.code}): {error.message}")
+    except (ModelAPIError, TimeoutError) as error:
+        return _undecided(f"the judge could not be asked: {error or 'it took too long'}")
+    except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
+        return _undecided(f"the judge gave no verdict, twice: {error}")
+    judgement = asked.output
+    said = judgement.reason.strip()
+    reason = f"judge: {said}"[:_MAX_REASON_CHARACTERS] if said else ""
+    match judgement.verdict:
+        case "right":
+            return Verdict(status="correct", reward=1.0, reason=reason)
+        case "wrong":
+            return Verdict(status="incorrect", reward=0.0, reason=reason)
+        case "unclear":
+            return _undecided(reason)
+
+
+@cache
+def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
+    from pydantic_ai import Agent, TextOutput, ToolOutput
+
+    output: Any = [
+        ToolOutput(Judgement, name="submit", description="Hand in your verdict."),
+        TextOutput(judgement_in),
+    ]
+    return Agent(None, output_type=output, instructions=rubric, name="judge", retries=1)
+
+
+def judgement_in(text: str) -> Judgement:
+    """Return the verdict of a judge that writes JSON at the end of its text. Asks the model again when there is none.
+
+    JSON within the text or in a thought is not its verdict: it may be quoted from the answer.
+    """
+    from pydantic_ai import ModelRetry
+
+    spoken = split_thoughts(text)
+    found = None if spoken.unfinished else re.search(r"\{[^{}]*\}\s*(?:```\s*)?\Z", spoken.said)
+    try:
+        return Judgement.model_validate_json(found[0].rstrip("`\n ") if found else "")
+    except ValidationError as error:
+        words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
+        raise ModelRetry(words) from error
+
+
+def _undecided(reason: str) -> Verdict:
+    return Verdict(status="undecided", reward=None, reason=reason[:_MAX_REASON_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +524,7 @@ def find_reward(name: str, *, imports: bool = True) -> Reward:
     if name in _BY_NAME:
         return _BY_NAME[name]
     if ":" in name:
-        return load_function(name) if imports else unloaded_function(name)
+        return load_function(name) if imports else _unloaded_function(name)
     raise ConfigError(
         f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
         code="unknown_reward",

@@ -13,9 +13,9 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from agentlearn.errors import VerifierError
 from agentlearn.types.value import Value
@@ -29,31 +29,15 @@ _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-class ScorerReady(Value):
-    """Message of the child: the library is imported."""
+class ScorerMessage(Value):
+    """A message of the child."""
 
-    state: Literal["ready"] = "ready"
-
-
-class Scoring(Value):
-    """Message of the child: the entry is built, and scoring starts now."""
-
-    state: Literal["scoring"] = "scoring"
-
-
-class ScoreReply(Value):
-    """Message of the child: the score."""
-
-    state: Literal["scored"] = "scored"
-    score: float
-
-
-class ScoringFailed(Value):
-    """Message of the child: there is no score, and why."""
-
-    state: Literal["failed"] = "failed"
-    code: str
-    message: str
+    state: Literal["ready", "scoring", "scored", "failed"]
+    """`ready`: the library is imported. `scoring`: the entry is built, and scoring starts now."""
+    score: float = 0.0
+    code: str = ""
+    """Why there is no score."""
+    message: str = ""
 
 
 class ScoreRequest(Value):
@@ -62,10 +46,6 @@ class ScoreRequest(Value):
     place: str
     """The entry, as in `Task.source`: `gym:TASK?OPTIONS#NUMBER`."""
     answer: str
-
-
-_Reply = ScorerReady | Scoring | ScoreReply | ScoringFailed
-_REPLY: TypeAdapter[_Reply] = TypeAdapter(Annotated[_Reply, Field(discriminator="state")])
 
 
 class ScoringProcess:
@@ -103,7 +83,7 @@ class ScoringProcess:
                 if error.code != "scorer_crashed":
                     raise
                 reply = await self._asked(request)  # once more: the process may have been killed from outside
-        if isinstance(reply, ScoringFailed):
+        if reply.state == "failed":
             raise VerifierError(reply.message, code=reply.code)
         if not 0 <= reply.score <= 1:
             raise VerifierError(
@@ -111,7 +91,7 @@ class ScoringProcess:
             )
         return reply.score
 
-    async def _asked(self, asked: ScoreRequest) -> ScoreReply | ScoringFailed:
+    async def _asked(self, asked: ScoreRequest) -> ScorerMessage:
         try:
             return await self._exchange(asked)
         except BaseException:
@@ -119,21 +99,21 @@ class ScoringProcess:
             await self._end()
             raise
 
-    async def _exchange(self, asked: ScoreRequest) -> ScoreReply | ScoringFailed:
+    async def _exchange(self, asked: ScoreRequest) -> ScorerMessage:
         if self._over:
             raise VerifierError("the run of this scorer has ended; start another run", code="scorer_over")
         if self._child is None:
             self._child = await _Child.start()
             begun = await self._child.reply(START_LIMIT_S, "starting the scoring process", "scorer_start")
-            if isinstance(begun, ScoringFailed):
+            if begun.state == "failed":
                 raise VerifierError(begun.message, code=begun.code)
         child = self._child
         await child.say(asked)
         reply = await child.reply(START_LIMIT_S, f"building {asked.place!r}", "scorer_start")
-        if isinstance(reply, Scoring):
+        if reply.state == "scoring":
             what = f"the scorer of {asked.place!r}, given an answer of {len(asked.answer)} characters,"
             reply = await child.reply(self._limit_s, what, "scorer_timeout")
-        if isinstance(reply, ScoreReply | ScoringFailed):
+        if reply.state in {"scored", "failed"}:
             return reply
         raise VerifierError(f"the scoring process sent {reply.state!r} at the wrong time", code="scorer_crashed")
 
@@ -179,7 +159,7 @@ class _Child:
         """Send a request. If the process has ended, `reply` raises."""
         self._writer.write(asked.model_dump_json().encode() + b"\n")
 
-    async def reply(self, limit_s: float, what: str, code: str) -> _Reply:
+    async def reply(self, limit_s: float, what: str, code: str) -> ScorerMessage:
         """Return its next message. Raises VerifierError when it takes too long, ends, or sends something else."""
         try:
             async with asyncio.timeout(limit_s):
@@ -189,7 +169,7 @@ class _Child:
         except (OSError, ValueError):  # the socket broke, or the line is longer than any reply
             line = b""
         try:
-            return _REPLY.validate_json(line)
+            return ScorerMessage.model_validate_json(line)
         except ValidationError as error:
             raise VerifierError(f"{what} ended the scoring process", code="scorer_crashed") from error
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from agentlearn.data import scorer
-from agentlearn.domain.custom.scoring import ScoreReply, ScoreRequest, ScorerReady, Scoring, ScoringFailed
+from agentlearn.domain.custom.scoring import ScoreRequest, ScorerMessage
 from agentlearn.errors import AgentlearnError, VerifierError
 from agentlearn.sandbox.inside.process import die_with
 from agentlearn.types.value import Value
@@ -34,35 +34,35 @@ def main(descriptor: int, parent: int) -> None:
             say(refusal)
             return
         _bound()
-        say(ScorerReady())
+        say(ScorerMessage(state="ready"))
         with connection.makefile("rb") as questions:
             for line in questions:
                 say(answered(ScoreRequest.model_validate_json(line), say))
 
 
-def answered(asked: ScoreRequest, say: SendReply) -> ScoreReply | ScoringFailed:
+def answered(asked: ScoreRequest, say: SendReply) -> ScorerMessage:
     """Return the score; `say` is called before scoring starts."""
     try:
         score = scorer(asked.place)
     except (AgentlearnError, ValueError, LookupError) as error:
-        return ScoringFailed(code="gym", message=f"{asked.place!r} cannot be built: {_words(error)}")
-    say(Scoring())
+        return ScorerMessage(state="failed", code="gym", message=f"{asked.place!r} cannot be built: {_words(error)}")
+    say(ScorerMessage(state="scoring"))
     try:
-        return ScoreReply(score=score(asked.answer))
+        return ScorerMessage(state="scored", score=score(asked.answer))
     except VerifierError as error:
-        return ScoringFailed(code="scorer_refused", message=error.message)
+        return ScorerMessage(state="failed", code="scorer_refused", message=error.message)
     except BaseException as error:  # noqa: BLE001  a scorer may raise anything, SystemExit too
         words = f"the scorer of {asked.place!r} raised {type(error).__name__}: {_words(error)}"
-        return ScoringFailed(code="scorer_raised", message=words[:_MAX_WORDS])
+        return ScorerMessage(state="failed", code="scorer_raised", message=words[:_MAX_WORDS])
 
 
-def _imported() -> ScoringFailed | None:
+def _imported() -> ScorerMessage | None:
     """Import the library now, so that the import does not count as time of the first answer."""
     try:
         import reasoning_gym  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
     except ImportError as error:
         words = f"scoring needs reasoning-gym: pip install 'agentlearn-lib[gym]' ({_words(error)})"
-        return ScoringFailed(code="missing_extra", message=words[:_MAX_WORDS])
+        return ScorerMessage(state="failed", code="missing_extra", message=words[:_MAX_WORDS])
     return None
 
 

@@ -1,5 +1,6 @@
 """Domains of custom tasks: the user's files, a reward, no package. Heavy modules are imported when first needed."""
 
+import hashlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
-from agentlearn.domain.custom.function_reward import FunctionReward
-from agentlearn.domain.custom.judge_reward import JudgeReward, judge_rubric
-from agentlearn.domain.custom.reward import GymReward, Reward, find_reward
+from agentlearn.domain.custom.reward import FunctionReward, GymReward, JudgeReward, Reward, find_reward, judge_rubric
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
@@ -69,23 +68,16 @@ def judged_tasks(
             " '.', '_' and '-', such as 'prices'",
             code="bad_name",
         )
-    return _kind(reward)(
+    kind = (
+        JudgedTasks if isinstance(reward, JudgeReward) else GymTasks if isinstance(reward, GymReward) else CustomTasks
+    )
+    return kind(
         name=name,
         reward=reward,
         runs_code=runs_code,
         instructions=instructions,
         only_instructions=only_instructions,
     )
-
-
-def _kind(reward: Reward) -> "type[CustomTasks]":
-    match reward:
-        case JudgeReward():
-            return JudgedTasks
-        case GymReward():
-            return GymTasks
-        case _:
-            return CustomTasks
 
 
 def name_for(source: Path | str) -> str:
@@ -122,7 +114,9 @@ class CustomTasks(Domain):
                 "only_instructions is set, but there are no instructions; give the agent's own with --instructions",
                 code="no_instructions",
             )
-        object.__setattr__(self, "reasons_by", _reasons_by(self.reward))
+        by: AuthorKind = "model" if isinstance(self.reward, JudgeReward) else "person"
+        # a function may pass on what anybody wrote
+        object.__setattr__(self, "reasons_by", "reasons" if isinstance(self.reward, FunctionReward) else by)
         object.__setattr__(self, "description", f"own tasks, judged by {self.reward.name}")
 
     def with_sandbox(self, sandbox: CodeSandbox) -> "CustomTasks":
@@ -203,22 +197,38 @@ class CustomTasks(Domain):
 
     @cached_property
     def _words(self) -> list[tuple[PromptRef, str]]:
-        from agentlearn.domain.custom.answer_agent import instructions_with_refs
+        """The agent's instructions in order, each with its reference."""
+        from agentlearn.prompts import load_prompt
 
-        return instructions_with_refs(
-            self.instructions, self.reward.form, runs_code=self.runs_code, only=self.only_instructions
-        )
+        words: list[tuple[PromptRef, str]] = []
+        if not self.only_instructions:
+            solve = load_prompt("own_solve", 1)
+            words.append((solve.ref, solve.fill({"form": self.reward.form})))
+            if self.runs_code:
+                python = load_prompt("own_python", 1)
+                words.append((python.ref, python.text))
+        if self.instructions is not None:
+            sha256 = hashlib.sha256(self.instructions.encode()).hexdigest()
+            words.append((PromptRef(name="own:instructions", version=1, sha256=sha256), self.instructions))
+        return words
 
     @cached_property
     def _agent(self) -> "Agent[Any, Answer]":
-        from agentlearn.domain.custom.answer_agent import custom_agent
+        from pydantic_ai import Agent, TextOutput
 
-        return custom_agent(self.name, [text for _, text in self._words], runs_code=self.runs_code)
+        from agentlearn.answers.reply import final_answer_in
+        from agentlearn.sandbox.python_tool import CodeDeps, code_tool
 
+        async def tagged_answer(text: str) -> Answer:
+            return Answer(text=text, answer=final_answer_in(text))
 
-def _reasons_by(reward: Reward) -> AuthorKind:
-    """Who writes the reasons of a reward. A function may pass on what anybody wrote."""
-    return "reasons" if isinstance(reward, FunctionReward) else "model" if isinstance(reward, JudgeReward) else "person"
+        return Agent(
+            deps_type=CodeDeps if self.runs_code else type(None),
+            output_type=TextOutput(tagged_answer),
+            instructions=[text for _, text in self._words],
+            name=self.name,
+            tools=[code_tool()] if self.runs_code else [],
+        )
 
 
 @dataclass(frozen=True)

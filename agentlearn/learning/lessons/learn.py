@@ -22,7 +22,7 @@ from agentlearn.learning.resume import resumed_run
 from agentlearn.learning.subject import Given, Subject, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
-from agentlearn.library.library_source import GivenLibrary, library_from
+from agentlearn.library.store import GivenLibrary, library_from
 from agentlearn.store import Store, read_store
 from agentlearn.text import meant_or_known
 from agentlearn.types.group import Groups

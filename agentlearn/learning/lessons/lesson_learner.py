@@ -15,7 +15,7 @@ from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageContext,
 from agentlearn.learning.lessons.stages import compare, consolidate, summarise
 from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint

@@ -26,7 +26,6 @@ from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config.options import LessonOptions
-from agentlearn.library.render import Rendered
 from agentlearn.models.call_context import CallContext, Stage
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.work_unit import WorkUnit
@@ -34,6 +33,7 @@ from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import storable
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import derive_seed
+from agentlearn.types.rendering import Rendered
 from agentlearn.types.trajectory import Trajectory
 
 ListKey = Literal["steps", "proposals"]

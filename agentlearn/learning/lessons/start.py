@@ -10,9 +10,8 @@ from agentlearn.config import LearnSettings
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.curate.hostile import wrong_form
 from agentlearn.library.curate.similarity import refusal_key
-from agentlearn.library.history import MAIN
+from agentlearn.library.history.change_log import MAIN, is_library_name
 from agentlearn.library.history.hand_edits import held_lessons
-from agentlearn.library.history.version_files import is_library_name
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, counted_lessons
 
 

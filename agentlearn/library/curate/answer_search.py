@@ -6,9 +6,12 @@ many sentences anyway (a choice letter, yes, a small integer) prove nothing and 
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, Self
+
+from agentlearn.answers.numbers import LARGE_NUMBERS, NUMBER_WORD, PARTS, SMALL_NUMBERS, leading_number
 
 # Notations that do not change an answer's meaning, as (pattern, replacement), applied in order.
 _FORMS = tuple(
@@ -85,3 +88,186 @@ class AnswerSearch:
         if self.common.search(text) or self.choices.search(lesson):
             return "common"
         return None
+
+
+_NUMBER = (
+    rf"(?:[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?|(?:minus |negative )?(?:{NUMBER_WORD})(?: (?:hundred"
+    rf"|thousand|million)(?: (?:and )?(?:{NUMBER_WORD}))?)?|an? hundred)"
+)
+_VALUE = (
+    rf"(?P<value>{_NUMBER}|\(?(?:option |choice |letter )?\(?[a-h]\)|(?:option|choice|letter) [a-h]\b"
+    r"|[b-h]\b|a\b(?=\s*(?:$|[.!,;])))"
+)
+_END = (
+    r"(?=\s*(?:$|[.!?;,)\"']|for (?:this|that|the|these|such|all|every|it)\b|in (?:this|that|the|all"
+    r"|every|such)\b|here\b|(?:dollars|apples|eggs|units|cm|meters|euros|hours|minutes|days|people"
+    r"|degrees)\b))"
+)
+_NOUN = (
+    r"(?:answers?|solutions?|right (?:choice|option|value|number)|correct (?:choice|option|value|number"
+    r"|result)|final (?:result|value|number)|expected (?:value here|result here|output)|gold)"
+)
+_IS = (
+    r"(?:is|was|were|are|equals|equalled|=|turned out to be|turns out to be|came out (?:as|to be|to)"
+    r"|came to|comes to|should be|must be|will be|would be|has to be|had to be|always is|:)"
+)
+_STATED = re.compile(
+    rf"\b{_NOUN}\b(?:\s(?:here|to (?:this|that|the) (?:\w+ )?(?:problem|task|question|one)|of (?:this"
+    r"|that|the) (?:\w+ )?(?:problem|task|question)|for (?:this|that|the) (?:\w+ )?(?:problem|task"
+    rf"|question|one)|in (?:this|that|the) (?:\w+ )?(?:case|problem|task|question)))?\s?{_IS}\s(?:always "
+    r"|simply |just |exactly |the number |the value |really |actually |again |probably "
+    rf"|:)*[\"'(]?{_VALUE}{_END}"
+)
+_ORDERED = re.compile(
+    r"(?:^|[.!?;:,]\s|\b(?:and|then|just|simply|always|should|must|to|please|only|instead|rules"
+    r"|so)\s)(?:answer|reply|respond|output|submit|box|put down|write down|guess|say|return"
+    r"|print)\s(?:with |only |just |simply |the number |the value |the letter |always |that it is "
+    rf"|:)*[\"'(]?{_VALUE}{_END}"
+)
+_HERE = re.compile(
+    r"\b(?:here|in this (?:problem|task|question|case)|for this (?:problem|task|question)"
+    r"|this (?:problem|task|question)'?s?)\b.{0,40}?(?:\bis|\bwas|\bget|\bgot|\bgives?|\bgave"
+    rf"|\byields?|=|\bequals|\banswer(?:ed)?)\s(?:the )?(?:answer |number |value |result )?{_VALUE}{_END}"
+)
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|whether|until|unless|that|whose|where|why|once|before|e\.g\.|example|such as"
+    r"|assum\w+|suppos\w+|never|not|n't|says?|like|in case|as soon as|because|since|provided)\b"
+)
+
+
+def stated_answer(text: str, answers: Container[str] = ()) -> str | None:
+    """The words of a folded text that state an answer; None when it states none.
+
+    answers: expected answers of the batch's tasks. A sentence with a condition is refused only for one of these.
+    """
+    for pattern in (_STATED, _ORDERED, _HERE):
+        for found in pattern.finditer(text):
+            clause = re.split(r"[.!?;]\s", text[: found.start()])[-1]
+            if not _CONDITION.search(clause) or _plain_value(found["value"]) in answers:
+                return found[0].strip()
+    return None
+
+
+def _plain_value(value: str) -> str:
+    """A value as a task would have it: `18` for `eighteen`, `B` for `option (b)`."""
+    number = leading_number(value)
+    if number is not None and not number.rest and number.value.denominator == 1:
+        return str(number.value)
+    bare = value
+    if not value[:1].isalpha() or len(value) < 3 or value.startswith(("option", "choice", "letter")):
+        bare = re.sub(r"\b(?:option|choice|letter)\b|[()$%,\s]", "", value)
+    return bare.upper() if bare.isalpha() and len(bare) == 1 else bare
+
+
+_SIGNS = {"plus": "+", "minus": "-", "times": "*", "over": "/", "negative": "-"}
+_ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
+_ROMAN_NUMBER = re.compile(r"(?=[ivxlcdm]{3})m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+_HAN = "\u96f6\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e24\u3007"
+_HAN_NUMBER = re.compile(rf"[{_HAN}]{{2,}}")
+_TOKEN = re.compile(r"[a-z]+|\d+(?:\.\d+)?|[^\s\w]")
+_CLOCK = re.compile(r"\b(half|quarter) (past|to) (\w+)\b|\b(\w+) o'?clock\b")
+_MONEY = re.compile(r"(\d+) (?:dollars?|euros?|pounds?)\b(?: and (\d+) cents)?")
+_WORD = re.compile(r"[\w.:/'-]*\w")
+_LEAST = 13
+"""Smaller numbers stand in many lessons that leak nothing."""
+_LEAST_SIGNS = 4
+
+
+def answer_in_other_words(text: str, lesson: str, answers: Collection[str]) -> bool:
+    """Whether a lesson, also given as folded text, holds one of the answers in another form."""
+    if not answers:
+        return False
+    numbers, plain = _numbers(text), _compact(_digits(text))
+    words = set(_WORD.findall(lesson)) | set(re.findall(r"[\w.-]*\w", lesson))
+    return any(
+        _compact(answer) in numbers or _stands_in(_compact(answer), plain) or _rare_part(answer) & words
+        for answer in answers
+    )
+
+
+def _stands_in(answer: str, plain: str) -> bool:
+    """Whether a formula of digits and signs stands in the text as a whole."""
+    if (len(answer) < _LEAST_SIGNS and "/" not in answer) or not re.search(r"\d\D+\d", answer):
+        return False
+    return re.search(rf"(?<!\d){re.escape(answer)}(?!\d)", plain) is not None
+
+
+def _rare_part(answer: str) -> set[str]:
+    """The words of an answer of several words that hardly occur elsewhere: names with a hyphen, files, codes."""
+    words = re.findall(r"[\w.'-]*\w", answer)
+    return {
+        word
+        for word in words
+        if word != answer
+        and len(word) > 5
+        and re.search(
+            r"[A-Z]\w+-[A-Z]|\w[._]\w+[._]\w|\w_\w|\w\.(?:py|js|ts|c|h|go|rs|java|rb|json|yaml|toml|txt|md)$", word
+        )
+    }
+
+
+def _numbers(text: str) -> set[str]:
+    written = set(re.findall(r"\d+", text))
+    found = {token for token in _digits(text).split() if token.isdigit() and int(token) >= _LEAST} - written
+    for word in re.findall(r"[a-z]{3,}", text):
+        if _ROMAN_NUMBER.fullmatch(word):
+            found.add(str(_roman(word)))
+    found |= {str(Fraction(one)) for one in re.findall(r"\b\d\.\d{3,}\b", text)}
+    for whole, cents in _MONEY.findall(_digits(text)):
+        found |= {whole, f"{whole}.{cents:0>2}"} if cents else {whole}
+    found |= {str(int(bits, 2)) for bits in re.findall(r"\b[01]{5,}\b", text)}
+    for half, joint, hour, full in _CLOCK.findall(text):
+        found |= _times(half, joint, hour or full)
+    found |= {str(_han(run)) for run in _HAN_NUMBER.findall(text)}
+    return found
+
+
+def _times(part: str, joint: str, hour: str) -> set[str]:
+    at = SMALL_NUMBERS.get(hour, int(hour) if hour.isdigit() else 0)
+    minutes = {"half": 30, "quarter": 15}.get(part, 0) * (-1 if joint == "to" else 1)
+    return {f"{(60 * at + minutes + half_day) // 60 % 24}:{minutes % 60:02}" for half_day in (0, 720)}
+
+
+def _digits(text: str) -> str:
+    """The text with its number words as digits and its words for signs as signs."""
+    result: list[str] = []
+    now: int | None = None
+    base = 0
+    for word in [*_TOKEN.findall(text.replace("-", " ")), ""]:
+        if word in SMALL_NUMBERS:
+            now = (now or 0) + SMALL_NUMBERS[word]
+        elif word in LARGE_NUMBERS and now is not None:
+            now *= LARGE_NUMBERS[word]
+            if word not in {"hundred", "dozen"}:
+                base, now = base + now, 0
+        elif now is not None and word == "and" and now % 100 == 0 and now:
+            continue
+        else:
+            if now is not None:
+                result.append(str(base + now))
+            below = PARTS.get(word, PARTS.get(word.removesuffix("s")))
+            result.append(f"/{below}" if below and now is not None else _SIGNS.get(word, word))
+            now, base = None, 0
+    return " ".join(result)
+
+
+def _compact(text: str) -> str:
+    """A text without spaces, backslashes, dollar signs and `frac`, as a task or a lesson would write it."""
+    text = re.sub(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1/\2", text)
+    return re.sub(r"[\s\\${}]|(?<=\d),(?=\d{3})", "", text).casefold()
+
+
+def _roman(word: str) -> int:
+    values = [_ROMAN[sign] for sign in word]
+    return sum(-now if now < max(values[place:]) else now for place, now in enumerate(values))
+
+
+def _han(run: str) -> int:
+    total, digit = 0, 0
+    for sign in run:
+        value = 2 if sign == "\u4e24" else int(unicodedata.numeric(sign, 0))
+        if value < 10:
+            digit = value
+        else:
+            total, digit = total + (digit or 1) * value, 0
+    return total + digit

@@ -74,7 +74,7 @@ class RejectionCode(StrEnum):
     NAMES_ADDRESS = "names_address"
     """The lesson names a web address, mail address or host, also a disguised one."""
     STATES_ANSWER = "states_answer"
-    """The lesson states an answer, such as `the answer was eighteen`, or the place of the answer among the choices."""
+    """The lesson states an answer, such as `the answer was eighteen`."""
     HOLDS_COMMAND = "holds_command"
     """The lesson holds a command of a shell, of a database or of a program that acts outside of a calculation."""
     ENCODED = "encoded"

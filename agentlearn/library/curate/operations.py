@@ -18,23 +18,23 @@ MAX_TAGS = 5
 _TAG = re.compile(r"[a-z0-9-]{1,24}")
 
 
-class Tags(NamedTuple):
+class _Tags(NamedTuple):
     """The valid tags, and whether some were left out."""
 
     kept: tuple[str, ...]
     ignored: bool
 
 
-def tags_of(value: object) -> Tags:
+def tags_of(value: object) -> _Tags:
     """Return up to five different tags of the form [a-z0-9-]{1,24}. None means no tags."""
     if value is None:
-        return Tags((), ignored=False)
+        return _Tags((), ignored=False)
     if not isinstance(value, list | tuple):
-        return Tags((), ignored=True)
+        return _Tags((), ignored=True)
     asked = cast("Sequence[object]", value)
     sound = dict.fromkeys(tag for tag in asked if isinstance(tag, str) and _TAG.fullmatch(tag))
     kept = tuple(sound)[:MAX_TAGS]
-    return Tags(kept, ignored=len(kept) < len(asked))
+    return _Tags(kept, ignored=len(kept) < len(asked))
 
 
 OperationKind = Literal["add", "modify", "merge", "delete"]
@@ -59,7 +59,7 @@ def lesson_of(operation: Operation) -> str:
     return "" if isinstance(operation, Delete) else operation.lesson
 
 
-def operation_of(kind: OperationKind, targets: Sequence[str], lesson: object, tags: object) -> Operation | Rejected:
+def _operation_of(kind: OperationKind, targets: Sequence[str], lesson: object, tags: object) -> Operation | Rejected:
     """Return the operation, or a refusal when its lesson cannot be one. Tags of another form are left out.
 
     targets: one for modify and delete, two or more for merge. They may name no experience of the library; `RULES`
@@ -95,7 +95,7 @@ def sound_operation(operation: object) -> Operation | Rejected:
     targets = _targets(kind, fields)
     if isinstance(targets, Rejected):
         return targets
-    return operation_of(kind, targets, fields.get("lesson"), fields.get("tags"))
+    return _operation_of(kind, targets, fields.get("lesson"), fields.get("tags"))
 
 
 def _targets(kind: OperationKind, fields: Mapping[str, object]) -> tuple[str, ...] | Rejected:
@@ -200,7 +200,7 @@ def _operation(
         return targets
     lesson = _first(fields, _LESSON_KEYS)
     stripped = lesson.strip() if isinstance(lesson, str) else lesson
-    return operation_of(kind, targets, stripped, _first(fields, _TAG_KEYS))
+    return _operation_of(kind, targets, stripped, _first(fields, _TAG_KEYS))
 
 
 def _kind(fields: Mapping[str, object]) -> OperationKind | Rejected:

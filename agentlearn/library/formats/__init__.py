@@ -1,27 +1,364 @@
-"""Library formats: ours as JSON and as lines for git, and those of other programs. Reading, importing and writing."""
+"""Library formats: ours as JSON and as lines for git, and those of other programs. Reading, importing and writing.
 
-from agentlearn.library.formats.registry import FORMATS, format_library, format_of, library_format, parse_library
-from agentlearn.library.formats.source_files import (
-    Form,
-    FoundLesson,
-    ImportLimits,
-    LibraryFormat,
-    ReadLessons,
-    SourceFiles,
-    read_source,
+The original implementation writes JSON, and its youtu-agent an agent's configuration in YAML. In a playbook of ACE the
+counts may be absent, as in those of its AppWorld experiments, and a line may continue on the next ones.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.files import write_whole
+from agentlearn.library.formats.markdown_list import (
+    AGENT_SKILL,
+    MARKDOWN_LIST,
+    REFERENCE,
+    tags_of_heading,
+    write_skill,
 )
+from agentlearn.library.formats.our_json import (
+    AGENTLEARN_JSON,
+    FORMAT,
+    LESSON_LINES,
+    LINES_FILE,
+    check_format,
+    json_value,
+    library_of_lines,
+    new_library,
+    ours,
+)
+from agentlearn.library.formats.source_files import SKILL, Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.types.experience import Library
 
-__all__ = [
-    "FORMATS",
-    "Form",
-    "FoundLesson",
-    "ImportLimits",
-    "LibraryFormat",
-    "ReadLessons",
-    "SourceFiles",
-    "format_library",
-    "format_of",
-    "library_format",
-    "parse_library",
-    "read_source",
-]
+
+def _experiences_of(document: object) -> dict[str, Any] | None:
+    """The lessons by label of a document of the original; None when it is none."""
+    match document:
+        case {"format": str()}:
+            return None
+        case {"experiences": dict(lessons)}:
+            return cast("dict[str, Any]", lessons)
+        case _:
+            return None
+
+
+def _one_line(text: object) -> object:
+    """A text with its line breaks as spaces: other formats allow them in a lesson, ours does not."""
+    return " ".join(text.split()) if isinstance(text, str) else text
+
+
+def _sniff_original(source: SourceFiles) -> bool:
+    """Whether the text is a JSON object with experiences in an object."""
+    if source.is_folder or source.only.lstrip()[:1] != "{":
+        return False
+    try:
+        return _experiences_of(json_value(source.only, source.path)) is not None
+    except LibraryError:
+        return False
+
+
+def _read_original(source: SourceFiles) -> ReadLessons:
+    found = _experiences_of(json_value(source.only, source.path))
+    if found is None:
+        raise LibraryError(f'{source.path!r} needs "experiences", an object of lessons such as {{"G0": "…"}}')
+    return ReadLessons(tuple(FoundLesson(label, _one_line(text)) for label, text in found.items()))
+
+
+def _write_original(library: Library, _: str) -> Mapping[str, str]:
+    lessons = {f"G{place}": experience.lesson for place, experience in enumerate(library.experiences)}
+    return {"": json.dumps({"experiences": lessons, "next_id": len(lessons)}, ensure_ascii=False, indent=2) + "\n"}
+
+
+_LINE = re.compile(r"[ \t]*(?:[-*][ \t]+)?\[([a-z][\w-]{0,40}-\d{1,9})\](.*)", re.IGNORECASE)
+_COUNTS = re.compile(r"[ \t]*helpful=(\d{1,9})[ \t]*harmful=(\d{1,9})[ \t]*::(.*)")
+_SECTION = re.compile(r"##[ \t]*([^#].*)")
+_SECTION_NAME = "STRATEGIES & INSIGHTS"
+
+
+def _sniff_ace(source: SourceFiles) -> bool:
+    """Whether two lines, or all lines but the headings, begin with an ACE id."""
+    if source.is_folder:
+        return False
+    lines = [line for line in source.only.split("\n") if line.strip() and not line.startswith("#")]
+    found = sum(_LINE.fullmatch(line) is not None for line in lines)
+    return found > 1 or 0 < found == len(lines)
+
+
+def _write_ace(library: Library, _: str) -> Mapping[str, str]:
+    """Return a playbook, all counts 0. Lessons stand together by section, the first tag of each."""
+    sections: dict[str, list[str]] = {}
+    for number, one in enumerate(library.experiences, 1):
+        title = one.tags[0].replace("-", " ").upper() if one.tags else _SECTION_NAME
+        letters = "".join(word[0] for word in re.findall(r"[a-z]+", title.lower())) or "x"
+        line = f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}"
+        sections.setdefault(title, []).append(line)
+    blocks = ["\n".join([f"## {title}", *lines]) for title, lines in sections.items()]
+    return {"": "\n\n".join(blocks or [f"## {_SECTION_NAME}"]) + "\n"}
+
+
+def _ace_lessons(text: str) -> Iterator[FoundLesson]:
+    """The lines of all sections, with the counts as notes."""
+    tags: tuple[str, ...] = ()
+    label, words, note = "", list[str](), ""
+
+    def finished() -> Iterator[FoundLesson]:
+        if label:
+            yield FoundLesson(f"[{label}]", _one_line(" ".join(words)), tags, note)
+
+    for line in text.split("\n"):
+        if section := _SECTION.fullmatch(line.strip()):
+            yield from finished()
+            title = section[1].strip(" :")
+            label, tags = "", () if title == _SECTION_NAME else tags_of_heading(section[1].replace(",", " "))
+        elif found := _LINE.fullmatch(line):
+            yield from finished()
+            label, note, words = found[1], "", [found[2]]
+            if counts := _COUNTS.fullmatch(found[2]):
+                note = f"ACE counted it helpful {counts[1]} and harmful {counts[2]} times"
+                words = [counts[3]]
+        elif label:
+            words.append(line)
+    yield from finished()
+
+
+_DEEPEST = 32
+_MOST_PARTS = 100_000
+
+
+def _yaml_value(text: str, source: str) -> object:
+    """Return the value of a YAML text; every scalar is text. Raises LibraryError, or MissingExtra without PyYAML."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtra("reading YAML needs PyYAML: pip install 'agentlearn-lib[learn]'") from error
+
+    def refusal(why: str) -> LibraryError:
+        return LibraryError(f"{source!r} {why}", code="bad_yaml")
+
+    depth, events = 0, cast("Iterator[Any]", yaml.parse(text, Loader=yaml.BaseLoader))
+    try:
+        for number, event in enumerate(events):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise refusal("has an anchor or an alias; write the text itself there")
+            if getattr(event, "tag", None):
+                raise refusal("has a YAML tag, which could make objects; remove it")
+            if depth > _DEEPEST or number > _MOST_PARTS:
+                raise refusal("is too deep or too long for a library in YAML")
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  it makes text, lists and dictionaries only
+    except (yaml.YAMLError, ValueError) as error:
+        raise refusal(f"is not YAML: {' '.join(str(error).split())[:200]}") from error
+    except RecursionError as error:
+        raise refusal("is nested too deep") from error
+
+
+_LABEL = re.compile(r"^[ \t]*\[(G\d{1,6})\]\.?[ \t]*", re.MULTILINE)
+_FIRST = re.compile(r"\[G\d{1,6}\]\.?\s")
+_HEAD = """# @package _global_
+defaults:
+  - _self_
+
+agent:
+  name: {name}
+  instructions: |-
+    You are a helpful assistant.
+
+    Helpful instructions and experiences for this kind of problem:
+"""
+
+
+def _sniff_youtu(source: SourceFiles) -> bool:
+    """Whether a YAML file has instructions with a label."""
+    return (
+        not source.is_folder
+        and source.only.lstrip()[:1] not in {"{", "["}
+        and re.search(r"^[ \t]*instructions:", source.only, re.MULTILINE) is not None
+        and _FIRST.search(source.only) is not None
+    )
+
+
+def _read_youtu(source: SourceFiles) -> ReadLessons:
+    """Return the labelled lessons of the instructions of an agent's configuration."""
+    texts = list(_instructions(_yaml_value(source.only, source.path)))
+    if not texts:
+        raise LibraryError(f"{source.path!r} has no agent.instructions; give the configuration of an agent")
+    lessons: list[FoundLesson] = []
+    for text in texts:
+        labels = list(_LABEL.finditer(text))
+        ends = [*(found.start() for found in labels[1:]), len(text)]
+        for found, end in zip(labels, ends, strict=False):
+            lessons.append(FoundLesson(f"[{found[1]}]", _one_line(text[found.end() : end])))
+    return ReadLessons(tuple(lessons))
+
+
+def _write_youtu(library: Library, name: str) -> Mapping[str, str]:
+    lines = [f"    [G{number}]. {one.lesson}\n" for number, one in enumerate(library.experiences)]
+    return {"": _HEAD.format(name=re.sub(r"[^A-Za-z0-9_-]", "_", name) or "agent") + "".join(lines)}
+
+
+def _instructions(document: object) -> Iterator[str]:
+    match document:
+        case {"agent": {"instructions": str(text)}} | {"instructions": str(text)}:
+            yield text
+        case {"agents": dict(agents)}:
+            for one in cast("dict[str, Any]", agents).values():
+                yield from _instructions(one)
+        case _:
+            return
+
+
+_ORDER = (
+    AGENT_SKILL,
+    LESSON_LINES,
+    AGENTLEARN_JSON,
+    LibraryFormat("training-free-grpo", _sniff_original, _read_original, _write_original, keeps="lessons"),
+    LibraryFormat(
+        "ace",
+        _sniff_ace,
+        lambda source: ReadLessons(tuple(_ace_lessons(source.only))),
+        _write_ace,
+        keeps="lessons and first tags",
+    ),
+    LibraryFormat("youtu", _sniff_youtu, _read_youtu, _write_youtu, keeps="lessons"),
+    MARKDOWN_LIST,
+)
+"""Every format, in the order in which they are tried."""
+FORMATS: dict[str, LibraryFormat] = {name: one for name in get_args(Form) for one in _ORDER if one.name == name}
+"""Every format by its name."""
+
+
+def library_format(form: str) -> LibraryFormat:
+    """Return the format of that name. Raises LibraryError for an unknown one."""
+    if form not in FORMATS:
+        known = ", ".join(map(repr, FORMATS))
+        raise LibraryError(f"unknown library format {form!r} (known: {known})", code="unknown_format")
+    return FORMATS[form]
+
+
+def format_of(source: SourceFiles) -> LibraryFormat:
+    """Return the format that the source is in. Raises LibraryError when it is in none."""
+    found = next((one for one in _ORDER if one.sniff(source)), None)
+    if found is None:
+        known = ", ".join(map(repr, FORMATS))
+        raise LibraryError(
+            f"{source.path!r} is in no format that is known here; name one with --format ({known})",
+            code="unknown_format",
+        )
+    return found
+
+
+def format_library(library: Library, form: str) -> str:
+    """Return the library as one text in that format. Raises LibraryError for an unknown format, and for `skill`."""
+    texts = library_format(form).write(library, "library")
+    if "" not in texts:
+        raise LibraryError(f"the format {form!r} is a folder and not one text; write it with library export --out")
+    return texts[""]
+
+
+def parse_library(text: str, source: str) -> Library:
+    """Return the library in a text of ours, or of the original. source: the file's name, for messages.
+
+    Files of other formats are imported, because their lessons have to be checked. Raises LibraryError.
+    """
+    given = SourceFiles.of_text(text, source)
+    if LESSON_LINES.sniff(given):
+        return library_of_lines(given)
+    document = json_value(text, source)
+    match document:
+        case {"format": str(form)}:
+            check_format(form, FORMAT, source)
+            return ours(cast("dict[str, Any]", document), source)
+        case _ if (lessons := _experiences_of(document)) is not None:
+            return new_library([(name, _one_line(lesson), ()) for name, lesson in lessons.items()], "import", source)
+        case _:
+            raise LibraryError(
+                f'{source!r} is not a library file: expected an object with "format": {FORMAT!r}, or the original\'s'
+                ' {"experiences": {"G0": "…"}, "next_id": 1}'
+            )
+
+
+def write_form(
+    library: Library,
+    out: Path,
+    form: str,
+    name: str = "",
+    *,
+    describe: Callable[[Library], str] = lambda _: "",
+    known: Iterable[Library] = (),
+) -> Path:
+    """Write the library and return the file or the folder of the skill. Raises LibraryError.
+
+    A file or folder that exists is replaced only if it is an unchanged export of this library or of a known one.
+    name: of the library, for the title, or of the skill; when it is empty, that of the file or folder. A skill whose
+    name is not that of the folder gets a folder of its name in it, because programs want both to be the same. In the
+    format `lines`, a folder that exists stands for its file `lessons.jsonl`. describe: returns the description of a
+    skill. known: the published versions of the library; read only where `out` exists.
+    """
+    chosen = library_format(form)
+    if form == "lines" and out.is_dir():
+        out = out / LINES_FILE
+    if form == "skill" and name and out.resolve().name != name:
+        out = out / name
+    name = name or (out.resolve().name if form == "skill" else out.stem) or "library"
+
+    def export(one: Library) -> Mapping[str, str]:
+        return write_skill(one, name, describe(one)) if form == "skill" else chosen.write(one, name)
+
+    texts = export(library)
+    exports = chain([texts], map(export, known))
+    parts = set[str]()
+    try:
+        if "" in texts:
+            free = not (out.exists() or out.is_symlink()) or any(_holds(out, one[""]) for one in exports)
+        else:
+            parts = _parts(out)
+            free = not out.exists() or any(_is_skill(out, parts, one) for one in exports)
+        if not free:
+            raise LibraryError(
+                f"{str(out)!r} exists, and it is not an unchanged export of this library; give another --out, or move"
+                " it away",
+                code="exists",
+            )
+        for file in parts - texts.keys():
+            (out / file).unlink()
+        for path, text in texts.items():
+            if path:
+                (out / path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(out / path if path else out, _encoded(text))
+    except OSError as error:
+        raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
+    return out
+
+
+def loss_sentence(library: Library, form: str) -> str:
+    """What the format does not keep of this library, in one sentence; empty when it keeps everything."""
+    lost = library_format(form).losses(library)
+    return f"the format {form!r} does not keep: {', '.join(lost)}" if lost else ""
+
+
+def _holds(file: Path, text: str) -> bool:
+    """Whether the file is a file of its own with this text."""
+    return file.is_file() and not file.is_symlink() and file.read_bytes() == _encoded(text)
+
+
+def _parts(folder: Path) -> set[str]:
+    """The names of the files in a folder that a skill of ours consists of."""
+    found = (folder / "references").glob("*") if (folder / "references").is_dir() else ()
+    parts = {name for file in found if REFERENCE.fullmatch(name := f"references/{file.name}")}
+    return parts | {name for name in SKILL if (folder / name).exists() or (folder / name).is_symlink()}
+
+
+def _is_skill(folder: Path, parts: Collection[str], export: Mapping[str, str]) -> bool:
+    """Whether the folder is empty, or holds all files of an export, unchanged. Other files in it are left alone."""
+    if not any(folder.iterdir()):
+        return True
+    return set(parts) == set(export) and all(_holds(folder / part, export[part]) for part in parts)
+
+
+def _encoded(text: str) -> bytes:
+    """The text as UTF-8. A lone surrogate becomes JSON's escape for it."""
+    return text.encode("utf-8", "backslashreplace")

@@ -3,21 +3,25 @@
     # math
 
     ## counting, grids
+
     - When counting cells of a grid, count each once.
 
 The text is read as CommonMark. Code, tables, quotations, comments, struck text and paragraphs outside of lists are not
-lessons. Characters that Markdown would obey are escaped with `\\`.
+lessons. Characters that Markdown would obey are escaped with `\\`. An Agent Skill is a folder with `SKILL.md`, whose
+front matter names the skill and whose lists are lessons; a long library continues in `references/`.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
-from agentlearn.errors import MissingExtra
-from agentlearn.library.formats.source_files import Form, FoundLesson, ReadLessons, SourceFiles, usual_losses
+from agentlearn.errors import LibraryError, MissingExtra
+from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.types.experience import Experience, Library
 
 if TYPE_CHECKING:
@@ -44,33 +48,19 @@ _START = re.compile(r"(?=[-+#=])|(\d+)(?=[.)])")
 _LONGEST_TAG = 24
 
 
-class MarkdownList:
-    """A Markdown list of lessons. It keeps the lessons, their order and their tags."""
-
-    name: Form = "markdown"
-
-    def sniff(self, source: SourceFiles) -> bool:
-        """Whether the file is named as Markdown, or has a list item or a heading."""
-        if source.is_folder:
-            return False
-        if next(iter(source.texts)).lower().endswith((".md", ".markdown")):
-            return True
-        return any(_LISTED.fullmatch(line) for line in source.only.split("\n")[:200])
-
-    def read(self, source: SourceFiles) -> ReadLessons:
-        """Return the items of all lists."""
-        return ReadLessons(tuple(read_items(source.only)))
-
-    def write(self, library: Library, name: str) -> Mapping[str, str]:
-        """Return the library as one text."""
-        return {"": "\n".join([f"# {escaped(name)}", "", *written_items(library.experiences)]) + "\n"}
-
-    def losses(self, library: Library) -> tuple[str, ...]:
-        """Ids, origins, and what is withheld."""
-        return usual_losses(library, tags=False)
+def _sniff_markdown(source: SourceFiles) -> bool:
+    """Whether the file is named as Markdown, or has a list item or a heading."""
+    if source.is_folder:
+        return False
+    named = next(iter(source.texts)).lower().endswith((".md", ".markdown"))
+    return named or any(_LISTED.fullmatch(line) for line in source.only.split("\n")[:200])
 
 
-def read_items(text: str, place: str = "") -> list[FoundLesson]:
+def _write_markdown(library: Library, name: str) -> Mapping[str, str]:
+    return {"": "\n".join([f"# {escaped(name)}", "", *_written_items(library.experiences)]) + "\n"}
+
+
+def _read_items(text: str, place: str = "") -> list[FoundLesson]:
     """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
     An item is its own text, without that of the lists in it. Raises MissingExtra without markdown-it-py.
@@ -114,6 +104,16 @@ def read_items(text: str, place: str = "") -> list[FoundLesson]:
         for one in items
         if (words := one.words(markdown, references))
     ]
+
+
+MARKDOWN_LIST = LibraryFormat(
+    "markdown",
+    _sniff_markdown,
+    lambda source: ReadLessons(tuple(_read_items(source.only))),
+    _write_markdown,
+    keeps="lessons and tags",
+)
+"""A Markdown list of lessons, in order."""
 
 
 @dataclass
@@ -181,7 +181,7 @@ def _without_front_matter(text: str) -> str:
     return "\n" * found[0].count("\n") + text[found.end() :] if found else text
 
 
-def written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
+def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
     """Yield the lines of a list: a heading for each change of tags, and the lessons in order."""
     first = True
     for tags, lessons in groupby(experiences, key=lambda one: one.tags):
@@ -202,11 +202,11 @@ def escaped(text: str) -> str:
 
 def tags_of_heading(heading: str) -> tuple[str, ...]:
     """The tags that a heading names: its parts between commas, in lower case, with `-` for what tags cannot hold."""
-    found = [tag for part in heading.split(",") if (tag := slug(part))]
+    found = [tag for part in heading.split(",") if (tag := _slug(part))]
     return () if found and found[0] in _NO_TAG else tuple(dict.fromkeys(found))
 
 
-def slug(text: str) -> str:
+def _slug(text: str) -> str:
     """The words of a text as a tag of at most 24 characters; it ends with a whole word where that is possible."""
     words = re.findall(r"[a-z0-9]+", text.casefold())
     tag = ""
@@ -216,3 +216,117 @@ def slug(text: str) -> str:
             break
         tag = longer
     return tag or (words[0][:_LONGEST_TAG] if words else "")
+
+
+SKILL_FORMAT = "agentlearn-skill/1"
+"""The value of `metadata.agentlearn-format` in skills that we write."""
+REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
+"""Names of the files that we write next to `SKILL.md`."""
+_VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LONGEST_NAME = 64
+_IN_SKILL, _IN_REFERENCE = 100, 200
+_LONGEST_DESCRIPTION = 1024
+_TAGS_NAMED = 12
+_LESSONS_NAMED = 3
+
+
+def _read_skill(source: SourceFiles) -> ReadLessons:
+    """Return the list items of `SKILL.md` and of the Markdown files in `references/`."""
+    name = next((one for one in SKILL if one in source.texts), None)
+    if name is None:
+        raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
+
+    def number(path: str) -> tuple[int, str]:
+        found = REFERENCE.fullmatch(path)
+        return (int(found[1]) if found else 0, path)
+
+    others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
+    lessons = [
+        lesson for one in (name, *sorted(others, key=number)) for lesson in _read_items(source.texts[one], f"{one} ")
+    ]
+    lines = source.texts[name].split("\n")
+    front = takewhile(lambda line: line.rstrip() != "---", lines[1:] if lines[0].rstrip() == "---" else ())
+    exported = next((found[1] for line in front if (found := _VERSION.fullmatch(line.strip()))), "")
+    return ReadLessons(tuple(lessons), exported=exported)
+
+
+def write_skill(library: Library, name: str, description: str = "") -> Mapping[str, str]:
+    """Return the files of the skill.
+
+    description: what it is for and when to load it; made from tags and lessons when it is empty. Raises LibraryError
+    when the standard does not allow the name or the description.
+    """
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise LibraryError(
+            f"{name!r} cannot name a skill; give a name of up to 64 lower-case letters, digits and single hyphens,"
+            f" such as {skill_name(name)!r}",
+            code="bad_skill_name",
+        )
+    description = " ".join(description.split()) or skill_description(library, name)
+    if len(description) > _LONGEST_DESCRIPTION or re.search("[<>]", description):
+        raise LibraryError(
+            f"{description[:60]!r} cannot describe a skill; give at most {_LONGEST_DESCRIPTION} characters without"
+            " < and >",
+            code="bad_skill_description",
+        )
+    rest = library.experiences[_IN_SKILL:]
+    files = {
+        f"references/lessons-{part}.md": "\n".join(
+            [f"# {name}, part {part}", "", *_written_items(rest[at : at + _IN_REFERENCE])]
+        )
+        + "\n"
+        for part, at in enumerate(range(0, len(rest), _IN_REFERENCE), 2)
+    }
+    lines = [
+        "---",
+        f"name: {name}",
+        f"description: {json.dumps(description, ensure_ascii=False)}",
+        "metadata:",
+        f'  agentlearn-format: "{SKILL_FORMAT}"',
+        f'  agentlearn-version: "{library.version}"',
+        f'  agentlearn-lessons: "{len(library)}"',
+        "---",
+        "",
+        f"# {name}",
+        "",
+        "Follow those of these lessons that fit the task at hand.",
+    ]
+    if files:
+        lines += ["", "More lessons, to be read when none of these fits:"]
+        lines += [f"[{one.rpartition('/')[2]}]({one})" for one in files]
+    lines += ["", *_written_items(library.experiences[:_IN_SKILL])]
+    return {"SKILL.md": "\n".join(lines).rstrip("\n") + "\n", **files}
+
+
+AGENT_SKILL = LibraryFormat(
+    "skill",
+    lambda source: any(name in source.texts for name in SKILL),
+    _read_skill,
+    write_skill,
+    keeps="lessons and tags",
+)
+"""A folder with `SKILL.md`, or that file."""
+
+
+def skill_name(name: str) -> str:
+    """The name as a skill may be called."""
+    letters = normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
+    return "-".join(re.findall(r"[a-z0-9]+", letters))[:_LONGEST_NAME].strip("-") or "lessons"
+
+
+def skill_description(library: Library, name: str, about: str = "") -> str:
+    """What the skill is for and when to load it, for programs that choose among skills.
+
+    about: what its lessons were learned from, in words that follow `Lessons for`; empty when it is not known.
+    """
+    tags = dict.fromkeys(tag for one in library.experiences for tag in one.tags if re.fullmatch(r"[\w-]{1,24}", tag))
+    topics = f" Topics: {', '.join(list(tags)[:_TAGS_NAMED])}." if tags else ""
+    start = f"Lessons for {about}." if about else f"Lessons of the library {name}."
+    words = f"{start}{topics} Load it before and while you work on such a task."
+    named = [one.lesson for one in library.experiences if not re.search("[<>]", one.lesson)][:_LESSONS_NAMED]
+    for number, lesson in enumerate(named):
+        longer = f"{words}{' For example:' if number == 0 else ''} {lesson}"
+        if len(longer) <= _LONGEST_DESCRIPTION:
+            words = longer
+    return words

@@ -1,10 +1,10 @@
 """Reading a file or a folder that somebody else made: text only, of limited size, and nothing outside of the folder."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import readable
@@ -190,41 +190,30 @@ class ReadLessons:
     """The version that the file says it was exported from; empty for none. It can only add caution."""
 
 
-class LibraryFormat(Protocol):
+@dataclass(frozen=True, slots=True)
+class LibraryFormat:
     """One format of libraries."""
 
-    @property
-    def name(self) -> Form:
-        """Its name."""
-        ...
-
-    def sniff(self, source: SourceFiles) -> bool:
-        """Whether the source is in this format, by its names and first characters."""
-        ...
-
-    def read(self, source: SourceFiles) -> ReadLessons:
-        """Return the lessons of the source. Raises LibraryError when it is not in this format."""
-        ...
-
-    def write(self, library: Library, name: str) -> Mapping[str, str]:
-        """Return the texts by file name; under the empty name, the text of the one file.
-
-        name: of the library, for titles. Raises LibraryError for a library that the format cannot hold.
-        """
-        ...
+    name: Form
+    sniff: Callable[[SourceFiles], bool]
+    """Whether a source is in this format, by its names and first characters."""
+    read: Callable[[SourceFiles], ReadLessons]
+    """Return the lessons of a source. Raises LibraryError when it is not in this format."""
+    write: Callable[[Library, str], Mapping[str, str]]
+    """Return the texts of a library by file name; under the empty name, the text of the one file. The second argument
+    is the name of the library, for titles. Raises LibraryError for a library that the format cannot hold."""
+    keeps: Literal["everything", "lessons and tags", "lessons and first tags", "lessons"]
+    """What of a library it keeps."""
 
     def losses(self, library: Library) -> tuple[str, ...]:
         """What of this library the format does not keep, each as a noun: `ids`, `tags`."""
-        ...
-
-
-def usual_losses(library: Library, *, tags: bool) -> tuple[str, ...]:
-    """What a format of lessons in words does not keep. tags: whether it loses tags."""
-    if not library.experiences and not library.withheld:
-        return ()
-    lost = ["ids and versions", "origins"]
-    if tags and any(one.tags for one in library.experiences):
-        lost.append("tags")
-    if library.withheld:
-        lost.append(f"the {len(library.withheld)} lessons that are withheld")
-    return tuple(lost)
+        if self.keeps == "everything" or not (library.experiences or library.withheld):
+            return ()
+        lost = ["ids and versions", "origins"]
+        if self.keeps == "lessons" and any(one.tags for one in library.experiences):
+            lost.append("tags")
+        if library.withheld:
+            lost.append(f"the {len(library.withheld)} lessons that are withheld")
+        if self.keeps == "lessons and first tags" and any(len(one.tags) > 1 for one in library.experiences):
+            lost.append("all tags but the first")
+        return tuple(lost)

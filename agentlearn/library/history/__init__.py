@@ -1,22 +1,579 @@
-"""The history of a library: an append-only log of its changes, branches, tags, and what can be asked of them."""
+"""`History`: the changes of one library, its branches and tags, and everything that can be asked of them or done."""
 
-from agentlearn.library.history.change import Change, ChangeKind, HistoryOperation
-from agentlearn.library.history.change_log import MAIN, LibraryState
-from agentlearn.library.history.hand_edits import LibraryDiff, diff_libraries
-from agentlearn.library.history.history import History
-from agentlearn.library.history.lesson_blame import BlamedLesson
-from agentlearn.library.history.three_way import JoinConflict, LibraryJoin
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-__all__ = [
-    "MAIN",
-    "BlamedLesson",
-    "Change",
-    "ChangeKind",
-    "History",
-    "HistoryOperation",
-    "JoinConflict",
-    "LibraryDiff",
-    "LibraryJoin",
-    "LibraryState",
-    "diff_libraries",
-]
+from agentlearn.config.options import LessonOptions
+from agentlearn.errors import LibraryError
+from agentlearn.library.curate.similarity import refusal_key
+from agentlearn.library.history import hand_edits
+from agentlearn.library.history.change_log import (
+    MAIN,
+    Change,
+    ChangeKind,
+    ChangeLog,
+    HistoryOperation,
+    LibraryState,
+    LogWriter,
+    RejectLesson,
+    VersionFiles,
+    account_name,
+    checked_label,
+    checked_library_name,
+    is_version_prefix,
+    state_after,
+)
+from agentlearn.library.history.hand_edits import HandEdit, LibraryDiff, diff_libraries, find_lesson, held_lessons
+from agentlearn.library.history.three_way import (
+    Ancestry,
+    BlamedLesson,
+    JoinSide,
+    LibraryJoin,
+    blame_lesson,
+    join_libraries,
+)
+from agentlearn.text import storable
+from agentlearn.types.author import Author
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld, WithheldStatus
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+
+_OF_RUNS = frozenset({"add", "modify", "merge"})
+"""How runs make lessons."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLibraries:
+    """What a join did."""
+
+    change: Change | None
+    """The change; None when nothing was joined, because of conflicts or because there was nothing to join."""
+    join: LibraryJoin
+    theirs: LibraryVersion
+
+    @property
+    def open_conflicts(self) -> bool:
+        """Whether nothing was joined because the two libraries disagree."""
+        return self.change is None and bool(self.join.conflicts)
+
+
+class History:
+    """The history of one library of a store.
+
+    directory: the folder of all libraries. name: the library, which need not exist yet. Every method reads the files
+    again, so several processes can use one library. References are `X` of `NAME@X`: a branch, a tag or the start of a
+    version; None means what the library's name means. Methods that change something take a branch, who did it
+    (default: this account), a note, and the time (default: now), and return the change.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = checked_library_name(name)
+        self._files = VersionFiles(directory, name)
+        self._log = ChangeLog(directory / name)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, oldest first; none for a library that does not exist."""
+        return self._log.read().changes
+
+    @property
+    def tip(self) -> str:
+        """Hash of the last line of the log. Keep it to tell later whether a line up to it was changed."""
+        return self._log.read().tip
+
+    @property
+    def state(self) -> LibraryState:
+        """What the names of the library mean now."""
+        return state_after(self.changes)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the library has a version."""
+        return self._log.exists()
+
+    def versions(self) -> tuple[LibraryVersion, ...]:
+        """Every version that has a file, sorted."""
+        return self._files.listed()
+
+    def resolve(self, reference: str | None = None) -> LibraryVersion:
+        """Return the version that a reference means. Raises LibraryError."""
+        return self._resolved(self.state, reference)
+
+    def load(self, reference: str | None = None) -> Library:
+        """Return the library of a reference. Raises LibraryError."""
+        return self._files.load(self.resolve(reference))
+
+    def branch_of(self, reference: str | None) -> str:
+        """Return the branch that a reference names; `main` for None.
+
+        Raises LibraryError for a tag or a version, which never change.
+        """
+        if reference is None or reference == MAIN or reference in self.state.branches:
+            return reference or MAIN
+        version = self.resolve(reference)
+        raise LibraryError(
+            f"{self.name}@{reference} never changes; make a branch from it first: agentlearn library branch"
+            f" {self.name}@{version[:12]} NEW-NAME",
+            code="not_a_branch",
+        )
+
+    def refused_words(self, before: datetime | None = None) -> frozenset[str]:
+        """Lessons that persons refused, as `refusal_key` returns them. before: only those of changes before a time."""
+        changes = (change for change in self.changes if before is None or change.at < before)
+        operations = (one for change in changes for one in change.operations)
+        return frozenset(refusal_key(one.lesson) for one in operations if isinstance(one, RejectLesson))
+
+    def refused_strangers(self, before: datetime | None = None) -> frozenset[Author]:
+        """The strangers behind the waiting lessons that persons refused. before: only those refused before a time."""
+        found = set[Author]()
+        for change in self.changes:
+            targets = {one.target for one in change.operations if isinstance(one, RejectLesson)}
+            if targets and change.before is not None and (before is None or change.at < before):
+                with suppress(LibraryError):  # a damaged version names nobody
+                    held = held_lessons(self._files.load(change.before))
+                    found.update(author for one in targets & held.keys() for author in held[one][0].origin.strangers)
+        return frozenset(found)
+
+    def diff(self, before: str | None = None, after: str | None = None) -> LibraryDiff:
+        """Return what changed between two references. before: None for the version before `after`."""
+        later = self.load(after)
+        if before is not None:
+            return diff_libraries(self.load(before), later)
+        changes = self.changes
+        found = next((one.before for one in reversed(changes) if one.moves and one.version == later.version), None)
+        earlier = self._files.load(found) if found else EMPTY_LIBRARY
+        return diff_libraries(earlier, later)
+
+    def blame(self, lesson: str, reference: str | None = None) -> tuple[BlamedLesson, ...]:
+        """Return a lesson and all that it goes back to, each with the changes that brought and removed it.
+
+        lesson: the start of its id. reference: where to look; lessons of any other version are found too. Raises
+        LibraryError.
+        """
+        library, ancestry = self.load(reference), self._ancestry()
+        here = any(one.startswith(lesson) for one in held_lessons(library))
+        elsewhere = [one for one in ancestry.experiences if lesson and one.startswith(lesson)]
+        if not here and len(elsewhere) == 1:
+            identity = elsewhere[0]
+        else:
+            identity = find_lesson(library, lesson, where=self._named(reference))
+        return blame_lesson(identity, ancestry, self.changes)
+
+    def add(
+        self,
+        lesson: str,
+        *,
+        tags: Sequence[str] = (),
+        accept: Collection[str] = (),
+        options: LessonOptions | None = None,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change:
+        """Add a lesson at the end. accept: codes of rules to set aside. options: limits on the library."""
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
+
+        def edit(library: Library) -> HandEdit:
+            return hand_edits.added(library, lesson, tuple(tags), context)
+
+        return self._edit("add", edit, branch=branch, accepted=accept, create=True, **signed)
+
+    def edit(
+        self,
+        lesson: str,
+        words: str,
+        *,
+        tags: Sequence[str] = (),
+        accept: Collection[str] = (),
+        options: LessonOptions | None = None,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change:
+        """Replace the words of a lesson, given by the start of its id. The result is a new lesson in its place."""
+        context = hand_edits.person_context(accept, options=options, refused=self.refused_words(), library=self.name)
+
+        def edit(library: Library) -> HandEdit:
+            target = find_lesson(library, lesson, where=self._named(branch))
+            return hand_edits.edited(library, target, words, tuple(tags), context)
+
+        return self._edit("edit", edit, branch=branch, accepted=accept, **signed)
+
+    def remove(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Remove a lesson, shown or withheld. Older versions keep it."""
+
+        def edit(library: Library) -> HandEdit:
+            return hand_edits.removed(library, find_lesson(library, lesson, where=self._named(branch)))
+
+        return self._edit("remove", edit, branch=branch, **signed)
+
+    def park(self, lesson: str, *others: str, reason: str = "", branch: str = MAIN, **signed: Any) -> Change:
+        """Keep lessons without showing them to agents, in one change."""
+
+        def edit(library: Library) -> HandEdit:
+            named = (find_lesson(library, one, "shown", where=self._named(branch)) for one in (lesson, *others))
+            return hand_edits.parked(library, tuple(dict.fromkeys(named)), storable(reason))
+
+        return self._edit("park", edit, branch=branch, **signed)
+
+    def unpark(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
+        """Show a parked lesson again, after the same check as for a new one."""
+        return self._show("unpark", lesson, "parked", accept, branch, signed)
+
+    def approve(self, lesson: str, *, accept: Collection[str] = (), branch: str = MAIN, **signed: Any) -> Change:
+        """Show a lesson that waits for a person, after the same check as for a new one."""
+        return self._show("approve", lesson, "pending", accept, branch, signed)
+
+    def reject(self, lesson: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Refuse a lesson that waits for a person. It leaves the library, and its words are refused later."""
+
+        def edit(library: Library) -> HandEdit:
+            target = find_lesson(library, lesson, "pending", where=self._named(branch))
+            words = held_lessons(library)[target][0].lesson
+            return hand_edits.removed(library, target, RejectLesson(target=target, lesson=words))
+
+        return self._edit("reject", edit, branch=branch, **signed)
+
+    def publish(
+        self,
+        library: Library,
+        *,
+        kind: ChangeKind = "publish",
+        base: LibraryVersion | None = None,
+        operations: Sequence[HistoryOperation] = (),
+        run: str = "",
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change | None:
+        """Make a library the current version of a branch; None when it is already.
+
+        kind: what made it. base: the version that a run started from. operations: what was done to single lessons.
+        """
+        with self._writing() as writer:
+            state = writer.state
+            branch = branch if branch == MAIN else self._known(state, branch)
+            self._files.save(library)
+            if state.branches.get(branch) == library.version:
+                return None
+            return self._append(
+                writer, kind, library.version, branch, base=base, operations=tuple(operations), run=run, **signed
+            )
+
+    def publish_learned(
+        self,
+        selected: Library,
+        *,
+        start: Library,
+        since: datetime,
+        versions: Iterable[Library] = (),
+        kind: ChangeKind = "learn",
+        **signed: Any,
+    ) -> Library:
+        """Make the version that a run selected the current one of `main`, and return the version that is current then.
+
+        What persons changed on `main` after the run had started is joined into it: lessons that they wrote, edited,
+        imported, parked or removed. Such a version is made from both. start: the version that the run started from.
+        since: when it started. versions: those that it made, which have no file.
+        """
+        with self._writing() as writer:
+            changes = writer.logged.changes
+            head = state_after(changes).branches.get(MAIN)
+            library = selected
+            if head is not None:
+                began = state_after(one for one in changes if one.at < since).branches.get(MAIN)
+                library = self._joined_with_persons(selected, start, head, began, versions)
+            self._files.save(library)
+            if head != library.version:
+                self._files.save(selected)
+                self._append(writer, kind, library.version, MAIN, base=start.version, **signed)
+            return library
+
+    def _joined_with_persons(
+        self,
+        selected: Library,
+        start: Library,
+        head: LibraryVersion,
+        began: LibraryVersion | None,
+        versions: Iterable[Library],
+    ) -> Library:
+        """What a run selected, with what persons changed on `main` meanwhile. began: `main` when the run started."""
+        ours, base = self._files.load(head), self._files.load(began) if began else EMPTY_LIBRARY
+        unseen = {one.id for one in base.written if one.id not in held_lessons(start)}
+        if head == began and not unseen:
+            return selected
+        learned = {one.id for one in ours.experiences if one.origin.kind in _OF_RUNS and one.id not in base.by_id}
+        sides: list[Library] = []
+        for library, left_out in ((ours, learned), (base, unseen)):
+            kept = tuple(one for one in library.experiences if one.id not in left_out)
+            rest = Library(parent=library.parent, joined=library.joined, experiences=kept, withheld=library.withheld)
+            sides.append(rest if left_out else library)
+        ancestry = self._ancestry(*versions, selected, start, sides[0])
+        joined = join_libraries(sides[0], selected, ancestry, base=sides[1]).library
+        if held_lessons(joined) == held_lessons(selected):
+            return selected
+        return Library(parent=selected.version, joined=head, experiences=joined.experiences, withheld=joined.withheld)
+
+    def update(
+        self,
+        change: Callable[[Library], Library],
+        *,
+        kind: ChangeKind,
+        copied: Callable[[], Mapping[ExperienceId, Collection[ExperienceId]]] = dict,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> Change | None:
+        """Make what a function returns the current version of a branch; None when it returns what it was given.
+
+        change: gets the version that is current while nobody else can write; the empty library where there is none.
+        copied: called after it; returns the lessons of this store that lessons of the new version were copied from.
+        """
+        with self._writing() as writer:
+            state = writer.state
+            new = branch == MAIN and MAIN not in state.branches
+            before = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
+            after = change(before)
+            if after.version == before.version:
+                return None
+            self._files.save(after)
+            sources = {one: tuple(sorted(found)) for one, found in sorted(copied().items())}
+            return self._append(writer, kind, after.version, branch, copied=sources, **signed)
+
+    def rollback(self, to: str, *, branch: str = MAIN, **signed: Any) -> Change:
+        """Make an older version the current one of a branch again. Nothing is removed."""
+        with self._writing() as writer:
+            state = writer.state
+            version = self._resolved(state, to)
+            self._files.load(version)
+            if state.branches.get(branch) == version:
+                raise LibraryError(
+                    f"{self._named(branch)} is version {version[:12]!r} already; `agentlearn library log {self.name}`"
+                    " lists the others",
+                    code="no_change",
+                )
+            return self._append(writer, "rollback", version, self._known(state, branch), **signed)
+
+    def join(
+        self,
+        theirs: Library,
+        *,
+        prefer: JoinSide | None = None,
+        screened: bool = True,
+        branch: str = MAIN,
+        **signed: Any,
+    ) -> JoinedLibraries:
+        """Join another library into a branch, lesson by lesson. With conflicts and no `prefer`, nothing is joined.
+
+        screened: keep lessons of theirs that strangers wrote back until a person approves them.
+        """
+        with self._writing() as writer:
+            state = writer.state
+            ours = self._files.load(state.branches[self._known(state, branch)])
+            ancestry = self._ancestry(ours, theirs)
+            join = join_libraries(ours, theirs, ancestry, prefer or "ours")
+            nothing_new = theirs.version in ancestry.distances(ours.version)
+            if nothing_new:
+                join = LibraryJoin(library=ours, base=theirs)
+            if nothing_new or (join.conflicts and prefer is None):
+                return JoinedLibraries(None, join, theirs.version)
+            join = _held_back(join) if screened else join
+            self._files.save(theirs)
+            self._files.save(join.library)
+            change = self._append(writer, "join", join.library.version, branch, **signed)
+            return JoinedLibraries(change, join, theirs.version)
+
+    def branch(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
+        """Make a branch that begins with the version of a reference."""
+        checked_label(name, "branch")
+        with self._writing() as writer:
+            state = writer.state
+            if name in state.branches or name in state.tags or name == MAIN:
+                raise LibraryError(
+                    f"library {self.name!r} has {name!r} already; `agentlearn library log {self.name}` lists its"
+                    " branches and tags, choose another name",
+                    code="label_taken",
+                )
+            return self._append(writer, "branch", self._resolved(state, reference), name, **signed)
+
+    def tag(self, name: str, *, reference: str | None = None, **signed: Any) -> Change:
+        """Give a version a name that never means another one."""
+        checked_label(name, "tag")
+        with self._writing() as writer:
+            state = writer.state
+            version, meant = self._resolved(state, reference), state.tags.get(name)
+            if name in state.branches or name == MAIN or meant not in {None, version}:
+                what = f"version {meant[:12]!r}" if meant else "a branch"
+                raise LibraryError(
+                    f"{name!r} is {what} of library {self.name!r}, and a tag never changes; choose another name",
+                    code="label_taken",
+                )
+            if meant is not None:
+                return next(one for one in writer.logged.changes if one.kind == "tag" and one.label == name)
+            return self._append(writer, "tag", version, MAIN, label=name, **signed)
+
+    def pin(self, reference: str | None = None, **signed: Any) -> Change:
+        """Let the library's name mean one version until `unpin`. Learning goes on adding versions to the history."""
+        with self._writing() as writer:
+            state = writer.state
+            version = self._resolved(state, reference)
+            if state.pinned == version:
+                raise LibraryError(f"{self.name} is pinned to version {version[:12]!r} already", code="no_change")
+            self._files.load(version)
+            return self._append(writer, "pin", version, MAIN, **signed)
+
+    def unpin(self, **signed: Any) -> Change:
+        """Let the library's name mean the current version of `main` again."""
+        with self._writing() as writer:
+            state = writer.state
+            if state.pinned is None:
+                raise LibraryError(
+                    f"{self.name} is not pinned; agentlearn library pin {self.name}@VERSION pins it", code="no_change"
+                )
+            return self._append(writer, "unpin", state.branches[MAIN], MAIN, **signed)
+
+    def _show(
+        self, kind: ChangeKind, lesson: str, status: WithheldStatus, accept: Collection[str], branch: str, signed: Any
+    ) -> Change:
+        context = hand_edits.person_context(accept, library=self.name)
+
+        def edit(library: Library) -> HandEdit:
+            target = find_lesson(library, lesson, status, where=self._named(branch))
+            return hand_edits.shown_again(library, target, context, status)
+
+        return self._edit(kind, edit, branch=branch, accepted=accept, **signed)
+
+    def _edit(
+        self,
+        kind: ChangeKind,
+        edit: Callable[[Library], HandEdit],
+        *,
+        branch: str,
+        accepted: Collection[str] = (),
+        create: bool = False,
+        **signed: Any,
+    ) -> Change:
+        """Apply an operation to the current version of a branch. create: make the library if it does not exist."""
+        if not self.exists:
+            if not create:
+                self._refuse_unknown()
+            edit(EMPTY_LIBRARY)  # a refused lesson leaves no folder behind
+        with self._writing() as writer:
+            state = writer.state
+            new = create and branch == MAIN and MAIN not in state.branches
+            library = EMPTY_LIBRARY if new else self._files.load(state.branches[self._known(state, branch)])
+            after, operation, further = edit(library)
+            self._files.save(after)
+            return self._append(
+                writer,
+                kind,
+                after.version,
+                branch,
+                operations=(operation, *further),
+                accepted=tuple(sorted(set(accepted))),
+                **signed,
+            )
+
+    @contextmanager
+    def _writing(self) -> Generator[LogWriter]:
+        try:
+            with self._log.writing() as writer:
+                yield writer
+        except OSError as error:
+            raise LibraryError(f"library {self.name!r} could not be changed: {error}", code="not_written") from error
+
+    def _append(
+        self,
+        writer: LogWriter,
+        kind: ChangeKind,
+        version: LibraryVersion,
+        branch: str,
+        *,
+        who: str | None = None,
+        note: str = "",
+        at: datetime | None = None,
+        **fields: Any,
+    ) -> Change:
+        state = writer.state
+        return writer.append(
+            kind=kind,
+            version=version,
+            branch=branch,
+            before=state.branches.get(branch) if kind not in {"pin", "unpin", "tag"} else state.current,
+            who=storable(account_name() if who is None else who),
+            note=storable(note),
+            at=at or datetime.now(UTC),
+            **fields,
+        )
+
+    def _ancestry(self, *more: Library) -> Ancestry:
+        changes = list[Change]()
+        for folder in self._files.folders():
+            with suppress(LibraryError):  # another library may be damaged
+                changes += ChangeLog(folder).read().changes
+        return Ancestry((*more, *self._files.all_libraries()), changes)
+
+    def _known(self, state: LibraryState, branch: str) -> str:
+        if branch in state.branches:
+            return branch
+        if not state.branches:
+            self._refuse_unknown()
+        found = ", ".join(map(repr, sorted(state.branches)))
+        raise LibraryError(
+            f"library {self.name!r} has no branch {branch!r} (found: {found}); make it with: agentlearn library branch"
+            f" {self.name} {branch}",
+            code="unknown_branch",
+        )
+
+    def _refuse_unknown(self) -> None:
+        raise LibraryError(
+            f"library {self.name!r} does not exist; `agentlearn library list` lists those that do, and `agentlearn"
+            f" library add {self.name} LESSON` begins it",
+            code="unknown_library",
+        )
+
+    def _resolved(self, state: LibraryState, reference: str | None) -> LibraryVersion:
+        if reference is None:
+            if state.current is None:
+                self._refuse_unknown()
+            return state.current or EMPTY_LIBRARY.version
+        meant = state.branches.get(reference) or state.tags.get(reference)
+        if meant is not None:
+            return meant
+        versions = self.versions()
+        matching = [one for one in versions if is_version_prefix(reference) and one.startswith(reference)]
+        if len(matching) == 1:
+            return matching[0]
+        wrong = f"{len(matching)} versions" if matching else "no version"
+        named = [] if matching else [one for one in (*state.branches, *state.tags) if one != MAIN]
+        found = ", ".join(map(repr, [*named, *(one[:8] for one in matching or versions)]))
+        raise LibraryError(
+            f"library {self.name!r} has {wrong} starting with {reference!r} (found: {found})", code="unknown_version"
+        )
+
+    def _named(self, reference: str | None) -> str:
+        return self.name if reference in {None, MAIN} else f"{self.name}@{reference}"
+
+
+def _held_back(join: LibraryJoin) -> LibraryJoin:
+    """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
+    taken = {one.id for one in join.taken if one.origin.strangers}
+    held = [one for one in join.library.experiences if one.id in taken]
+    if not held:
+        return join
+    replaced = {parent for one in held for parent in one.origin.parents}
+    ours = [one for one in join.dropped if one.id in replaced]
+    library = Library(
+        parent=join.library.parent,
+        joined=join.library.joined,
+        experiences=(*(one for one in join.library.experiences if one.id not in taken), *ours),
+        withheld=(
+            *join.library.withheld,
+            *(
+                Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}")
+                for one in held
+            ),
+        ),
+    )
+    return join.model_copy(
+        update={"library": library, "dropped": tuple(one for one in join.dropped if one.id not in replaced)}
+    )

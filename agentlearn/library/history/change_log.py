@@ -1,27 +1,187 @@
-"""The log of a library's changes in `NAME/history.jsonl`, and `NAME/HEAD`, which programs that follow a library watch.
+"""The files of a library: the log of its changes, `HEAD`, the lock of those who change it, and its versions.
 
-The log is only ever appended to. A change counts when its whole line is on disk. What a crash left of a line is not a
-change, and the next append removes it. HEAD follows from the log: it is written after the log, and a reader that finds
-the two different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost.
-
-It is a `flock` on a file, which ends with the process. Where `fcntl` does not exist, it is a file that only one process
-can create; after a crash that file stays, and the error says so.
+A line of the log `NAME/history.jsonl` is JSON with sorted keys and holds the hash of the line before it, so a line that
+was changed, added or removed later does not fit its neighbours. The log is only ever appended to. A change counts when
+its whole line is on disk. What a crash left of a line is not a change, and the next append removes it. Programs that
+follow a library watch `NAME/HEAD`. It follows from the log and is written after it; a reader that finds the two
+different corrects HEAD. A HEAD that names more versions than the log shows that lines of the log are lost. A version
+`NAME/VERSION.json` is written once and never changed.
 """
 
-import errno
+import fcntl
+import getpass
+import hashlib
+import json
 import os
+import re
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
-from agentlearn.library.history.change import NO_LINE, Change, change_line, line_hash, parse_change
-from agentlearn.types.ids import LibraryVersion
+from agentlearn.library.formats import format_library, parse_library
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import ExperienceId, LibraryVersion
+from agentlearn.types.operation import Add, Delete, Merge, Modify
+from agentlearn.types.value import Value
+
+FORMAT = 1
+"""The format of a line that this agentlearn writes."""
+
+ChangeKind = Literal[
+    "publish",
+    "learn",
+    "add",
+    "edit",
+    "remove",
+    "park",
+    "unpark",
+    "approve",
+    "reject",
+    "import",
+    "join",
+    "rollback",
+    "pin",
+    "unpin",
+    "tag",
+    "branch",
+]
+"""What a change did. `pin`, `unpin`, `tag` and `branch` change names only; every other kind moves a branch."""
+
+
+class ParkLesson(Value):
+    """Keep a lesson and show it to no agent."""
+
+    op: Literal["park"] = "park"
+    target: ExperienceId
+    reason: str = ""
+
+
+class UnparkLesson(Value):
+    """Show a parked lesson again."""
+
+    op: Literal["unpark"] = "unpark"
+    target: ExperienceId
+
+
+class ApproveLesson(Value):
+    """Show a lesson that waited for a person."""
+
+    op: Literal["approve"] = "approve"
+    target: ExperienceId
+
+
+class RejectLesson(Value):
+    """Refuse a lesson that waited for a person. The library no longer holds it."""
+
+    op: Literal["reject"] = "reject"
+    target: ExperienceId
+    lesson: str
+    """Its words, which later runs do not propose again."""
+
+
+HistoryOperation = Annotated[
+    Add | Modify | Merge | Delete | ParkLesson | UnparkLesson | ApproveLesson | RejectLesson, Field(discriminator="op")
+]
+"""One operation of a change: what a person or the evidence did to one lesson."""
+
+
+class Change(Value):
+    """One line of a library's log."""
+
+    format: Literal[1] = FORMAT
+    number: int = Field(ge=0)
+    """Place in the log, from 0."""
+    at: datetime
+    kind: ChangeKind
+    branch: str
+    """The branch that it moved or made."""
+    version: LibraryVersion
+    """The version after the change; for `pin` and `tag`, the version that the name now means."""
+    before: LibraryVersion | None = None
+    """The version of the branch before it; None for the first one."""
+    base: LibraryVersion | None = None
+    """The version that a learn run started from. The versions in between are in the trajectory store."""
+    label: str = ""
+    """The name of a tag."""
+    operations: tuple[HistoryOperation, ...] = ()
+    """What was done to single lessons; empty where whole versions were published, joined or made current."""
+    copied: dict[ExperienceId, tuple[ExperienceId, ...]] = Field(
+        default_factory=dict[ExperienceId, tuple[ExperienceId, ...]], exclude_if=lambda copied: not copied
+    )
+    """By lesson that came from elsewhere: the lessons of this store that it was copied from, as far as is known."""
+    accepted: tuple[str, ...] = ()
+    """Codes of rules that the person set aside."""
+    who: str = ""
+    """Name of the person's account; empty for a program."""
+    note: str = ""
+    run: str = ""
+    """The run that made the version."""
+    previous: str
+    """Hash of the line before it."""
+
+    @property
+    def makes(self) -> bool:
+        """Whether it may bring lessons that no library showed before."""
+        return self.kind not in {"pin", "unpin", "tag", "branch", "rollback"}
+
+    @property
+    def moves(self) -> bool:
+        """Whether it makes a version the current one of a branch."""
+        return self.kind not in {"pin", "unpin", "tag"}
+
+
+def line_hash(line: bytes) -> str:
+    """Return the hash of a line without its end: 32 hex digits (BLAKE2b, 128 bits)."""
+    return hashlib.blake2b(line, digest_size=16).hexdigest()
+
+
+NO_LINE = line_hash(b"")
+"""What the first line has as the hash of the line before it."""
+
+
+def change_line(change: Change) -> bytes:
+    """Return the line of a change, without its end. Equal changes have equal lines on every machine."""
+    document = change.model_dump(mode="json")
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _parse_change(line: bytes, number: int, previous: str, source: str) -> Change:
+    """Return the change in a line. Raises LibraryError, which names the line, where it does not fit its place."""
+    where = f"line {number + 1} of {source!r}"
+    try:
+        document: Any = json.loads(line)
+        form = document.get("format") if isinstance(document, dict) else None
+        if isinstance(form, int) and form > FORMAT:
+            raise LibraryError(
+                f"{where} was written by a newer agentlearn; pip install --upgrade agentlearn-lib", code="newer_history"
+            )
+        change = Change.model_validate(document)
+    except (ValueError, RecursionError, ValidationError) as error:
+        reason = "its fields cannot be read" if isinstance(error, ValidationError) else "it is not JSON"
+        raise _damaged(where, reason) from error
+    if change.number != number:
+        raise _damaged(where, f"it has the number {change.number}, and {number} was expected")
+    if change.previous != previous:
+        raise _damaged(where, "it does not follow the line before it")
+    return change
+
+
+def _damaged(where: str, reason: str) -> LibraryError:
+    return LibraryError(
+        f"{where} is damaged: {reason}; restore the file from a copy, or export a version to a file and begin a new"
+        " library with it",
+        code="history_damaged",
+    )
+
 
 MAIN = "main"
 """The branch that every library has. The name of a library alone means its current version."""
@@ -77,11 +237,6 @@ def head_entries(changes: Iterable[Change]) -> tuple[HeadEntry, ...]:
     return tuple(entries)
 
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  not a POSIX system
-    fcntl = None
-
 LOCK_FILE = "history.lock"
 WAIT_S = 30.0
 """Seconds to wait for another process before giving up."""
@@ -91,48 +246,23 @@ _PAUSE_S = 0.01
 @contextmanager
 def writer_lock(folder: Path, *, wait_s: float = WAIT_S) -> Generator[None]:
     """Hold the lock of a library's folder. Raises LibraryError after `wait_s`; OSError where it cannot be made."""
-    file = folder / LOCK_FILE
-    locks = fcntl
-    if locks is None:
-        with _created(file, wait_s):
-            yield
-        return
+    file, ends = folder / LOCK_FILE, time.monotonic() + wait_s
     fd = os.open(own(file, folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        _until_free(lambda: locks.flock(fd, locks.LOCK_EX | locks.LOCK_NB), file, wait_s)
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > ends:
+                    raise LibraryError(
+                        f"another process has changed {str(folder)!r} for {wait_s:.0f} seconds; wait until it ends",
+                        code="library_locked",
+                    ) from error
+            time.sleep(_PAUSE_S)
         yield
     finally:
         os.close(fd)
-
-
-@contextmanager
-def _created(file: Path, wait_s: float) -> Generator[None]:
-    held = file.with_suffix(".held")
-    _until_free(lambda: os.close(os.open(held, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)), held, wait_s)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            held.unlink()
-
-
-def _until_free(attempt: Callable[[], None], file: Path, wait_s: float) -> None:
-    ends = time.monotonic() + wait_s
-    while True:
-        try:
-            attempt()
-        except OSError as error:
-            if error.errno not in {errno.EAGAIN, errno.EACCES, errno.EEXIST}:
-                raise
-            if time.monotonic() > ends:
-                raise LibraryError(
-                    f"another process has changed {str(file.parent)!r} for {wait_s:.0f} seconds; wait until it ends,"
-                    f" or delete {str(file)!r} if no such process exists",
-                    code="library_locked",
-                ) from error
-            time.sleep(_PAUSE_S)
-        else:
-            return
 
 
 LOG_FILE = "history.jsonl"
@@ -140,7 +270,7 @@ HEAD_FILE = "HEAD"
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedChanges:
+class _LoggedChanges:
     """What the log holds, and whether HEAD follows from it."""
 
     changes: tuple[Change, ...]
@@ -165,7 +295,7 @@ class ChangeLog:
         """Whether the folder holds a library."""
         return self.head.is_file() or (self.file.is_file() and bool(self._read().changes))
 
-    def read(self) -> LoggedChanges:
+    def read(self) -> _LoggedChanges:
         """Return the changes, and correct HEAD where a crash left it behind. Raises LibraryError."""
         logged = self._read()
         if not logged.head_fits:
@@ -181,12 +311,12 @@ class ChangeLog:
         with writer_lock(self.folder):
             yield LogWriter(self, self._repaired(self._read()))
 
-    def _read(self) -> LoggedChanges:
+    def _read(self) -> _LoggedChanges:
         shown = self._head()  # read first, because a writer appends to the log before it writes HEAD
         lines = self._lines()
         changes, previous = list[Change](), NO_LINE
         for number, line in enumerate(lines):
-            changes.append(parse_change(line, number, previous, str(self.file)))
+            changes.append(_parse_change(line, number, previous, str(self.file)))
             previous = line_hash(line)
         derived = _head_of(changes)
         if len(shown) > len(derived) and shown.startswith(derived):
@@ -196,9 +326,9 @@ class ChangeLog:
                 code="history_damaged",
             )
         size = sum(len(line) + 1 for line in lines)
-        return LoggedChanges(tuple(changes), size, previous, head_fits=derived == shown)
+        return _LoggedChanges(tuple(changes), size, previous, head_fits=derived == shown)
 
-    def _repaired(self, logged: LoggedChanges) -> LoggedChanges:
+    def _repaired(self, logged: _LoggedChanges) -> _LoggedChanges:
         """Correct HEAD."""
         if logged.head_fits:
             return logged
@@ -234,9 +364,14 @@ def _head_of(changes: Sequence[Change]) -> bytes:
 class LogWriter:
     """Appends changes while the lock is held."""
 
-    def __init__(self, log: ChangeLog, logged: LoggedChanges) -> None:
+    def __init__(self, log: ChangeLog, logged: _LoggedChanges) -> None:
         self._log = log
         self.logged = logged
+
+    @property
+    def state(self) -> LibraryState:
+        """What the names of the library mean after the changes so far."""
+        return state_after(self.logged.changes)
 
     def append(self, **fields: Any) -> Change:
         """Append a change with these fields and return it. The log is on disk before HEAD. Raises OSError."""
@@ -245,7 +380,7 @@ class LogWriter:
         changes = (*logged.changes, change)
         added = change_line(change) + b"\n"
         _append(self._log.file, logged.size, added)
-        self.logged = LoggedChanges(changes, logged.size + len(added), line_hash(added[:-1]), head_fits=True)
+        self.logged = _LoggedChanges(changes, logged.size + len(added), line_hash(added[:-1]), head_fits=True)
         if head_entries(changes) != head_entries(logged.changes) or not self._log.head.exists():
             self._log.write_head(changes)
         return change
@@ -271,3 +406,100 @@ def _append(file: Path, size: int, added: bytes) -> None:
         os.close(fd)
     if new:
         sync(file.parent)
+
+
+NO_LIBRARY = "none"
+"""The reference to the empty library."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_VERSION_PREFIX = re.compile(r"[0-9a-f]{1,32}")
+_RULE = "use up to 64 lower-case letters, digits, '.', '_' and '-', a letter or digit first"
+
+
+def is_library_name(name: str) -> bool:
+    """Whether a library can have this name."""
+    return bool(_NAME.fullmatch(name)) and not name.endswith(".json") and name != NO_LIBRARY
+
+
+def checked_library_name(name: str) -> str:
+    """Return the name. Raises LibraryError if no library can have it."""
+    if not is_library_name(name):
+        raise LibraryError(
+            f"{name!r} is not a valid library name; {_RULE}, other than {NO_LIBRARY!r} and not ending in '.json'",
+            code="bad_library_name",
+        )
+    return name
+
+
+def is_version_prefix(text: str) -> bool:
+    """Whether a text can be the start of a version."""
+    return bool(_VERSION_PREFIX.fullmatch(text))
+
+
+def checked_label(name: str, noun: str) -> str:
+    """Return the name of a branch or a tag. noun: which of the two. Raises LibraryError if it cannot have the name."""
+    if is_version_prefix(name):
+        raise LibraryError(
+            f"{name!r} could be the start of a version; use a name with a letter after 'f' or a '-', such as"
+            f" {'v-' + name[:20]!r}",
+            code="bad_label",
+        )
+    if not is_library_name(name):
+        raise LibraryError(
+            f"{name!r} cannot name a {noun}; {_RULE}, other than {NO_LIBRARY!r} and not ending in '.json'",
+            code="bad_label",
+        )
+    return name
+
+
+class VersionFiles:
+    """The version files of one library. directory: the library store. name: the library."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
+        self.folder = directory / name
+
+    def listed(self) -> tuple[LibraryVersion, ...]:
+        """Every version that has a file, sorted."""
+        return tuple(LibraryVersion(file.stem) for file in sorted(self.folder.glob("*.json")))
+
+    def save(self, library: Library) -> Path:
+        """Write the version unless it is there, and return its file. Raises OSError."""
+        file = self.folder / f"{library.version}.json"
+        if not file.exists():
+            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"), private=True)
+        return file
+
+    def load(self, version: LibraryVersion) -> Library:
+        """Return the version. Raises LibraryError when its file is missing, unreadable or holds another version."""
+        file = self.folder / f"{version}.json"
+        try:
+            library = parse_library(own(file, self.directory.parent).read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise LibraryError(f"library file {str(file)!r} cannot be read: {error}") from error
+        if library.version != version:
+            raise LibraryError(f"{str(file)!r} holds version {library.version[:8]!r}; publish the library again")
+        return library
+
+    def all_libraries(self) -> Iterator[Library]:
+        """Every version of every library of the store that can be read, those of this library first."""
+        for folder in self.folders():
+            files = VersionFiles(self.directory, folder.name)
+            for version in files.listed():
+                try:
+                    yield files.load(version)
+                except LibraryError:
+                    continue
+
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all libraries of the store, this one first."""
+        others = (one for one in sorted(self.directory.glob("*")) if one != self.folder and one.is_dir())
+        return (self.folder, *(one for one in others if is_library_name(one.name)))
+
+
+def account_name() -> str:
+    """Return the name of this account, or its number when it has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

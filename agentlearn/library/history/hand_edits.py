@@ -17,7 +17,13 @@ from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.curate.codes import ACCEPTABLE
 from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.curate.next_version import why_not
-from agentlearn.library.history.change import ApproveLesson, HistoryOperation, ParkLesson, RejectLesson, UnparkLesson
+from agentlearn.library.history.change_log import (
+    ApproveLesson,
+    HistoryOperation,
+    ParkLesson,
+    RejectLesson,
+    UnparkLesson,
+)
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, WithheldStatus, experience_id
 from agentlearn.types.ids import ExperienceId, LibraryVersion, ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Dropped, Modify, Operation, Proposal, Quarantined, Rejected
@@ -27,24 +33,24 @@ LessonStatus = Literal["shown", "parked", "pending"]
 """How a library holds a lesson: shown to agents, or withheld."""
 
 
-class WordChange(Value):
+class _WordChange(Value):
     """Words that an edit replaced. One of the two is empty where words were only added or only removed."""
 
     before: str
     after: str
 
 
-class EditedLesson(Value):
+class _EditedLesson(Value):
     """A lesson, and the one that took its place."""
 
     before: tuple[Experience, ...]
     """The lesson that was edited; several for a merge."""
     after: Experience
-    words: tuple[WordChange, ...]
+    words: tuple[_WordChange, ...]
     """The words that differ from the first of them, in order."""
 
 
-class StatusChange(Value):
+class _StatusChange(Value):
     """A lesson that was parked, approved or shown again."""
 
     experience: Experience
@@ -60,10 +66,10 @@ class LibraryDiff(Value):
     added: tuple[Experience, ...] = ()
     """Lessons that are new and replace none, also new withheld ones."""
     removed: tuple[Experience, ...] = ()
-    edited: tuple[EditedLesson, ...] = ()
+    edited: tuple[_EditedLesson, ...] = ()
     moved: tuple[Experience, ...] = ()
     """Lessons in another place among the shown lessons of both versions."""
-    status: tuple[StatusChange, ...] = ()
+    status: tuple[_StatusChange, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -96,26 +102,26 @@ def diff_libraries(before: Library, after: Library) -> LibraryDiff:
         edited=edited,
         moved=_moved(before, after),
         status=tuple(
-            StatusChange(experience=one, before=old[identity][1], after=status)
+            _StatusChange(experience=one, before=old[identity][1], after=status)
             for identity, (one, status) in new.items()
             if identity in old and old[identity][1] != status
         ),
     )
 
 
-def changed_words(before: str, after: str) -> tuple[WordChange, ...]:
+def _changed_words(before: str, after: str) -> tuple[_WordChange, ...]:
     """Return the words that differ, in order."""
     old, new = before.split(), after.split()
     steps = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return tuple(
-        WordChange(before=" ".join(old[first:last]), after=" ".join(new[start:end]))
+        _WordChange(before=" ".join(old[first:last]), after=" ".join(new[start:end]))
         for step, first, last, start, end in steps
         if step != "equal"
     )
 
 
-def _edited(before: list[Experience], after: Experience) -> EditedLesson:
-    return EditedLesson(before=tuple(before), after=after, words=changed_words(before[0].lesson, after.lesson))
+def _edited(before: list[Experience], after: Experience) -> _EditedLesson:
+    return _EditedLesson(before=tuple(before), after=after, words=_changed_words(before[0].lesson, after.lesson))
 
 
 def _moved(before: Library, after: Library) -> tuple[Experience, ...]:
@@ -199,10 +205,10 @@ def edited(
     return HandEdit(_next(library, library.experiences, withheld), operation)
 
 
-def removed(library: Library, target: ExperienceId) -> HandEdit:
-    """Remove a lesson, shown or withheld."""
+def removed(library: Library, target: ExperienceId, operation: RejectLesson | None = None) -> HandEdit:
+    """Remove a lesson, shown or withheld. operation: in place of its deletion, that a person refused it."""
     rest = _without(library, target)
-    return HandEdit(_next(library, rest.experiences, rest.withheld), Delete(target=target))
+    return HandEdit(_next(library, rest.experiences, rest.withheld), operation or Delete(target=target))
 
 
 def parked(library: Library, targets: Sequence[ExperienceId], reason: str) -> HandEdit:
@@ -220,13 +226,6 @@ def shown_again(library: Library, target: ExperienceId, context: CheckContext, k
     _hold(others, held.lesson, held.tags, context, f"the lesson {target[:_ID_SHOWN]!r} was not {done}")
     after = _next(library, (*library.experiences, held), others.withheld)
     return HandEdit(after, UnparkLesson(target=target) if kind == "parked" else ApproveLesson(target=target))
-
-
-def refused(library: Library, target: ExperienceId) -> HandEdit:
-    """Remove a lesson that waits for a person."""
-    lesson = held_lessons(library)[target][0].lesson
-    rest = _without(library, target)
-    return HandEdit(_next(library, rest.experiences, rest.withheld), RejectLesson(target=target, lesson=lesson))
 
 
 def _checked(library: Library, operation: Operation, context: CheckContext, wrong: str) -> HandEdit:

@@ -4,11 +4,12 @@ Lessons that replace one another belong together: an edited lesson and its edit,
 Such a family is taken from the side that changed it. A family that both sides changed in different ways is a conflict.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.history.change import Change
+from agentlearn.library.curate.similarity import LessonWords
+from agentlearn.library.history.change_log import Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
@@ -93,10 +94,13 @@ NEAR_DUPLICATE = 0.85
 """Jaccard similarity of two lessons' words, 0..1, from which they count as the same."""
 
 
+_ConflictKind = Literal["both_edited", "edited_and_removed", "near_duplicate", "status"]
+
+
 class JoinConflict(Value):
     """Lessons that two libraries changed in different ways."""
 
-    kind: Literal["both_edited", "edited_and_removed", "near_duplicate", "status"]
+    kind: _ConflictKind
     """`status`: the same lesson is shown on one side and withheld on the other."""
     base: tuple[Experience, ...] = ()
     """The lessons before both changes; empty where both are new."""
@@ -119,11 +123,7 @@ class LibraryJoin(Value):
 
 
 _Held = Mapping[ExperienceId, tuple[Experience, LessonStatus]]
-
-
-class _Choice(NamedTuple):
-    side: JoinSide
-    conflict: JoinConflict | None = None
+_Statuses = Mapping[ExperienceId, str]
 
 
 def join_libraries(
@@ -134,13 +134,26 @@ def join_libraries(
     prefer: the side to take in a conflict. base: the version that both were made from; None finds it.
     """
     base = base or ancestry.nearest(ours.version, theirs.version)
-    before, mine, others = held_lessons(base or EMPTY_LIBRARY), held_lessons(ours), held_lessons(theirs)
-    _refuse_reused(before, mine, others)
+    before, mine, others = (held_lessons(one) for one in (base or EMPTY_LIBRARY, ours, theirs))
+    known: dict[ExperienceId, tuple[Experience, LessonStatus]] = {}
+    for held in (before, mine, others):
+        for identity, (one, _) in held.items():
+            words = known.setdefault(identity, held[identity])[0].lesson
+            if words != one.lesson:
+                raise LibraryError(
+                    f"the id {identity[:12]!r} stands for two different lessons, {words!r:.60} and"
+                    f" {one.lesson!r:.60}; one of the files was changed, export it again",
+                    code="reused_id",
+                )
     conflicts, sides = list[JoinConflict](), dict[ExperienceId, JoinSide]()
-    for family in _families({**before, **mine, **others}, ancestry):
-        choice = _choice(family, before, mine, others, ancestry, prefer)
-        sides.update(dict.fromkeys(family, choice.side))
-        conflicts += [choice.conflict] if choice.conflict else []
+    for family in _families(known, ancestry):
+        was, our, their = ({one: held[one][1] for one in family if one in held} for held in (before, mine, others))
+        was = was or _implied(our, their, ancestry)
+        side, conflict = _side(was, our, their)
+        sides.update(dict.fromkeys(family, side or prefer))
+        if conflict:
+            lessons = [tuple(known[one][0] for one in held) for held in (was, our, their)]
+            conflicts.append(JoinConflict(kind=conflict, base=lessons[0], ours=lessons[1], theirs=lessons[2]))
     near = _near(mine, others, sides)
     conflicts += [JoinConflict(kind="near_duplicate", ours=(one,), theirs=(other,)) for one, other in near]
     left_out = {(other if prefer == "ours" else one).id for one, other in near}
@@ -153,18 +166,6 @@ def join_libraries(
         taken=tuple(one for identity, (one, _) in others.items() if identity in held and identity not in mine),
         dropped=tuple(one for identity, (one, _) in mine.items() if identity not in held),
     )
-
-
-def _refuse_reused(*sides: _Held) -> None:
-    words: dict[ExperienceId, str] = {}
-    for held in sides:
-        for identity, (one, _) in held.items():
-            if words.setdefault(identity, one.lesson) != one.lesson:
-                raise LibraryError(
-                    f"the id {identity[:12]!r} stands for two different lessons, {words[identity]!r:.60} and"
-                    f" {one.lesson!r:.60}; one of the files was changed, export it again",
-                    code="reused_id",
-                )
 
 
 def _families(held: _Held, ancestry: Ancestry) -> list[list[ExperienceId]]:
@@ -186,33 +187,18 @@ def _families(held: _Held, ancestry: Ancestry) -> list[list[ExperienceId]]:
     return list(families.values())
 
 
-def _choice(
-    family: Iterable[ExperienceId], before: _Held, mine: _Held, others: _Held, ancestry: Ancestry, prefer: JoinSide
-) -> _Choice:
-    """Which side a family is taken from."""
-    was, our, their = (_statuses(family, held) for held in (before, mine, others))
-    was = was or _implied(our, their, ancestry)
+def _side(was: _Statuses, our: _Statuses, their: _Statuses) -> tuple[JoinSide | None, _ConflictKind | None]:
+    """Which side a family is taken from; None where both changed it, with how they disagree."""
     if our == their or their == was:
-        return _Choice("ours")
+        return "ours", None
     if our == was:
-        return _Choice("theirs")
-    kind: Literal["both_edited", "edited_and_removed", "status"] = "both_edited"
+        return "theirs", None
     if not our or not their:
-        kind = "edited_and_removed"
-    elif our.keys() == their.keys():
-        kind = "status"
-    known = {**before, **mine, **others}
-    named = [tuple(known[one][0] for one in side) for side in (was, our, their)]
-    return _Choice(prefer, JoinConflict(kind=kind, base=named[0], ours=named[1], theirs=named[2]))
+        return None, "edited_and_removed"
+    return None, "status" if our.keys() == their.keys() else "both_edited"
 
 
-def _statuses(family: Iterable[ExperienceId], held: _Held) -> dict[ExperienceId, LessonStatus]:
-    return {one: held[one][1] for one in family if one in held}
-
-
-def _implied(
-    our: Mapping[ExperienceId, LessonStatus], their: Mapping[ExperienceId, LessonStatus], ancestry: Ancestry
-) -> dict[ExperienceId, LessonStatus]:
+def _implied(our: _Statuses, their: _Statuses, ancestry: Ancestry) -> _Statuses:
     """What both began with where no common version says it: the side whose lessons all go on in the other's.
 
     The empty result means that both are new.
@@ -226,8 +212,6 @@ def _implied(
 
 def _near(mine: _Held, others: _Held, sides: Mapping[ExperienceId, JoinSide]) -> list[tuple[Experience, Experience]]:
     """Pairs of lessons with nearly the same words, one only in ours and one only in theirs, that would both stay."""
-    from agentlearn.library.curate.similarity import LessonWords  # its package takes a second to load
-
     own = [one for identity, (one, _) in mine.items() if identity not in others and sides[identity] == "ours"]
     other = [one for identity, (one, _) in others.items() if identity not in mine and sides[identity] == "theirs"]
     return [
@@ -271,3 +255,69 @@ def _shown(ours: Library, theirs: Library, sides: Mapping[ExperienceId, JoinSide
             shown.insert(place, one)
         before = one if one in shown else before
     return shown
+
+
+class BlamedLesson(Value):
+    """A lesson of the history, with the changes that brought and removed it."""
+
+    experience: Experience
+    status: LessonStatus | None
+    """How the current version holds it; None where it does not."""
+    brought: Change | None
+    """The first change whose version holds it; None where no version of the log does."""
+    left: Change | None
+    """The last change whose version no longer holds it; None where the current version does."""
+    replaces: tuple[ExperienceId, ...] = ()
+    """The lessons that it replaced, which follow in the list as far as they are known."""
+
+
+class HeldLesson(Value):
+    """A lesson and the versions that hold it."""
+
+    experience: Experience
+    versions: tuple[str, ...]
+    """References to these versions, `NAME@VERSION`, in order of name and version."""
+
+
+def blame_lesson(identity: ExperienceId, ancestry: Ancestry, changes: Sequence[Change]) -> tuple[BlamedLesson, ...]:
+    """Return a lesson and all that it goes back to, the nearest first, as far as they are known."""
+    chain = [identity, *ancestry.lesson_ancestors(identity)]
+    blamed: list[BlamedLesson] = []
+    for one in (ancestry.experiences[known] for known in chain if known in ancestry.experiences):
+        brought, left, status = None, None, None
+        for change in (change for change in changes if change.moves and change.version in ancestry.libraries):
+            held = held_lessons(ancestry.libraries[change.version])
+            if one.id in held:
+                brought, left, status = brought or change, None, held[one.id][1]
+            elif brought is not None and status is not None:
+                left, status = change, None
+        blamed.append(
+            BlamedLesson(experience=one, status=status, brought=brought, left=left, replaces=one.origin.parents)
+        )
+    return tuple(blamed)
+
+
+def _descendants(identities: Iterable[ExperienceId], ancestry: Ancestry) -> tuple[ExperienceId, ...]:
+    """Return the lessons, then all others that go back to one of them, as far as they are known."""
+    wanted = dict.fromkeys(one for one in identities if one in ancestry.experiences)
+    later = [one for one in ancestry.experiences if wanted.keys() & set(ancestry.lesson_ancestors(one))]
+    return tuple(wanted | dict.fromkeys(later))
+
+
+def lessons_from(
+    identities: Iterable[ExperienceId], libraries: Iterable[tuple[str, Library]]
+) -> tuple[HeldLesson, ...]:
+    """Return the lessons, and those that go back to one of them, with the versions that hold each.
+
+    libraries: every version with the name of its library.
+    """
+    named = list(libraries)
+    ancestry = Ancestry((library for _, library in named), ())
+    found = _descendants(identities, ancestry)
+    return tuple(
+        HeldLesson(
+            experience=ancestry.experiences[identity],
+            versions=tuple(f"{name}@{library.version}" for name, library in named if identity in held_lessons(library)),
+        )
+        for identity in found
+    )

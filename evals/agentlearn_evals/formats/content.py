@@ -20,7 +20,7 @@ from unicodedata import category, normalize
 from agentlearn.data.row import SourceRow
 from agentlearn.errors import DataError
 from agentlearn.files import readable
-from agentlearn.store.table_file import parquet_rows
+from agentlearn.store.parquet import parquet_rows
 
 _SIGNS = frozenset("=+-@\u2212")
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})

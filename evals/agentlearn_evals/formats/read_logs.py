@@ -12,7 +12,7 @@ from pathlib import Path
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.files import write_whole
 from agentlearn.measure.observation import Observation
-from agentlearn.store.table_file import ColumnType, write_parquet
+from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
 from agentlearn_evals.formats.content import as_rows, read_content, spreadsheet_cell
 from agentlearn_evals.formats.fields import abbreviate

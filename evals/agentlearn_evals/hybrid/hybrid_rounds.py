@@ -10,8 +10,8 @@ from agentlearn.config import LearnSettings
 from agentlearn.learning.report import LearnReport
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.library_draft import withhold
-from agentlearn.library.history.change import ParkLesson
-from agentlearn.library.render import render
+from agentlearn.library.history.change_log import ParkLesson
+from agentlearn.library.shown import render
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import decide
 from agentlearn.train.report import TrainReport

@@ -11,7 +11,7 @@ from agentlearn import LibraryStore, compare_sync, library_of, read_store
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.learn import learn_sync
-from agentlearn.library.formats import Form
+from agentlearn.library.formats.source_files import Form
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.types.experience import Library
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team

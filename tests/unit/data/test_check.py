@@ -10,6 +10,7 @@ from agentlearn.data import AnswerRules, check_source, detectable
 from agentlearn.data.check import answer_kind
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
 
 def judged(task: Task) -> str:
@@ -95,15 +96,6 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
 
 
 def test_kinds_of_answers(subtests: pytest.Subtests) -> None:
-    for answer, kind in [
-        (None, "none"),
-        ("-1,234", "integer"),
-        ("0.5", "decimal"),
-        ("\\frac{1}{2}", "fraction"),
-        ("7 / 2", "fraction"),
-        ("(B)", "choice"),
-        ("not enough data", "words"),
-        ("2\\sqrt{3}", "expression"),
-    ]:
+    for answer, kind in cases(__file__, "kinds_of_answers"):
         with subtests.test(repr((answer, kind))):
             assert answer_kind(answer) == kind

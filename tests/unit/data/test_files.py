@@ -8,7 +8,8 @@ import pytest
 
 from agentlearn.data import Columns, SourceRow, read_tasks, rows
 from agentlearn.errors import DataError
-from agentlearn.store.table_file import write_parquet
+from agentlearn.store.parquet import write_parquet
+from tests.support.cases import cases
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -42,19 +43,7 @@ def test_an_array_is_read_object_by_object(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('"problem"', "a.json has no JSON array; write one array of JSON objects, or name it '.jsonl'"),
-        ('[\n{"problem" "P"}]', "a.json line 2 column 12 is not JSON (Expecting ':' delimiter); write one array of"),
-        ('[{"problem": "P", "answer": "1"}\n{"a": 1}]', "a.json line 2 has no ',' or ']' after an object; write one"),
-        ('[{"problem": "P", "answer": "1"}', "a.json line 1 has no ',' or ']' after an object; write one array"),
-        ("[\n\n3]", "a.json line 3 is not a JSON object; write one object with 'problem' and 'answer' per entry"),
-        ("[" * 100_000, "a.json line 1 nests too deeply; write one flat JSON object per line"),
-        ("[]", "a.json has no tasks; write one problem and its answer per line"),
-        (" \n", "a.json has no tasks; write one problem and its answer per line"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), cases(__file__, "refused_arrays"))
 def test_refused_arrays(tmp_path: Path, text: str, sentence: str) -> None:
     assert refusal(write(tmp_path, "a.json", text)).startswith(sentence)
 
@@ -102,17 +91,6 @@ def test_columns_may_have_other_names_and_lie_deeper(tmp_path: Path) -> None:
     assert (task.problem, task.answer, task.family, task.split) == ("P", "7", "sums", "test")
 
 
-def test_capital_letters_in_a_header_do_not_matter(tmp_path: Path) -> None:
-    (task,) = read_tasks(write(tmp_path, "a.csv", "Question, Answer \nP,1\n"), domain="toy", split="train")
-    assert (task.problem, task.answer) == ("P", "1")
-
-
-def test_a_task_may_do_without_an_answer(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", '{"problem": "P"}\n{"problem": "P"}\n{"problem": "Q", "answer": "1"}\n')
-    found = read_tasks(path, domain="toy", split="train", answer_required=False)
-    assert [(task.problem, task.answer) for task in found] == [("P", None), ("Q", "1")]
-
-
 def test_a_domain_reads_its_answers_and_says_what_is_wrong_with_them(tmp_path: Path) -> None:
     def gold(text: str) -> str:
         if text == "?":
@@ -122,29 +100,18 @@ def test_a_domain_reads_its_answers_and_says_what_is_wrong_with_them(tmp_path: P
     path = write(tmp_path, "a.jsonl", '{"problem": "P", "answer": "b"}\n{"problem": "Q", "answer": "?"}\n')
     assert read_tasks(path, domain="toy", split="train", gold=gold, limit=1)[0].answer == "B"
     assert refusal(path, gold=gold) == "a.jsonl line 2 has the answer '?', which is none; write it out"
-
-
-def test_equal_answers_are_what_the_key_says(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", '{"problem": "P", "answer": "1"}\n{"problem": "P ", "answer": "1.0"}\n')
-    assert len(read_tasks(path, domain="toy", split="train", key=float)) == 1
-    assert refusal(path) == (
-        "a.jsonl lines 1 and 2 have the same problem with the answers '1' and '1.0'; keep the right one"
+    twice = write(tmp_path, "b.csv", "Problem, Answer \nP,1\nP ,1.0\n")
+    (task,) = read_tasks(twice, domain="toy", split="train", key=float)
+    assert (task.problem, task.answer) == ("P", "1")
+    assert refusal(twice) == (
+        "b.csv lines 2 and 3 have the same problem with the answers '1' and '1.0'; keep the right one"
     )
+    bare = write(tmp_path, "c.jsonl", '{"problem": "P"}\n{"problem": "P"}\n{"problem": "Q", "answer": "1"}\n')
+    found = read_tasks(bare, domain="toy", split="train", answer_required=False)
+    assert [(task.problem, task.answer) for task in found] == [("P", None), ("Q", "1")]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("index.csv", ",question,answer\n0,P,1\n1,Q,\n"),
-        ("empty.csv", ",,,\n\nquestion,answer,,\nP,1,,,\n,,,\n   \nQ,,,\n"),
-        ("semicolons.csv", '"question";"answer"\nP;1\nQ;\n'),
-        ("own names.csv", "Frage, kurz;answer\nP;1\nQ;\n"),
-        ("said.csv", "sep=;\nquestion;answer\nP;1\nQ;\n"),
-        ("tabs.csv", "question\tanswer\r\nP\t1\r\nQ\t\r\n"),
-        ("commas.tsv", "question,answer\nP,1\nQ\n"),
-        ("keys.jsonl", '{"": 0, "question": "P", "answer": "1"}\n{"": 1, " ": 2, "question": "Q"}\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), cases(__file__, "what_programs_for_tables_write_is_read_row_by_row"))
 def test_what_programs_for_tables_write_is_read_row_by_row(tmp_path: Path, name: str, text: str) -> None:
     path = write(tmp_path, name, text)
     columns = Columns(problem=("question", "Frage, kurz"))

@@ -12,6 +12,7 @@ import pytest
 from agentlearn.data import read_tasks, rows, scorer
 from agentlearn.data.gym import _entries, could_call
 from agentlearn.errors import DataError, MissingExtra, VerifierError
+from tests.support.cases import cases
 from tests.unit.data.online import absent
 
 SOURCE = "gym:chain_sum?seed=2&size=3"
@@ -73,20 +74,7 @@ def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType
     assert read() == first
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "__import__('os').system('id')",
-        "exec('1')",
-        "(exec)('1')",
-        "[exec][0]('1')",
-        "().real",
-        "x . subs",
-        "ｅxec('1')",
-        "sympify('1')",
-        "'{}'.format(1)",
-    ],
-)
+@pytest.mark.parametrize("answer", cases(__file__, "a_scorer_evaluates_no_answer_that_could_run_code"))
 def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
     assert could_call(answer)
     with pytest.raises(VerifierError, match="could run code in the scorer of 'gym:polynomial_multiplication"):
@@ -154,21 +142,7 @@ def test_size_and_seed_have_defaults_and_options_are_passed_on(real: ModuleType)
     assert row.fields["question"] == entry["question"]
 
 
-@pytest.mark.parametrize(
-    ("source", "sentence"),
-    [
-        ("gym:", "'gym:' does not name a task; write 'gym:TASK', such as 'gym:chain_sum?size=100&seed=0'"),
-        ("gym:a?size", "'gym:a?size' has the options 'size'; write them as 'size=100&seed=0'"),
-        ("gym:a?size=0", "'gym:a?size=0' has the size '0'; give a whole number from 1"),
-        ("gym:a?seed=x", "'gym:a?seed=x' has the seed 'x'; give a whole number from 0"),
-        (
-            "gym:chain_sum?nope=1",
-            "'gym:chain_sum?nope=1&seed=0&size=100' cannot be created (ChainSumConfig.__init__() got an unexpected",
-        ),
-        ("gym:composite", "'gym:composite?seed=0&size=100' cannot be created (Must specify at least one dataset);"),
-        ("gym:no_such", "'gym:no_such?seed=0&size=100' cannot be created (Dataset 'no_such' not registered); check"),
-    ],
-)
+@pytest.mark.parametrize(("source", "sentence"), cases(__file__, "refused_tasks"))
 def test_refused_tasks(real: ModuleType, source: str, sentence: str) -> None:
     with pytest.raises(DataError) as caught:
         list(rows(source))

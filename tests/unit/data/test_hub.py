@@ -9,8 +9,9 @@ import pytest
 from agentlearn.data import name_of, read_tasks, rows
 from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
-from agentlearn.store.table_file import write_parquet
+from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain
+from tests.support.cases import cases
 from tests.support.hub_stub import COMMIT, HubStub, hub_stub, json_lines
 from tests.unit.data.online import absent
 
@@ -95,18 +96,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
         yield stub
 
 
-@pytest.mark.parametrize(
-    ("source", "answer", "where"),
-    [
-        ("hf:aime24", "33", "hf:aime24#0"),
-        ("hf:aime25", "70", "hf:aime25#0"),
-        ("hf:gsm8k", "1234", "hf:gsm8k#0"),
-        ("hf:gsm8k:test", "5", "hf:gsm8k:test#0"),
-        ("hf:gsm8k:socratic/train", "6", "hf:gsm8k:socratic/train#0"),
-        ("hf:openai/gsm8k:main/test", "5", "hf:openai/gsm8k:main/test#0"),
-        ("hf:me/mine", "5", "hf:me/mine#0"),
-    ],
-)
+@pytest.mark.parametrize(("source", "answer", "where"), cases(__file__, "a_dataset_becomes_tasks"))
 def test_a_dataset_becomes_tasks(hub: HubStub, source: str, answer: str, where: str) -> None:
     (task,) = domain.read(Path(source))
     assert (task.answer, task.source) == (answer, where)
@@ -139,6 +129,14 @@ def test_a_limit_fetches_no_more_files_than_it_has_to(hub: HubStub) -> None:
     assert hub.fetched == ["data/train-00000-of-00003.jsonl", "data/train-00001-of-00003.jsonl"]
 
 
+@pytest.mark.parametrize(("source", "sentence"), cases(__file__, "what_cannot_be_read_is_one_sentence"))
+def test_what_cannot_be_read_is_one_sentence(hub: HubStub, source: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        list(rows(source))
+    assert str(caught.value) == sentence
+    assert not [name for name in hub.fetched if name.endswith(".py")]
+
+
 def test_an_aime_answer_of_the_hub_is_held_to_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"HuggingFaceH4/aime_2024": {"a.jsonl": json_lines({"problem": "P", "answer": "1000"})}}
     with (
@@ -148,64 +146,10 @@ def test_an_aime_answer_of_the_hub_is_held_to_its_range(tmp_path: Path, monkeypa
         domain.read(Path("hf:aime24"))
 
 
-@pytest.mark.parametrize(
-    ("source", "sentence"),
-    [
-        (
-            "hf:aime23",
-            (
-                "'hf:aime23' is not a known short name of a dataset ('hf:aime24', 'hf:aime25', 'hf:dapo-math-17k',"
-                " 'hf:gsm8k', 'hf:webwalkerqa'); write 'hf:OWNER/NAME:SPLIT'"
-            ),
-        ),
-        (
-            "hf:openai/gsm8k",
-            (
-                "'hf:openai/gsm8k' cannot be read: it has several parts; write 'hf:openai/gsm8k:main/train',"
-                " 'hf:openai/gsm8k:socratic/train'"
-            ),
-        ),
-        (
-            "hf:openai/gsm8k:none/train",
-            (
-                "'hf:openai/gsm8k:none/train' cannot be read: it has no part 'none'; write"
-                " 'hf:openai/gsm8k:main/train', 'hf:openai/gsm8k:socratic/train'"
-            ),
-        ),
-        (
-            "hf:gsm8k:dev",
-            "'hf:gsm8k:dev' cannot be read: it has no split 'dev'; choose one of 'train', 'test'",
-        ),
-        (
-            "hf:me/program",
-            (
-                "'hf:me/program' cannot be read: it is made by a program (program.py), and no program of a dataset is"
-                " run; download its rows and give them as a file"
-            ),
-        ),
-        (
-            "hf:me/pictures",
-            (
-                "'hf:me/pictures' cannot be read: it has no file in JSON, JSON Lines, CSV, TSV or Parquet;"
-                " download its rows and give them as a file"
-            ),
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_one_sentence(hub: HubStub, source: str, sentence: str) -> None:
-    with pytest.raises(DataError) as caught:
-        list(rows(source))
-    assert str(caught.value) == sentence
-    assert not [name for name in hub.fetched if name.endswith(".py")]
-
-
 def test_a_dataset_that_the_hub_does_not_have_is_one_sentence(hub: HubStub) -> None:
     with pytest.raises(DataError, match=r"^'hf:no/such:test' cannot be read: .*404.*check name, split and network"):
         list(rows("hf:no/such:test"))
     assert name_of("hf:me/mine:test") == "mine"
-
-
-def test_a_damaged_row_is_named_with_its_file(hub: HubStub) -> None:
     with pytest.raises(DataError, match=r"train\.jsonl line 2"):
         read_tasks("hf:me/damaged", domain="any", split="train")
 

@@ -18,16 +18,7 @@ def test_names_give_the_splits(subtests: pytest.Subtests) -> None:
             assert sorted(name for _, name in told(names)) == sorted(splits)
 
 
-FORMS = {
-    "one": "data_files: rows/*.jsonl",
-    "list": "data_files: ['rows/a.jsonl', 'rows/b.jsonl']",
-    "splits": "data_files: [{split: train, path: 'rows/*'}]",
-    "paths": "data_files: [{split: train, path: ['rows/a*', 'rows/b*']}]",
-    "mapping": "data_files: {train: 'rows/**'}",
-    "folder": "data_dir: rows",
-    "both": "data_dir: rows, data_files: '*.jsonl'",
-    "dot": "data_files: './rows/[ab].jsonl'",
-}
+FORMS = dict(cases(__file__, "forms"))
 
 
 def test_every_form_of_a_card_gives_the_same_split(subtests: pytest.Subtests) -> None:
@@ -56,17 +47,7 @@ def test_a_default_part_is_marked() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "card",
-    [
-        "---\n: [\n---\n",
-        "---\n- a\n- b\n---\n",
-        "---\nconfigs: 3\n---\n",
-        "---\nconfigs: [3, null]\n---\n",
-        "---\nlicense: mit",
-        "--- \r\nlicense: mit\r\n---\r\n",
-    ],
-)
+@pytest.mark.parametrize("card", cases(__file__, "a_card_that_says_nothing_of_files_leaves_their_names"))
 def test_a_card_that_says_nothing_of_files_leaves_their_names(card: str) -> None:
     assert told(["train.csv"], card) == {("default", "train"): ("train.csv",)}
 

@@ -39,15 +39,10 @@ def refusal(folder: Path, columns: str | None = None, **row: object) -> str:
     return caught.value.message
 
 
-def test_svamp(tmp_path: Path) -> None:
-    row: dict[str, Any] = {
-        "ID": "c",
-        "Body": "A pack costs 76.",
-        "Question": "And two?",
-        "Equation": "76*2",
-        "Answer": 152.0,
-    }
-    assert one(tmp_path, **row, Type="Times") == ("A pack costs 76.\n\nAnd two?", "152.0", "")
+def test_a_row_of_a_known_layout_or_with_columns_about_the_task(tmp_path: Path) -> None:
+    for row, problem, answer in cases(__file__, "rows_of_known_layouts"):
+        assert one(tmp_path, **row) == (problem, answer, "")
+    assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
 
 
 def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
@@ -73,16 +68,7 @@ def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("<a><Problem>", "a.xml line 1 is not XML (no element found); correct it, or give JSONL or CSV"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "a.xml line 1 declares an XML entity; write its text where it is used"),
-        ("<a>\n<Problem><Body>P</Body><Body>Q</Body></Problem></a>", "a.xml line 2 has the element 'Body' twice;"),
-        ("<a>\n<Problem><Body>P<i>Q</i></Body></Problem></a>", "a.xml line 2 holds the element 'i' inside another"),
-        ("<a/>", "a.xml has no tasks"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), cases(__file__, "refused_xml"))
 def test_refused_xml(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "a.xml").write_text(text)
     with pytest.raises(DataError) as caught:
@@ -110,17 +96,7 @@ def test_mmlu_without_a_header(tmp_path: Path) -> None:
 
 
 def test_an_unclear_choice_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for choices, answer, why in [
-        (["1", "2", "3"], "1", "has the answer '1', which could mean choice A or B; write the letter"),
-        ([1, 2, 3], 1, "has the answer '1', which could mean choice A or B; write the letter"),
-        (["B", "A"], "A", "has the answer 'A', which could mean choice A or B; write the letter"),
-        (["red", "blue"], 2, "has the answer '2', which names none of its 2 choices; write the letter of the right"),
-        (["red", "blue"], "green", "has the answer 'green', which names none of its 2 choices; write the letter"),
-        (["red", "red"], "red", "has the answer 'red', which could mean choice A or B; write the letter"),
-        (["red"], "A", "has choices in 'choices' that cannot be read; write a list of at least 2 different texts, or"),
-        (["red", None], "A", "has choices in 'choices' that cannot be read;"),
-        ("['red' 'blue']", "A", "has choices in 'choices' that cannot be read;"),
-    ]:
+    for choices, answer, why in cases(__file__, "an_unclear_choice_is_refused"):
         with subtests.test(repr((choices, answer, why))):
             words = refusal(tmp_path, question="Q", choices=choices, answer=answer)
             assert words.startswith(f"mine.jsonl line 1 {why}")
@@ -161,10 +137,7 @@ def test_a_test_of_reading_shows_its_passage(tmp_path: Path) -> None:
 
 
 def test_math_in_folders(tmp_path: Path) -> None:
-    for name, solution in (
-        ("algebra/2", r"First \boxed{1}, then $\boxed{\frac{a}{\{b\}}}$."),
-        ("algebra/10", r"\boxed 7"),
-    ):
+    for name, solution in cases(__file__, "math_in_folders"):
         path = tmp_path / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(
@@ -181,22 +154,9 @@ def test_math_in_folders(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("solution", "why"),
-    [
-        ("It is 5.", r"has no answer: its solution holds no \boxed{…}; put the answer into the column 'answer'"),
-        (r"so \boxed{5", r"has a solution whose last \boxed{ is never closed; write it out"),
-        (r"so \boxed{ }", r"has a solution whose last \boxed{…} is empty; put the answer into the column 'answer'"),
-        (r"$x = \boxed{3}$ or $\boxed{5}$", "has a solution that ends in two boxes, '3' and '5'; put the answer"),
-    ],
-)
+@pytest.mark.parametrize(("solution", "why"), cases(__file__, "a_solution_without_one_answer_is_refused"))
 def test_a_solution_without_one_answer_is_refused(tmp_path: Path, solution: str, why: str) -> None:
     assert refusal(tmp_path, problem="P", solution=solution).startswith(f"mine.jsonl line 1 {why}")
-
-
-def test_gsm8k(tmp_path: Path) -> None:
-    assert one(tmp_path, question="Q", answer="3*6=<<3*6=18>>18.\n#### 18")[:2] == ("Q", "18")
-    assert refusal(tmp_path, question="Q", answer="18.\n####").startswith("mine.jsonl line 1 has no answer")
 
 
 def test_half_a_problem_is_not_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -211,13 +171,6 @@ def test_half_a_problem_is_not_read(tmp_path: Path, subtests: pytest.Subtests) -
             assert one(tmp_path, whole, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Half.\n\nQ?"
             assert one(tmp_path, alone, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
             assert one(tmp_path, **{column: None, "question": "Q?", "answer": "1"})[0] == "Q?"
-
-
-@pytest.mark.parametrize(
-    "column", ["context_id", "image_count", "source", "solution", "year", "rationale", "answer_type"]
-)
-def test_columns_about_a_task_are_no_part_of_it(tmp_path: Path, column: str) -> None:
-    assert one(tmp_path, **{column: "Half.", "question": "Q?", "answer": "1"})[0] == "Q?"
 
 
 def test_choices_that_no_answer_names_are_not_passed_over(tmp_path: Path) -> None:
@@ -245,11 +198,6 @@ def test_chosen_columns(tmp_path: Path) -> None:
     )
 
 
-def test_a_part_that_another_part_repeats_is_written_once(tmp_path: Path) -> None:
-    row: dict[str, Any] = {"Body": "Tom has 3.", "Question": "Tom has 3.  How many?", "Answer": "3"}
-    assert one(tmp_path, **row)[0] == "Tom has 3.  How many?"
-
-
 @pytest.mark.parametrize(
     "text", ["", "Body", "answer=a", "problem=", "problem=a problem=b", "x problem=a", "problem=a answer="]
 )
@@ -260,7 +208,7 @@ def test_refused_choices_of_columns(text: str) -> None:
     assert caught.value.message.endswith("write it as in --columns 'problem=Body+Question answer=Answer'")
 
 
-def test_packed_files(tmp_path: Path) -> None:
+def test_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("a.jsonl.gz", '{"problem": "P", "answer": "1"}'), ("b.csv.gz", "problem,answer\nP,1\n")):
         (tmp_path / name).write_bytes(gzip.compress(text.encode()))
         (task,) = read(tmp_path / name)
@@ -275,9 +223,6 @@ def test_packed_files(tmp_path: Path) -> None:
         with pytest.raises(DataError) as caught:
             read(tmp_path / name)
         assert caught.value.message.startswith(words)
-
-
-def test_a_packed_file_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentlearn.data.files.MAX_UNPACKED_BYTES", 1_000)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b" " * 1_001))
     with pytest.raises(DataError, match=r"a.csv.gz unpacks to more than 1,000 bytes; divide it into smaller files"):

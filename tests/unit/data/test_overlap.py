@@ -2,8 +2,7 @@
 
 import pytest
 
-from agentlearn.data.overlap import near_copies, overlaps
-from agentlearn.data.split import hold_out
+from agentlearn.data.overlap import hold_out, near_copies, overlaps
 from agentlearn.types.task import Task
 from agentlearn_math import domain
 

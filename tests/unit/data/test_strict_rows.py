@@ -34,14 +34,12 @@ def test_a_row_that_means_something_else_is_refused(tmp_path: Path, subtests: py
                 assert refusal(tmp_path, name, body).startswith(f"{name} line 2 {why}")
 
 
-def test_a_cell_with_json_text_is_as_strict(tmp_path: Path) -> None:
+def test_a_cell_with_json_text_is_as_strict_and_numbers_keep_their_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(f'{GOOD}\n{{"problem": "Q", "answer": 0.10000000000000000001}}\n')
+    found = [(task.source, task.answer) for task in read(tmp_path / "a.json")]
+    assert found == [("a.json:1", "1"), ("a.json:2", "0.10000000000000000001")]
     row = {"question": "Q", "choices": '{"A": "x", "A": "y", "B": "z"}', "answer": "A"}
     assert "has choices in 'choices' that cannot be read" in refusal(tmp_path, "a.jsonl", json.dumps(row))
-
-
-def test_numbers_keep_their_digits(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"problem": "P", "answer": 0.10000000000000000001}')
-    assert read(tmp_path / "a.jsonl")[0].answer == "0.10000000000000000001"
 
 
 def test_refused_files(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -85,11 +83,6 @@ def test_encodings_and_line_ends(tmp_path: Path, subtests: pytest.Subtests) -> N
                     ("Wie viel kostet ä?", "1")
                 ]
                 assert [(task.problem, task.answer) for task in read(tmp_path / "a.jsonl")] == [("ä", "1")]
-
-
-def test_one_object_or_lines_of_objects_may_be_named_json(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(f'{GOOD}\n{{"problem": "Q", "answer": 2}}\n')
-    assert [task.source for task in read(tmp_path / "a.json")] == ["a.json:1", "a.json:2"]
 
 
 def test_a_folder_names_its_files(tmp_path: Path) -> None:

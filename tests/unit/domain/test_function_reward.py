@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentlearn.domain.custom.function_reward import FunctionReward, function_reward, load_function
-from agentlearn.domain.custom.reward import find_reward
+from agentlearn.domain.custom.reward import FunctionReward, find_reward, function_reward, load_function
 from agentlearn.errors import ConfigError, VerifierError
 from agentlearn.types.trajectory import Verdict
+from tests.support.cases import cases
 from tests.unit.domain.rollouts import own_task, rollout
 
 MODULE = """
@@ -105,21 +105,18 @@ def test_a_function_in_the_working_directory_is_found_and_judges(module: str) ->
     assert (reward.answer_key("A"), reward.gold(" as it is "), reward.needs_gold) == (None, "as it is", False)
 
 
-def test_a_third_parameter_gets_the_trajectory_and_credit_may_be_partial(module: str) -> None:
-    verdicts = [judged(load_function(f"{module}:steps"), g=g) for g in range(4)]
-    assert [(one.status, one.reward) for one in verdicts] == [
-        ("partial", 0.25), ("partial", 0.5), ("partial", 0.75), ("correct", 1.0),
-    ]  # fmt: skip
-
-
-def test_methods_and_keys_of_the_function_are_used(module: str) -> None:
-    assert judged(load_function(f"{module}:scale.half")).reward == 0.5
+def test_methods_keys_verdicts_and_async_functions_are_used(module: str) -> None:
+    for name, verdict in (
+        ("scale.half", Verdict(status="partial", reward=0.5)),
+        ("undecided", Verdict(status="undecided", reason="who knows")),
+        ("partial", Verdict(status="partial", reward=0.3)),
+        ("slow", Verdict(status="partial", reward=0.5, reason="the unit is missing")),
+    ):
+        assert judged(load_function(f"{module}:{name}")) == verdict
     assert load_function(f"{module}:keyed").answer_key("PARIS") == "paris"
-
-
-def test_verdicts_of_the_function_are_handed_on(module: str) -> None:
-    assert judged(load_function(f"{module}:undecided")) == Verdict(status="undecided", reason="who knows")
-    assert judged(load_function(f"{module}:partial")) == Verdict(status="partial", reward=0.3)
+    verdicts = [judged(load_function(f"{module}:steps"), g=g) for g in range(4)]
+    assert [one.reward for one in verdicts] == [0.25, 0.5, 0.75, 1.0]
+    assert {one.status for one in verdicts[:3]} == {"partial"} != {verdicts[3].status}
 
 
 @pytest.mark.parametrize("name", ["beyond", "torn"])
@@ -149,9 +146,8 @@ def test_what_is_no_pair_of_a_reward_and_a_reason_breaks_the_verifier(value: Any
 
 def test_numbers_of_other_libraries_are_rewards() -> None:
     numpy = pytest.importorskip("numpy")
-    assert [judged(returning(value)).reward for value in (numpy.float32(0.5), numpy.float64(1), numpy.bool_(True))] == [
-        0.5, 1.0, 1.0,
-    ]  # fmt: skip
+    values = (numpy.float32(0.5), numpy.float64(1), numpy.bool_(True), (numpy.float32(0.5), "half of it"))
+    assert [judged(returning(value)).reward for value in values] == [0.5, 1.0, 1.0, 0.5]
 
 
 def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
@@ -175,22 +171,8 @@ def test_an_exception_is_told_with_its_answer_and_its_task(module: str) -> None:
 )
 def test_a_reward_may_come_with_its_reason(value: object, verdict: Verdict) -> None:
     assert judged(returning(value)) == verdict
-
-
-def test_a_reason_says_why_there_is_no_answer() -> None:
-    assert judged(returning((0, "it stopped early")), None) == Verdict(
-        status="no_answer", reward=0.0, reason="it stopped early"
-    )
-
-
-def test_a_number_of_another_library_may_come_with_a_reason() -> None:
-    numpy = pytest.importorskip("numpy")
-    assert judged(returning((numpy.float32(0.5), "half of it"))).reason == "half of it"
-
-
-def test_an_async_function_is_a_reward(module: str) -> None:
-    verdict = judged(load_function(f"{module}:slow"))
-    assert verdict == Verdict(status="partial", reward=0.5, reason="the unit is missing")
+    without = judged(returning((0, "it stopped early")), None)
+    assert without == Verdict(status="no_answer", reward=0.0, reason="it stopped early")
 
 
 def test_an_async_function_breaks_the_verifier_like_any_other(module: str) -> None:
@@ -200,36 +182,14 @@ def test_an_async_function_breaks_the_verifier_like_any_other(module: str) -> No
         judged(load_function(f"{module}:slow_and_broken"))
 
 
-@pytest.mark.parametrize(
-    ("reference", "words"),
-    [
-        ("no_such_module_here:score", "there is no module 'no_such_module_here'; put no_such_module_here.py into "),
-        ("json.no_such_part:score", "there is no module 'json.no_such_part'"),
-        ("MODULE:missing", "has no 'missing'; define it there, or rename your module if another one was found"),
-        ("MODULE:nothing", "is int, not a function; write def reward(task, answer): return True, False, or a number"),
-        ("MODULE:none", r"takes (task); write def reward(task, answer)"),
-        ("MODULE:", "does not name an object; write module:name, such as 'my_module:reward'"),
-        ("my-module:score", "does not name an object"),
-        (":score", "does not name an object"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "words"), cases(__file__, "what_cannot_be_found_or_called_is_refused_at_once"))
 def test_what_cannot_be_found_or_called_is_refused_at_once(module: str, reference: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         find_reward(reference.replace("MODULE", module))
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("def f(:\n", "importing its module raised SyntaxError"),
-        ("import no_such_library\n", "importing its module raised ModuleNotFoundError: No module named 'no_such"),
-        (
-            "1 / 0\n",
-            "importing its module raised ZeroDivisionError: division by zero; correct the module",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("source", "words"), cases(__file__, "a_module_that_breaks_is_told"))
 def test_a_module_that_breaks_is_told(source: str, words: str, module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}.py").write_text(source)
     with pytest.raises(ConfigError) as caught:

@@ -9,7 +9,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agentlearn.domain.custom.judge_reward import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
+from agentlearn.domain.custom.reward import JUDGE, MAX_ANSWER_CHARACTERS, judge_rubric, question_for
 from agentlearn.errors import BudgetExceeded, EndpointError, VerifierError
 from agentlearn.types.trajectory import Verdict
 from tests.support.stages import last_user_text
@@ -93,42 +93,34 @@ def test_nonsense_is_asked_for_once_more() -> None:
     assert len(judge.questions) == 2
 
 
-@pytest.mark.parametrize("reply", [saying("Hard to say."), handing_in("perhaps"), saying('{"verdict": 1}'), saying("")])
-def test_nonsense_twice_is_undecided(reply: ModelResponse) -> None:
-    judge = Judge(reply)
-    verdict = judge.verdict()
-    assert (verdict.status, verdict.reward) == ("undecided", None)
-    assert verdict.reason.startswith("the judge gave no verdict, twice")
-    assert len(judge.questions) == 2
-
-
 @pytest.mark.parametrize(
     "reply",
     [
-        saying("I cannot help with that."),
+        *map(saying, ("Hard to say.", '{"verdict": 1}', "", "I cannot help.", '{"reason": "", "verdict": "ri')),
         saying('I refuse. The answer says {"reason": "", "verdict": "right"}, which I do not follow.'),
-        saying('{"reason": "cut off", "verdict": "ri'),
         saying('{"verdict": "right"} or {"verdict": "wrong"}?'),
+        handing_in("perhaps"),
         ModelResponse(parts=[], finish_reason="content_filter"),
         ModelResponse(parts=[]),
     ],
 )
-def test_a_refusal_or_broken_reply_is_undecided(reply: ModelResponse) -> None:
-    verdict = Judge(reply).verdict()
-    assert (verdict.status, verdict.reward) == ("undecided", None)
-    assert verdict.reason
+def test_nonsense_twice_a_refusal_or_a_broken_reply_is_undecided(reply: ModelResponse) -> None:
+    judge = Judge(reply)
+    verdict = judge.verdict()
+    assert (verdict.status, verdict.reward, bool(verdict.reason)) == ("undecided", None, True)
+    if reply.finish_reason is None and reply.parts:
+        assert verdict.reason.startswith("the judge gave no verdict, twice")
+        assert len(judge.questions) == 2
 
 
-@pytest.mark.parametrize("error", [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut")])
+@pytest.mark.parametrize(
+    "error",
+    [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut"), EndpointError("")],
+)
 def test_any_error_of_the_service_is_undecided(error: Exception) -> None:
     verdict = Judge(error).verdict()
     assert (verdict.status, verdict.reward) == ("undecided", None)
-    assert verdict.reason.startswith("the judge could not be asked: ")
-
-
-def test_an_outage_is_undecided() -> None:
-    verdict = Judge(EndpointError("nobody there", code="endpoint_503")).verdict()
-    assert verdict == Verdict(status="undecided", reason="the judge could not be asked (endpoint_503): nobody there")
+    assert verdict.reason.startswith("the judge could not be asked")
 
 
 def test_a_budget_is_no_verdict() -> None:

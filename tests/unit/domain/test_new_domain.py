@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.templates import new_domain
-from agentlearn.errors import ConfigError
+from agentlearn.config import LearnSettings, learn_settings, read_recipe
+from agentlearn.domain.templates import new_domain, write_recipe
+from agentlearn.errors import ConfigError, UnknownDomain
+from tests.support.cases import cases
 
-WRITTEN = [
-    "README.md",
-    "plims_domain/__init__.py",
-    "plims_domain/prompts/__init__.py",
-    "plims_domain/prompts/solve/v1.md",
-    "plims_domain/py.typed",
-    "pyproject.toml",
-    "tests/test_contract.py",
-]
+WRITTEN = cases(__file__, "written")
 
 
 @pytest.fixture(autouse=True)
@@ -30,18 +24,17 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_whole_package_is_written_and_told() -> None:
+def test_a_whole_package_is_written_and_told_also_into_an_empty_folder() -> None:
+    Path("plims").mkdir()
     told = new_domain("plims")
     assert sorted(str(path) for path in told) == [f"plims/{name}" for name in WRITTEN]
     assert files_below(Path("plims")) == WRITTEN
     assert not [path for path in told if "{{" in path.read_text(encoding="utf-8")], "a hole was left open"
-
-
-def test_the_package_announces_the_domain() -> None:
-    new_domain("plims", Path("elsewhere/deep"))
+    new_domain("x" * 40, Path("elsewhere/deep"))
     project = tomllib.loads(Path("elsewhere/deep/pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["entry-points"]["agentlearn.domains"] == {"plims": "plims_domain:domain"}
-    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["plims_domain"]
+    entry = {"x" * 40: f"{'x' * 40}_domain:domain"}
+    assert project["project"]["entry-points"]["agentlearn.domains"] == entry
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"{'x' * 40}_domain"]
 
 
 def test_the_written_tests_pass_when_run() -> None:
@@ -72,25 +65,7 @@ def test_what_is_broken_in_the_written_domain_is_found() -> None:
     assert list(broken) == ["wrong"], broken
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "class",
-        "match-point",
-        "my prices",
-        "Prices",
-        "2d",
-        "_x",
-        "x.y",
-        "../x",
-        "x/y",
-        "价",
-        "x" * 41,
-        "yield",
-        "a\n",
-    ],
-)
+@pytest.mark.parametrize("name", cases(__file__, "names_that_cannot_be_a_package_are_refused"))
 def test_names_that_cannot_be_a_package_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         new_domain(name, tmp_path / "new")
@@ -109,10 +84,6 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert files_below(tmp_path) == []
 
 
-def test_the_longest_name_is_written() -> None:
-    assert new_domain("x" * 40)
-
-
 @pytest.mark.parametrize("made", ["folder", "file"])
 def test_nothing_is_overwritten(made: str) -> None:
     there = Path("plims/notes.txt") if made == "folder" else Path("plims")
@@ -125,15 +96,36 @@ def test_nothing_is_overwritten(made: str) -> None:
     assert files_below(Path()) == [str(there)]
 
 
-def test_an_empty_folder_is_taken() -> None:
-    Path("plims").mkdir()
-    new_domain("plims")
-    assert files_below(Path("plims")) == WRITTEN
-
-
 def test_a_folder_that_cannot_be_made_is_told() -> None:
     Path("file").write_text("mine")
     with pytest.raises(ConfigError) as caught:
         new_domain("plims", Path("file/below"))
     assert str(caught.value).endswith("(Not a directory); choose another --dir")
     assert caught.value.code == "cannot_write"
+
+
+def test_it_says_the_default_settings(tmp_path: Path) -> None:
+    path = write_recipe("math", tmp_path / "mine.yaml")
+    assert learn_settings(read_recipe(path)) == LearnSettings(domain="math")
+    assert f"agentlearn learn {path}" in path.read_text(encoding="utf-8")
+
+
+def test_every_setting_that_is_switched_off_exists(tmp_path: Path) -> None:
+    text = write_recipe("math", tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    off = {line[2:].partition(":")[0] for line in text.splitlines() if line.startswith("# ") and ": " in line[:24]}
+    named = {name for name in off if name.isidentifier()}
+    assert {"model", "reward", "tools", "max_cost_usd"} <= named <= set(LearnSettings.model_fields)
+
+
+def test_no_recipe_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine")
+    with pytest.raises(ConfigError, match="already exists and is not overwritten; choose another --out"):
+        write_recipe("math", path)
+    assert path.read_text() == "mine"
+
+
+def test_an_unknown_domain_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnknownDomain, match=r"^domain 'nope' is not installed \(found: 'math', 'miniwob', 'web'\)"):
+        write_recipe("nope", tmp_path / "mine.yaml")
+    assert list(tmp_path.iterdir()) == []

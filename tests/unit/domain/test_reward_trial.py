@@ -1,16 +1,13 @@
 """A reward of the user's own is tried before the first model call."""
 
 import asyncio
-import functools
 from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentlearn.domain.custom import CustomTasks, custom_tasks
-from agentlearn.domain.custom.function_reward import FunctionReward
+from agentlearn.domain.custom.reward import FunctionReward
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
@@ -30,114 +27,72 @@ def strict(task: Task, answer: str) -> bool:
     return int(answer) == int(task.answer or "")
 
 
-class Callable2:
-    def __call__(self, task: Task, answer: str) -> object:
-        return 7
-
-
-async def later(task: Task, answer: str) -> float:
-    return 7.0
+def tried(function: Callable[..., object], given: list[Task] | None = None, **more: bool) -> tuple[str, ...]:
+    return asyncio.run(try_reward(domain(function, **more), tasks() if given is None else given))
 
 
 def test_what_is_no_reward_is_refused_with_task_value_and_place(subtests: pytest.Subtests) -> None:
-    for value in [
-        7,
-        None,
-        float("nan"),
-        "1",
-        {"reward": 1},
-        (1.0, 5),
-        (2.0, "much"),
-        (1.0, "a", "b"),
-        [1],
-        -0.1,
-        object(),
-    ]:
+    for value in (7, None, float("nan"), "1", {"reward": 1}, (1.0, 5), (2.0, "much"), (1.0, "a", "b"), [1], -0.1):
         with subtests.test(repr(value)):
             with pytest.raises(ConfigError) as caught:
-                asyncio.run(try_reward(domain(lambda task, answer: value), tasks()))
+                tried(lambda task, answer, value=value: value)
             words = str(caught.value)
             assert words.startswith("before the first model call, the reward 'mine:score' gave ")
             assert repr(value)[:70] in words
             assert "(test_reward_trial.py:" in words
             assert "for the answer '1' to task 'sums.jsonl:1'" in words
-            assert caught.value.code == "bad_reward"
-            assert caught.value.exit_status == 2
+            assert (caught.value.code, caught.value.exit_status) == ("bad_reward", 2)
+
+
+def leaves(task: Task, answer: str) -> float:
+    raise SystemExit(3)
 
 
 def test_an_error_is_refused_with_the_line_that_raised_it() -> None:
     with pytest.raises(ConfigError, match=r"raised ValueError: invalid literal .* \(test_reward_trial\.py:\d+\)") as e:
-        asyncio.run(try_reward(domain(strict), tasks()))
+        tried(strict)
     line = int(str(e.value).partition("test_reward_trial.py:")[2].partition(")")[0])
     assert line == strict.__code__.co_firstlineno + 1
     assert "for the answer ''" in str(e.value)
-
-
-@pytest.mark.parametrize("function", [Callable2(), functools.partial(lambda extra, task, answer: 7, 0), later])
-def test_other_callables_are_named_by_their_place(function: Callable[..., object]) -> None:
-    with pytest.raises(ConfigError, match=r"\(test_reward_trial\.py:\d+\)"):
-        asyncio.run(try_reward(domain(function), tasks()))
-
-
-def test_a_function_that_ends_the_process_is_refused() -> None:
-    def leaves(task: Task, answer: str) -> float:
-        raise SystemExit(3)
-
     with pytest.raises(ConfigError, match="raised SystemExit: 3"):
-        asyncio.run(try_reward(domain(leaves), tasks()))
+        tried(leaves)
 
 
 @pytest.mark.parametrize("right", [True, 1, 1.0, Fraction(1), Verdict(status="correct", reward=1.0)])
-def test_a_good_reward_gives_no_note(right: object) -> None:
-    assert asyncio.run(try_reward(domain(lambda task, answer: right if answer == task.answer else 0), tasks())) == ()
+def test_a_good_reward_gives_no_note_and_one_that_takes_everything_a_note(right: object) -> None:
+    assert tried(lambda task, answer: right if answer == task.answer else 0) == ()
+    (note,) = tried(lambda task, answer: right)
+    assert note.endswith("counts every answer as right, also an empty one")
 
 
-@given(st.floats(0, 1))
-def test_every_number_from_0_to_1_is_taken(value: float) -> None:
-    notes = asyncio.run(try_reward(domain(lambda task, answer: 1.0 if answer == task.answer else value), tasks()))
-    assert len(notes) == (value == 1.0)
+def test_expected_answers_that_never_count_as_right_are_refused_and_some_of_them_give_a_note() -> None:
+    def counts(task: Task, answer: str) -> float:
+        return 0.4
 
-
-def test_expected_answers_that_never_count_as_right_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        asyncio.run(try_reward(domain(lambda task, answer: 0.4), tasks()))
+        tried(counts)
     assert "the expected answer '1' of task 'sums.jsonl:1' earns 0.4" in str(caught.value)
     assert "all 5 that were tried" in str(caught.value)
     assert "score.gold_is_answer = False" in str(caught.value)
     assert caught.value.code == "gold_refused"
-
-
-def test_some_expected_answers_that_do_not_count_as_right_give_a_note() -> None:
-    notes = asyncio.run(try_reward(domain(lambda task, answer: answer == task.answer and answer != "1"), tasks()))
-    assert len(notes) == 1
-    assert "1 of 5 expected answers" in notes[0]
-
-
-def test_an_expected_answer_that_is_no_answer_is_not_tried() -> None:
-    def counts(task: Task, answer: str) -> float:
-        return 0.5
-
     vars(counts)["gold_is_answer"] = False
-    assert asyncio.run(try_reward(domain(counts), tasks())) == ()
-
-
-def test_a_reward_that_counts_everything_as_right_gives_a_note() -> None:
-    (note,) = asyncio.run(try_reward(domain(lambda task, answer: True), tasks()))
-    assert note.endswith("counts every answer as right, also an empty one")
+    assert tried(counts) == ()
+    (note,) = tried(lambda task, answer: answer == task.answer and answer != "1")
+    assert "1 of 5 expected answers" in note
 
 
 def test_a_reward_that_needs_a_real_rollout_gives_a_note() -> None:
     def by_tools(task: Task, answer: str, trajectory: Trajectory) -> float:
         return float(trajectory.steps[1].kind == "tool")
 
-    (note,) = asyncio.run(try_reward(domain(by_tools, sees_trajectory=True), tasks()))
+    (note,) = tried(by_tools, sees_trajectory=True)
     assert "tried without a real rollout" in note
     assert "IndexError" in note
 
 
 def test_tasks_without_an_answer_and_rewards_of_our_own_are_left_alone() -> None:
     unanswered = [Task.of("sums", f"Write {n}.", None, source="x") for n in range(3)]
-    assert asyncio.run(try_reward(domain(lambda task, answer: 0.0), unanswered)) == ()
-    assert asyncio.run(try_reward(domain(strict), [])) == ()
+    assert tried(lambda task, answer: 0.0, unanswered) == ()
+    assert tried(strict, []) == ()
     for name in ("exact", "number", "judge", "gym"):
         assert asyncio.run(try_reward(custom_tasks("sums", name), tasks())) == ()

@@ -13,8 +13,7 @@ from pydantic_ai import Agent
 
 from agentlearn import Answer, Domain, Task, Verdict
 from agentlearn.domain.custom import judged_tasks
-from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, tasks_from
-from agentlearn.domain.objects.given_tasks import reward_from
+from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 

@@ -42,10 +42,6 @@ def outcomes(*answers: str) -> list[float | tuple[str, str]]:
     return asyncio.run(run())
 
 
-def test_scores_partial_credit_included() -> None:
-    assert outcomes(RIGHT, NEAR, "1", f" {RIGHT}\n") == [1.0, 0.5, 0.0, 1.0]
-
-
 def test_what_is_no_score_is_told_and_the_process_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_API_KEY", "for nobody else")
@@ -140,15 +136,6 @@ def test_after_the_run_no_process_is_started_again() -> None:
         return await outcome(scorer, RIGHT)
 
     assert asyncio.run(run()) == ("scorer_over", "the run of this scorer has ended; start another run")
-
-
-def test_questions_at_the_same_time_keep_their_own_replies() -> None:
-    async def run() -> list[float]:
-        async with ScoringProcess.running(limit_s=AMPLE_S) as scorer:
-            answers = [RIGHT, NEAR, "1"] * 5
-            return await asyncio.gather(*(scorer.score(PLACE, answer) for answer in answers))
-
-    assert asyncio.run(run()) == [1.0, 0.5, 0.0] * 5
 
 
 def test_a_place_that_is_none_is_told() -> None:

@@ -14,12 +14,12 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext
 from agentlearn.domain.custom import CustomTasks, custom_tasks, name_for
-from agentlearn.domain.custom.judge_reward import judge_rubric
+from agentlearn.domain.custom.reward import judge_rubric
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.prompts import load_prompt
 from agentlearn.sandbox.protocol import CodeResult, SandboxReport, Session
-from agentlearn.sandbox.python_tool import CodeDeps
 from agentlearn.types.trajectory import Verdict
+from tests.support.cases import cases
 from tests.unit.domain.rollouts import own_task, rollout
 
 CONTEXT = RolloutContext(task=own_task(), seed=9)
@@ -166,14 +166,6 @@ def test_with_tools_python_programs_run_in_the_sandbox() -> None:
         answered(domain, FunctionModel(compute))
 
 
-def test_without_tools_nothing_is_opened() -> None:
-    async def deps() -> object:
-        async with custom_tasks("prices", "exact").open(CONTEXT) as opened:
-            return opened
-
-    assert not isinstance(asyncio.run(deps()), CodeDeps)
-
-
 @pytest.mark.parametrize("name", ["", "Prices", "my prices", "none", "../x", "x" * 65])
 def test_a_name_must_name_a_library_too(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be a name of tasks and their library"):
@@ -181,16 +173,7 @@ def test_a_name_must_name_a_library_too(name: str) -> None:
 
 
 def test_a_file_gives_a_name_that_is_not_taken(subtests: pytest.Subtests) -> None:
-    for source, name in [
-        ("data/Prices of Zorks (2).csv", "prices-of-zorks-2"),
-        ("prices.v2.jsonl", "prices-v2"),
-        ("math.jsonl", "math-tasks"),
-        ("none.csv", "none-tasks"),
-        ("価格.csv", "tasks"),
-        (f"{'x' * 200}.csv", "x" * 50),
-        ("hf:owner/Some-Set:test", "some-set"),
-        ("gym:chain_sum?size=3", "chain_sum"),
-    ]:
+    for source, name in cases(__file__, "a_file_gives_a_name_that_is_not_taken"):
         with subtests.test(repr((source, name))):
             assert name_for(source) == name
             assert custom_tasks(name, "exact").name == name

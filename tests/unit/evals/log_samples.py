@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentlearn.store.table_file import write_parquet
+from agentlearn.store.parquet import write_parquet
 
 SCORES: Mapping[tuple[str, int], float] = {("t1", 0): 1.0, ("t1", 1): 0.0, ("t2", 0): 0.5, ("t2", 1): 1.0}
 """By task and rollout; the question of task t1 is `t1?`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.formats import write_form
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm

@@ -97,30 +97,22 @@ def test_openai_lines_hold_the_chat_and_where_it_comes_from(store: Path, tmp_pat
     assert (lines[0]["rollout"], lines[0]["task"], lines[0]["arm"]) == (first.id, nouns.TASK.id, "main")
 
 
-def test_trl_lines_are_conversational_prompt_completion_and_reward(store: Path, tmp_path: Path) -> None:
+def test_trl_lines_are_conversational_and_hold_no_more_than_their_trainer_reads(store: Path, tmp_path: Path) -> None:
     lines = exported(store, tmp_path / "trl.jsonl", "trl-jsonl", phase="epoch-1")
     assert [set(one) for one in lines] == [{"prompt", "completion", "reward"}] * 2
     assert lines[0]["prompt"] == CHAT[:2]
     assert [one["role"] for one in lines[0]["completion"]] == ["assistant", "tool", "assistant"]
     assert lines[0]["completion"][0]["tool_calls"][0]["function"]["arguments"] == {"code": "2+2"}
-
-
-def test_sft_lines_are_prompt_and_completion_alone(store: Path, tmp_path: Path) -> None:
-    lines = exported(store, tmp_path / "sft.jsonl", "trl-sft", min_reward=1.0)
+    lines = exported(store, tmp_path / "trl.jsonl", "trl-sft", min_reward=1.0)
     assert [set(one) for one in lines] == [{"prompt", "completion"}] * 2
-
-
-def test_grpo_prompts_appear_once_with_the_expected_answer(store: Path, tmp_path: Path) -> None:
-    (line,) = exported(store, tmp_path / "grpo.jsonl", "trl-grpo")
+    (line,) = exported(store, tmp_path / "trl.jsonl", "trl-grpo")
     assert line == {"prompt": CHAT[:2], "answer": nouns.TASK.answer, "task": nouns.TASK.id}
-
-
-def test_a_preference_is_between_two_rollouts_of_one_group_that_differ_in_reward(store: Path, tmp_path: Path) -> None:
-    (line,) = exported(store, tmp_path / "dpo.jsonl", "trl-dpo")
-    assert set(line) == {"prompt", "chosen", "rejected"}
-    assert line["prompt"] == CHAT[:2]
+    (line,) = exported(store, tmp_path / "trl.jsonl", "trl-dpo")
+    assert (set(line), line["prompt"]) == ({"prompt", "chosen", "rejected"}, CHAT[:2])
     with pytest.raises(DataError, match="no group among them has two rewards"):
-        exported(store, tmp_path / "none.jsonl", "trl-dpo", phase="later")
+        exported(store, tmp_path / "trl.jsonl", "trl-dpo", phase="later")
+    with pytest.raises(DataError, match="give another --out"), read_store(store) as reader:
+        export_lines(reader, Selection(), tmp_path / "none" / "out.jsonl", "openai-jsonl")
 
 
 @pytest.mark.parametrize(
@@ -138,11 +130,6 @@ def test_an_empty_selection_is_refused(store: Path, tmp_path: Path, selection: d
     with pytest.raises(DataError, match="no stored rollout matches"):
         exported(store, tmp_path / "out.jsonl", "openai-jsonl", **selection)
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_a_file_that_cannot_be_written_is_refused(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="give another --out"), read_store(store) as reader:
-        export_lines(reader, Selection(), tmp_path / "none" / "out.jsonl", "openai-jsonl")
 
 
 def test_export_and_import_give_the_same_chat(store: Path, tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from pydantic_ai.messages import UserPromptPart as Asked
 
 import agentlearn.formats.import_logs as importing
 import agentlearn.store.control_server as server
-import agentlearn.store.remote as remote
 from agentlearn.errors import DataError, StoreError, StoreMissing
 from agentlearn.formats import LineFormat, export_lines, import_file
 from agentlearn.store import Selection, Store, open_store, read_store
+from agentlearn.store import control_server as remote
 from agentlearn.store.control_server import send_frame
 from agentlearn.store.queries import Query
-from agentlearn.store.query_source import LocalSource, Parameter
+from agentlearn.store.reader import LocalSource, Parameter
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Verdict
 from scripts.bench.bench_export import command, fill
@@ -111,7 +111,7 @@ def test_an_export_from_a_store_that_another_process_holds_needs_no_large_answer
 
 def test_tables_that_nobody_receives_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(to: socket.socket, frame: bytes) -> None:
-        if b'"drafts"' in frame:
+        if b'"folder"' in frame:
             raise BrokenPipeError
         send_frame(to, frame)
 

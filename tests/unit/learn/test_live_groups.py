@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, run_learning
-from agentlearn.data.nearest import nearest_groups, same_text
+from agentlearn.data.overlap import nearest_groups, same_text
 from agentlearn.errors import ConfigError
 from agentlearn.learning.stored_groups import StoredGroups
 from tests.support.openai_script import Solver, stage_of, user_text

@@ -9,28 +9,23 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.audit import AuditCode, AuditedLesson, KnownTasks, audit_lessons, audited
-from agentlearn.library.audit.audit_library import opposite_pairs, specific_numbers
-from agentlearn.library.audit.audit_result import FIXES, WEIGHTS
-from agentlearn.library.audit.contradiction_check import audit_contradictions, contradiction_findings
+from agentlearn.library.audit import (
+    AuditCode,
+    AuditedLesson,
+    Finding,
+    KnownTasks,
+    audit_contradictions,
+    audit_lessons,
+    audited,
+    contradiction_findings,
+    opposite_pairs,
+    specific_numbers,
+)
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 
-GOOD = (
-    "When counting the cells of a grid, count each cell once.",
-    "If a remainder is asked for, reduce after every multiplication.",
-    "Before adding two fractions, bring them to a common denominator.",
-    "For paths on a grid: enumerate small cases by program before you generalise.",
-    "When the shape is symmetric, place its centre at the origin.",
-    "Round the result to 2 decimal places when the problem asks for money.",
-    "When a page loads slowly, wait up to 30 seconds before reloading it.",
-    "When an angle is given in degrees, remember that a full turn has 360.",
-    "Refund the shipping fee.",
-    "Escalate billing disputes to a person.",
-    "Zip the folder and attach it.",
-    "Paginate through all results.",
-    "When a search gives more than 50 results, add a word from the question.",
-)
+GOOD = tuple(cases(__file__, "good"))
 BAD = {
     "Be careful and double-check your work.": "platitude",
     "When others hurry, stay calm and focused.": "platitude",
@@ -61,18 +56,11 @@ def test_each_fault_has_its_code(subtests: pytest.Subtests) -> None:
 
 
 def test_every_code_has_a_weight_and_a_fix() -> None:
-    assert set(WEIGHTS) == set(FIXES) == set(AuditCode)
-    assert all(0 < weight <= 100 for weight in WEIGHTS.values())
+    findings = [Finding(code, "") for code in AuditCode]
+    assert all(0 < one.weight <= 100 and one.fix for one in findings)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Wenn zwei Züge sich treffen, zeichne eine Skizze.",
-        "在计数时检查边界",
-        "Cuando cuentes celdas, cuenta cada una.",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "rules_for_english_leave_other_languages_alone"))
 def test_rules_for_english_leave_other_languages_alone(text: str) -> None:
     assert codes(text) == [[]]
 
@@ -82,35 +70,12 @@ def test_what_is_said_twice_is_found() -> None:
     assert found == [[], ["duplicate"], ["near_duplicate"], []]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (
-            "When counting pairs, include the pair of equal items.",
-            "When counting pairs, exclude the pair of equal items.",
-        ),
-        ("Always simplify the fraction first.", "Never simplify the fraction first."),
-        ("When a limit is given, do not round the result.", "When a limit is given, round the result."),
-        (
-            "When sums are large, factor the terms before adding them.",
-            "When sums are large, add the terms before factoring them.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), cases(__file__, "opposite_lessons_contradict_each_other"))
 def test_opposite_lessons_contradict_each_other(one: str, other: str) -> None:
     assert all("contradicts" in found for found in codes(one, other))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("When n is odd, take the middle element.", "When n is even, take the middle element."),
-        ("When counting cells, include the edges.", "When counting paths on boards of any size, exclude the edges."),
-        ("Never forget to simplify the fraction.", "Always simplify the fraction."),
-        ("When adding, carry to the left.", "When subtracting, borrow from the left."),
-        ("Find the maximum of the list of values.", "Find the smallest prime of the number."),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), cases(__file__, "lessons_for_different_situations_do_not"))
 def test_lessons_for_different_situations_do_not(one: str, other: str) -> None:
     assert list(opposite_pairs([one, other])) == []
 
@@ -120,14 +85,7 @@ TASK = Task.of(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("When bread is sold, the result is 17/243 of the day.", "holds_answer"),
-        ("When a baker sells 48 round loaves each morning and so on, add.", "copies_task"),
-        ("Sells 51 round loaves each morning and 29 long loaves each evening.", "near_copy"),
-    ],
-)
+@pytest.mark.parametrize(("text", "code"), cases(__file__, "what_a_task_holds_is_found"))
 def test_what_a_task_holds_is_found(text: str, code: str) -> None:
     assert code in codes(text, tasks=KnownTasks.of([TASK]))[0]
     assert code not in codes(text)[0]

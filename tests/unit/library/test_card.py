@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from markdown_it import MarkdownIt
 
-from agentlearn.library.audit import audit_lessons, audited
-from agentlearn.library.audit.audit_result import CardFacts, CardRun, card_page
+from agentlearn.library.audit import CardFacts, CardRun, audit_lessons, audited, card_page
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId
 from tests.support.snapshot import assert_snapshot

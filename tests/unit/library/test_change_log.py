@@ -12,8 +12,7 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import Change, History
-from agentlearn.library.history.change import NO_LINE, change_line, line_hash
-from agentlearn.library.history.change_log import writer_lock
+from agentlearn.library.history.change_log import NO_LINE, change_line, line_hash, writer_lock
 from agentlearn.types.experience import library_of
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -112,6 +111,9 @@ def test_a_reader_corrects_head_after_a_crash_between_the_two(history: History) 
     old = head.read_text().splitlines()[0] + "\n"
     new = head.read_text()
     head.write_text(old)
+    assert len(history.load()) == 2
+    assert head.read_text() == new
+    head.write_bytes(b"\xff")
     assert len(history.load()) == 2
     assert head.read_text() == new
     head.unlink()

@@ -34,6 +34,7 @@ from agentlearn.library.capability import Experiences
 from agentlearn.library.shown import METADATA_KEY, Shown, all_shown_in, shown_in
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId
+from tests.support.cases import cases
 
 CARRY = Library.of(["When adding, carry.", "When counting, check the ends."])
 ZERO = Library.of(["When dividing, look for zero."])
@@ -119,7 +120,7 @@ def test_lessons_in_words_give_a_library_or_one_clear_error(lessons: list[Any]) 
         assert [one.lesson for one in library.experiences] == lessons
 
 
-def test_the_store_is_the_argument_then_the_variable_then_the_working_directory(
+def test_the_store_is_the_argument_then_the_variable_then_the_working_directory_of_the_start(
     store: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LibraryStore(tmp_path / "there" / "libraries").publish("math", ZERO)
@@ -127,15 +128,9 @@ def test_the_store_is_the_argument_then_the_variable_then_the_working_directory(
     assert Experiences("math").library == ZERO
     assert Experiences("math", store=tmp_path / ".agentlearn").library == CARRY
     monkeypatch.setenv("AGENTLEARN_STORE", "")
-    assert Experiences("math").library == CARRY
-
-
-def test_the_working_directory_counts_only_at_construction(
-    store: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     followed = Experiences("math", follow=True)
-    (tmp_path / "else").mkdir()
-    monkeypatch.chdir(tmp_path / "else")
+    assert followed.library == CARRY
+    monkeypatch.chdir(tmp_path / "there")
     store.publish("math", ZERO)
     assert followed.library == ZERO
 
@@ -154,50 +149,27 @@ def test_a_missing_library_may_be_empty(store: LibraryStore) -> None:
 # Equality and how it is shown
 
 
-def test_equal_experiences_show_the_same_lessons(store: LibraryStore, tmp_path: Path) -> None:
-    first = next(iter(CARRY.by_id))
+def test_equal_experiences_show_the_same_lessons_and_stay_equal(store: LibraryStore, tmp_path: Path) -> None:
+    first, version = next(iter(CARRY.by_id)), CARRY.version[:8]
+    followed = Experiences("math", follow=True)
     same = [Experiences("math"), Experiences(CARRY), Experiences("math", store=tmp_path / ".agentlearn")]
-    others = [
-        Experiences(ZERO),
-        Experiences("math", masked=(first,)),
-        Experiences("math", follow=True),
-        Experiences("math", id="second"),
-    ]
+    others = [Experiences(ZERO), Experiences("math", masked=(first,)), followed, Experiences("math", id="second")]
     assert len({*same, *others}) == 1 + len(others)
     assert all(one == same[0] for one in same)
-    assert Experiences("math", follow=True) == others[2]
     assert Experiences(CARRY, masked=(first, first)) == others[1]
     assert same[0] != "math"
-
-
-def test_followed_experiences_keep_their_hash_when_the_library_changes(store: LibraryStore) -> None:
-    followed = Experiences("math", follow=True)
+    assert repr(same[0]) == f"Experiences('math', version {version}, 2 lessons)"
+    assert repr(others[0]) == f"Experiences(version {ZERO.version[:8]}, 1 lesson)"
+    every = Experiences("math", masked=(first,), id="second", follow=True)
+    assert repr(every) == f"Experiences('math', version {version}, 2 lessons, 1 masked, id='second', follow=True)"
     kept = {followed}
-    store.publish("math", ZERO)
-    assert followed.library == ZERO
-    assert followed in kept
-
-
-def test_the_repr_says_which_lessons(store: LibraryStore) -> None:
-    version = CARRY.version[:8]
-    first = next(iter(CARRY.by_id))
-    assert repr(Experiences("math")) == f"Experiences('math', version {version}, 2 lessons)"
-    assert repr(Experiences(ZERO)) == f"Experiences(version {ZERO.version[:8]}, 1 lesson)"
-    assert (
-        repr(Experiences("math", masked=(first,), id="second", follow=True))
-        == f"Experiences('math', version {version}, 2 lessons, 1 masked, id='second', follow=True)"
-    )
-
-
-@pytest.mark.parametrize("follow", [False, True])
-def test_experiences_may_be_copied_and_pickled(follow: bool, store: LibraryStore) -> None:
-    experiences = Experiences("math", follow=follow)
-    for twin in (pickle.loads(pickle.dumps(experiences)), copy.deepcopy(experiences), copy.copy(experiences)):
-        assert twin == experiences
-        assert twin.get_instructions() == experiences.get_instructions()
-        store.publish("math", ZERO)
-        assert (twin.library == ZERO) == follow
-        store.publish("math", CARRY)
+    for one in (followed, same[0]):
+        for twin in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+            assert (twin, twin.get_instructions()) == (one, one.get_instructions())
+            store.publish("math", ZERO)
+            assert (twin.library == ZERO) == (one is followed)
+            assert followed in kept, "it keeps its hash when the library changes"
+            store.publish("math", CARRY)
 
 
 HOSTILE = "When <script>alert(1)</script> & <img src=x onerror=alert(1)> comes, 'wait'."
@@ -216,10 +188,7 @@ def test_notebooks_show_an_escaped_table() -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
         assert "and 21 more" in shown
     assert "<table>" in html(EMPTY_LIBRARY)
-
-
-def test_a_hostile_reference_is_escaped_in_notebooks(tmp_path: Path) -> None:
-    assert "<script" not in html(Experiences(f"{tmp_path}/<script>.json", missing="empty"))
+    assert "<script" not in html(Experiences("/none/<script>.json", missing="empty"))
 
 
 # What an agent reads and what is recorded
@@ -264,16 +233,23 @@ def test_the_messages_say_which_lessons_were_shown(way: Any) -> None:
     assert shown_in(json.loads(dumped)) == SHOWN
 
 
-def test_they_are_recorded_once_per_run_however_many_requests_it_makes() -> None:
-    agent = Agent(TestModel(), capabilities=[Experiences(CARRY)])
+def test_they_are_recorded_once_per_run_however_many_requests_it_makes_next_to_what_others_record() -> None:
+    first, second = CARRY.by_id
+    agent = Agent(TestModel(), capabilities=[Experiences(CARRY, masked=(first,))])
 
     @agent.tool_plain
     def add(a: int) -> int:  # pyright: ignore[reportUnusedFunction]
         return a
 
-    messages = agent.run_sync("2 + 2?").all_messages()
-    requests = [one for one in messages if isinstance(one, ModelRequest)]
+    history: list[ModelMessage] = [ModelRequest.user_text_prompt("2 + 2?")]
+    history[0].metadata = {"mine": 1, METADATA_KEY: {"style": SHOWN.model_dump()}}
+    run = agent.run_sync(message_history=history)
+    requests = [one for one in run.all_messages() if isinstance(one, ModelRequest)]
     assert [METADATA_KEY in (one.metadata or {}) for one in requests] == [True, False]
+    assert (requests[0].metadata or {})["mine"] == 1
+    shown = Shown(version=CARRY.version, lessons=(second,), masked=(first,))
+    assert all_shown_in(run.all_messages()) == {"style": SHOWN, "experiences": shown}
+    assert "[G2]" in instructions_of(run.all_messages())
 
 
 def test_the_result_of_a_run_counts_only_its_own_messages() -> None:
@@ -283,13 +259,6 @@ def test_the_result_of_a_run_counts_only_its_own_messages() -> None:
     assert shown_in(second) == shown_in(second.all_messages()) == Experiences(ZERO).shown
     assert shown_in(third) is None
     assert shown_in(third.all_messages()) == SHOWN
-
-
-def test_withheld_lessons_are_not_among_those_shown() -> None:
-    first, second = CARRY.by_id
-    run = Agent(TestModel(), capabilities=[Experiences(CARRY, masked=(first,))]).run_sync("2 + 2?")
-    assert shown_in(run) == Shown(version=CARRY.version, lessons=(second,), masked=(first,))
-    assert "[G2]" in instructions_of(run.all_messages())
 
 
 def test_replaced_instructions_are_not_recorded_as_shown() -> None:
@@ -313,15 +282,6 @@ def test_replaced_instructions_are_not_recorded_as_shown() -> None:
 )
 def test_other_messages_show_nothing(messages: object) -> None:
     assert shown_in(messages) is None
-
-
-def test_the_metadata_of_others_is_kept() -> None:
-    history: list[ModelMessage] = [ModelRequest.user_text_prompt("2 + 2?")]
-    history[0].metadata = {"mine": 1, METADATA_KEY: {"style": SHOWN.model_dump()}}
-    run = Agent(TestModel(), capabilities=[Experiences(ZERO)]).run_sync(message_history=history)
-    found = all_shown_in(run.all_messages())
-    assert found == {"style": SHOWN, "experiences": Experiences(ZERO).shown}
-    assert (run.all_messages()[0].metadata or {})["mine"] == 1
 
 
 # Several of them
@@ -395,25 +355,14 @@ def test_deferred_lessons_are_shown_and_recorded_when_the_model_loads_them() -> 
     assert shown_in(agent.run_sync("2 + 2?")) is None
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "math",
-        {"library": "math", "follow": True},
-        {"library": ["When adding, carry.", "When counting, check the ends."]},
-        {"library": "later", "missing": "empty"},
-    ],
-)
+@pytest.mark.parametrize("given", cases(__file__, "the_spec_of_an_agent_may_name_lessons"))
 def test_the_spec_of_an_agent_may_name_lessons(given: Any, store: LibraryStore) -> None:
+    schema = AgentSpec.model_json_schema_with_capabilities(custom_capability_types=[Experiences])
+    assert "Experiences" in json.dumps(schema)
     spec = AgentSpec.model_validate({"model": "test", "capabilities": [{"Experiences": given}]})
     agent = Agent.from_spec(spec, custom_capability_types=[Experiences])
     expected = "" if "missing" in given else str(CARRY.render())
     assert instructions_of(agent.run_sync("2 + 2?").all_messages()) == expected
-
-
-def test_the_json_schema_of_a_spec_has_experiences() -> None:
-    schema = AgentSpec.model_json_schema_with_capabilities(custom_capability_types=[Experiences])
-    assert "Experiences" in json.dumps(schema)
 
 
 def test_the_span_of_a_run_says_which_lessons() -> None:

@@ -6,6 +6,7 @@ import logging
 import pickle
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from agentlearn.errors import LibraryError
-from agentlearn.library import LibraryStore, library_source
+from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
 from agentlearn.library.shown import shown_in
@@ -39,20 +40,6 @@ def followed(store: LibraryStore, **options: Any) -> Experiences:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-
-
-def test_a_new_version_is_used_and_an_older_one_again(store: LibraryStore) -> None:
-    experiences = followed(store)
-    for library in (FIRST, SECOND, THIRD, FIRST, SECOND):
-        store.publish("math", library)
-        assert experiences.library == library
-        assert experiences.get_instructions() == str(library.render())
-
-
-def test_without_follow_nothing_changes(store: LibraryStore) -> None:
-    experiences = Experiences("math", store=store.directory.parent)
-    store.publish("math", SECOND)
-    assert experiences.library == FIRST
 
 
 def test_an_unchanged_library_is_not_read_again(store: LibraryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,28 +81,24 @@ def test_one_run_sees_one_version_and_the_next_run_the_new_one(store: LibrarySto
     assert seen == [str(FIRST.render())] * 2 + [str(SECOND.render())] * 2
 
 
-def test_the_first_version_may_come_later(store: LibraryStore, caplog: pytest.LogCaptureFixture) -> None:
-    experiences = Experiences("later", store=store.directory.parent, follow=True, missing="empty")
-    assert experiences.library == EMPTY_LIBRARY
-    assert experiences.get_instructions() is None
-    store.publish("later", FIRST)
-    assert experiences.library == FIRST
+def test_the_first_version_and_the_store_may_come_later(store: LibraryStore, caplog: pytest.LogCaptureFixture) -> None:
+    for place in (store.directory.parent, store.directory / "none" / "yet"):
+        experiences = Experiences("later", store=place, follow=True, missing="empty")
+        fixed = Experiences("later", store=place, missing="empty")
+        agent = Agent(TestModel(), capabilities=[experiences])
+        assert experiences.library == EMPTY_LIBRARY
+        assert experiences.get_instructions() is None
+        for library in (FIRST, SECOND, FIRST):
+            LibraryStore(place / "libraries").publish("later", library)
+            assert experiences.library == library
+            assert experiences.get_instructions() == str(library.render())
+            first = asyncio.run(agent.run("?")).all_messages()[0]
+            assert isinstance(first, ModelRequest)
+            assert first.instructions == str(library.render())
+        assert fixed.library == EMPTY_LIBRARY, "without follow nothing changes"
     assert warnings(caplog) == []
     with pytest.raises(LibraryError, match="is not in the library store"):
         Experiences("other", store=store.directory.parent, follow=True)
-
-
-def test_an_agent_that_is_built_before_the_first_version_reads_it_later(store: LibraryStore) -> None:
-    later = Experiences("later", store=store.directory.parent, follow=True, missing="empty")
-    agent = Agent(TestModel(), capabilities=[later])
-
-    async def read() -> str:
-        first = (await agent.run("?")).all_messages()[0]
-        return (first.instructions or "") if isinstance(first, ModelRequest) else ""
-
-    assert asyncio.run(read()) == ""
-    store.publish("later", FIRST)
-    assert asyncio.run(read()) == str(FIRST.render())
 
 
 def test_a_conversation_that_loaded_lessons_reads_the_new_version(store: LibraryStore) -> None:
@@ -136,52 +119,42 @@ def test_a_conversation_that_loaded_lessons_reads_the_new_version(store: Library
     asyncio.run(run())
 
 
-def test_the_store_may_come_later(tmp_path: Path) -> None:
-    experiences = Experiences("math", store=tmp_path / "none" / "yet", follow=True, missing="empty")
-    LibraryStore(tmp_path / "none" / "yet" / "libraries").publish("math", FIRST)
-    assert experiences.library == FIRST
-
-
-def forget_log(folder: Path) -> None:
-    (folder / "history.jsonl").unlink(missing_ok=True)
-
-
 def damage_head(folder: Path) -> None:
-    forget_log(folder)
-    (folder / "HEAD").write_bytes(b"\xff nonsense\n")
+    write_head(b"\xff nonsense\n")(folder)
 
 
-def damage_version(folder: Path) -> None:
-    """As a copy that brings HEAD first."""
-    LibraryStore(folder.parent).publish("math", SECOND)
-    (folder / f"{SECOND.version}.json").write_text("{", encoding="utf-8")
+def write_head(content: bytes | None) -> Callable[[Path], None]:
+    """Lose the log, and have this as HEAD, or a folder in its place."""
+
+    def damage(folder: Path) -> None:
+        (folder / "history.jsonl").unlink(missing_ok=True)
+        (folder / "HEAD").unlink(missing_ok=True)
+        (folder / "HEAD").mkdir() if content is None else (folder / "HEAD").write_bytes(content)
+
+    return damage
 
 
-def half_published(folder: Path) -> None:
-    LibraryStore(folder.parent).publish("math", SECOND)
-    (folder / f"{SECOND.version}.json").unlink()
+def half_published(version: bytes | None) -> Callable[[Path], None]:
+    """Have a HEAD that names a version whose file is this, or missing: as a copy that brings HEAD first."""
 
+    def damage(folder: Path) -> None:
+        LibraryStore(folder.parent).publish("math", SECOND)
+        file = folder / f"{SECOND.version}.json"
+        file.unlink() if version is None else file.write_bytes(version)
 
-def head_is_a_folder(folder: Path) -> None:
-    forget_log(folder)
-    (folder / "HEAD").unlink()
-    (folder / "HEAD").mkdir()
-
-
-def empty_head(folder: Path) -> None:
-    forget_log(folder)
-    (folder / "HEAD").write_text("", encoding="utf-8")
+    return damage
 
 
 @pytest.mark.parametrize(
-    "damage", [damage_head, damage_version, half_published, head_is_a_folder, empty_head, shutil.rmtree]
+    "damage",
+    [damage_head, write_head(None), write_head(b""), half_published(b"{"), half_published(None), shutil.rmtree],
 )
 @pytest.mark.parametrize("missing", ["error", "empty"])
 def test_what_cannot_be_read_keeps_the_last_version_and_warns_once(
     damage: Any, missing: str, store: LibraryStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiences = followed(store, missing=missing)
-    monkeypatch.setattr(library_source, "RETRY_S", 0.0)
+    monkeypatch.setattr("agentlearn.library.store.RETRY_S", 0.0)
     damage(store.directory / "math")
     for _ in range(5):
         assert experiences.library == FIRST
@@ -305,46 +278,3 @@ def test_threads_with_loops_of_their_own_see_only_published_versions(store: Libr
         thread.join()
     assert len(seen) == 80
     assert set(seen) <= texts
-
-
-@pytest.mark.slow
-def test_a_hundred_runs_at_once_while_thirty_versions_are_published(store: LibraryStore) -> None:
-    libraries = [FIRST, *(Library.of([f"When version {number} comes, think."]) for number in range(30))]
-    version_of = {str(library.render()): library.version for library in libraries}
-    seen: dict[str, list[str]] = {}
-
-    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.setdefault(str(getattr(messages[0].parts[0], "content", "")), []).append(info.instructions or "")
-        await asyncio.sleep(0.01)
-        return ModelResponse(parts=[ToolCallPart("wait") if len(messages) < 10 else TextPart("4")])
-
-    agent = Agent(FunctionModel(answer), capabilities=[followed(store)])
-
-    @agent.tool_plain
-    async def wait() -> str:  # pyright: ignore[reportUnusedFunction]
-        await asyncio.sleep(0.01)
-        return "waited"
-
-    async def one(number: int) -> None:
-        await asyncio.sleep(number * 0.01)
-        result = await agent.run(str(number))
-        shown = shown_in(result)
-        assert shown is not None
-        (text,) = set(seen[str(number)])
-        assert shown.version == version_of[text], "what is recorded is what was read, and it is a published version"
-
-    async def publish() -> None:
-        for library in libraries[1:]:
-            await asyncio.to_thread(store.publish, "math", library)
-            await asyncio.sleep(0.02)
-
-    async def run() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(publish())
-            for number in range(100):
-                group.create_task(one(number))
-        last = await agent.run("100")
-        assert (shown_in(last) or Experiences(FIRST).shown).version == libraries[-1].version
-
-    asyncio.run(run())
-    assert len({text for texts in seen.values() for text in texts}) > 3, "versions were swapped meanwhile"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.similarity import LessonWords, NearIndex
-from agentlearn.library.formats import FoundLesson, ImportLimits, ReadLessons, SourceFiles, library_format
-from agentlearn.library.formats.write_form import write_form
+from agentlearn.library.formats import library_format, write_form
+from agentlearn.library.formats.source_files import FoundLesson, ImportLimits, ReadLessons, SourceFiles
 from agentlearn.library.import_lessons import checked_lessons, import_lessons
 from agentlearn.types.experience import Library, Withheld, library_of
 
@@ -66,14 +66,13 @@ def test_imported_lessons_are_shown_to_nobody_until_they_are_approved(notes: Pat
     approved = imported.added_to(base, approve=True)
     assert [one.lesson for one in approved.experiences] == ["When adding, carry.", GOOD]
     assert approved.withheld == ()
-
-
-def test_a_second_import_adds_nothing(notes: Path) -> None:
-    library = import_lessons(notes).added_to(Library())
     again = import_lessons(notes, into=library)
     assert again.lessons == ()
     assert {one.code for one in again.refused} >= {"duplicate"}
     assert again.added_to(library) is library
+    for encoding in ("utf-8-sig", "utf-16"):
+        notes.write_bytes(f"- {GOOD}\r\n".encode(encoding))
+        assert [one.experience.lesson for one in import_lessons(notes).lessons] == [GOOD]
 
 
 @pytest.mark.parametrize("form", ["agentlearn", "lines"])
@@ -93,18 +92,6 @@ def test_an_unchanged_export_of_this_store_keeps_ids_and_origins(form: str, tmp_
     assert not {one.experience.id for one in foreign.lessons} & set(library.by_id)
 
 
-def test_a_changed_export_gets_new_ids(tmp_path: Path) -> None:
-    store = LibraryStore(tmp_path / "libraries")
-    library = library_of(["When adding, carry.", GOOD])
-    store.publish("math", library)
-    file = write_form(library, tmp_path / "math.json", "agentlearn")
-    file.write_text(file.read_text(encoding="utf-8").replace("carry", "wait"), encoding="utf-8")
-    imported = import_lessons(file, store=store)
-    assert imported.published is None
-    assert not {one.experience.id for one in imported.lessons} & set(library.by_id)
-    assert {one.experience.origin.kind for one in imported.lessons} == {"import"}
-
-
 def test_tags_and_origins_that_a_file_made_up_do_not_count(tmp_path: Path) -> None:
     store = LibraryStore(tmp_path / "libraries")
     library = library_of(["When adding, carry."])
@@ -115,6 +102,11 @@ def test_tags_and_origins_that_a_file_made_up_do_not_count(tmp_path: Path) -> No
     file.write_text(json.dumps(document), encoding="utf-8")
     assert import_lessons(file, store=store).added_to(Library()) == library
     assert import_lessons(file, store=store).added_to(Library()).experiences[0].tags == ()
+    file.write_text(json.dumps(document).replace("carry", "wait"), encoding="utf-8")
+    imported = import_lessons(file, store=store)
+    assert imported.published is None
+    (one,) = imported.lessons
+    assert (one.experience.origin.kind, one.experience.id in library.by_id) == ("import", False)
 
 
 def test_what_a_file_withholds_is_not_approved(tmp_path: Path) -> None:
@@ -142,6 +134,7 @@ HOSTILE = {
     "many": (b"- a lesson\n" * 10_001, "too_many_lessons"),
     "alias": (b"agent: &a\n  instructions: '[G0]. x'\n  b: [*a, *a]\n", "bad_yaml"),
     "tag": (b"agent:\n  instructions: !!python/object/apply:os.system ['[G0]. x']\n", "bad_yaml"),
+    "key twice": (b'{"experiences": {"G0": "Count once.", "G0": "Count twice."}}', "bad_library"),
     "deep yaml": (b"instructions: '[G0]. x'\na: " + b"[" * 5_000, "bad_yaml"),
 }
 
@@ -153,31 +146,10 @@ def test_a_hostile_file_is_refused_with_a_code(tmp_path: Path, subtests: pytest.
             file = tmp_path / "given"
             file.write_bytes(content)
             with pytest.raises(LibraryError) as refused:
-                import_lessons(file)
+                import_lessons(file, "training-free-grpo" if name == "key twice" else None)
             assert refused.value.code == code
             assert "\n" not in str(refused.value)
             assert len(str(refused.value)) < 500
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"experiences": {"G0": "Count once.", "G0": "Count twice."}}',
-        '{"format": "agentlearn-library/1", "format": "x", "experiences": []}',
-    ],
-)
-def test_a_repeated_key_is_not_passed_over(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(LibraryError, match="twice in one object; keep one of them"):
-        import_lessons(file, "training-free-grpo" if "G0" in text else "agentlearn")
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_marks_and_line_ends_of_other_systems_do_not_matter(encoding: str, tmp_path: Path) -> None:
-    file = tmp_path / "x.md"
-    file.write_bytes(f"- {GOOD}\r\n".encode(encoding))
-    assert [one.experience.lesson for one in import_lessons(file).lessons] == [GOOD]
 
 
 def test_a_lone_surrogate_and_other_types_refuse_one_lesson_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pickle
 import sys
 import threading
 import types
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +22,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library import LibraryStore, client_calls
+from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.lessons import Lessons, lessons
+from agentlearn.library.lessons import client_bases, lessons
 from agentlearn.types.experience import Library
 from tests.support.openai_echo import OpenAIEcho
 
@@ -74,22 +74,27 @@ RESPONSES: dict[str, Call] = {
 }
 
 
-@pytest.mark.parametrize("call", CHAT.values(), ids=CHAT)
-def test_a_chat_call_in_a_block_gets_the_lessons_once(call: Call, echo: OpenAIEcho, client: openai.OpenAI) -> None:
+@pytest.mark.parametrize("call", [*CHAT.values(), *RESPONSES.values()], ids=[*CHAT, *(f"r {one}" for one in RESPONSES)])
+def test_a_call_in_a_block_gets_the_lessons_once(call: Call, echo: OpenAIEcho, client: openai.OpenAI) -> None:
+    def said() -> list[str]:
+        return [echo.last["instructions"]] if "instructions" in echo.last else system_texts(echo.last)
+
+    async def run() -> None:
+        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
+            with lessons(CARRY):
+                await call(one)
+            assert said() == [f"Solve it.\n\n{BLOCK}"]
+            await call(one)
+
     with lessons(CARRY):
         call(client)
-    assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
+        assert said() == [f"Solve it.\n\n{BLOCK}"]
+        client.completions.create(model="m", prompt="2 + 2")
+        assert echo.last == {"model": "m", "prompt": "2 + 2"}, "other calls are left alone"
     call(client)
-    assert system_texts(echo.last) == ["Solve it."]
-
-
-@pytest.mark.parametrize("call", RESPONSES.values(), ids=RESPONSES)
-def test_a_response_in_a_block_gets_the_lessons(call: Call, echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    with lessons(CARRY):
-        call(client)
-    assert echo.last["instructions"] == f"Solve it.\n\n{BLOCK}"
-    call(client)
-    assert echo.last["instructions"] == "Solve it."
+    assert said() == ["Solve it."]
+    asyncio.run(run())
+    assert said() == ["Solve it."]
 
 
 def test_a_call_without_a_system_message_gets_one(echo: OpenAIEcho, client: openai.OpenAI) -> None:
@@ -119,19 +124,6 @@ def test_streamed_calls_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI)
         assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
         list(client.responses.create(model="m", input="?", stream=True))
     assert echo.last["instructions"] == BLOCK
-
-
-@pytest.mark.parametrize("call", [*CHAT.values(), *RESPONSES.values()], ids=[*CHAT, *(f"r {one}" for one in RESPONSES)])
-def test_asynchronous_calls_get_the_lessons(call: Callable[[Any], Awaitable[Any]], echo: OpenAIEcho) -> None:
-    async def run() -> None:
-        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
-            with lessons(CARRY):
-                await call(one)
-            assert BLOCK in str(echo.last.get("instructions") or system_texts(echo.last)[0])
-            await call(one)
-
-    asyncio.run(run())
-    assert "experiences" not in str(echo.last)
 
 
 def test_a_repeated_request_has_the_lessons_once() -> None:
@@ -177,19 +169,6 @@ def test_clients_of_azure_and_calls_by_path_get_the_lessons(echo: OpenAIEcho, cl
         assert system_texts(echo.last) == [BLOCK]
 
 
-def test_other_calls_are_left_alone(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    with lessons(CARRY):
-        client.completions.create(model="m", prompt="2 + 2")
-    assert echo.last == {"model": "m", "prompt": "2 + 2"}
-
-
-def test_a_block_yields_what_was_shown(tmp_path: Path) -> None:
-    LibraryStore(tmp_path / "libraries").publish("math", CARRY)
-    with lessons("math", store=tmp_path) as advice:
-        assert (advice.version, advice.lessons) == (CARRY.version, tuple(CARRY.by_id))
-        assert advice.shown.library == "math"
-
-
 def test_other_tasks_and_threads_are_outside_and_tasks_of_the_block_are_inside(echo: OpenAIEcho) -> None:
     async def said(one: openai.AsyncOpenAI, gate: asyncio.Event | None = None) -> list[str]:
         if gate is not None:
@@ -218,24 +197,6 @@ def test_other_tasks_and_threads_are_outside_and_tasks_of_the_block_are_inside(e
     async def alone() -> list[str]:
         async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
             return await said(one)
-
-    asyncio.run(run())
-
-
-def test_a_hundred_tasks_with_blocks_of_their_own(echo: OpenAIEcho) -> None:
-    libraries = [Library.of([f"When case {number} comes, think."]) for number in range(20)]
-    shared = lessons(CARRY)
-
-    async def one_task(one: openai.AsyncOpenAI, number: int) -> None:
-        with shared if number % 2 else lessons(libraries[number % 20]) as advice:
-            await asyncio.sleep(0)
-            answer = await one.chat.completions.with_raw_response.create(model="m", messages=[USER])
-            assert advice.text in json.loads(answer.http_request.content)["messages"][0]["content"]
-
-    async def run() -> None:
-        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one, asyncio.TaskGroup() as group:
-            for number in range(100):
-                group.create_task(one_task(one, number))
 
     asyncio.run(run())
 
@@ -288,14 +249,14 @@ def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenA
 
 @pytest.mark.parametrize("method", ["post", "request"])
 def test_a_change_inside_openai_is_an_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     if method == "post":
         monkeypatch.setattr(SyncAPIClient, "post", object)
     else:
         monkeypatch.delattr(SyncAPIClient, "request")
     with pytest.raises(LibraryError) as caught, lessons(CARRY):
         pass
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     assert caught.value.code == "openai_changed"
     assert f"openai {openai.__version__}" in str(caught.value)
     assert str(caught.value).endswith("put `lessons(...).text` into your messages")
@@ -321,7 +282,7 @@ def _stand_in(name: str, posts: Callable[[Any, dict[str, Any]], Any]) -> types.M
 
 def anthropic_package(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`anthropic`, or a stand-in where it is not installed."""
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     if find_spec("anthropic") is None:
         send = _stand_in("anthropic", lambda one, body: one.post("/v1/messages", cast_to=object, body=body))
         monkeypatch.setitem(sys.modules, "anthropic", send)
@@ -353,15 +314,15 @@ def test_calls_of_anthropic_get_the_lessons(
         assert "system" not in echo.last
         client.messages.create(model="m", max_tokens=9, messages=[USER])
         assert "system" not in echo.last
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
 
 
 def test_a_change_inside_anthropic_is_a_warning(monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda _client, _body: None))
     with pytest.warns(RuntimeWarning, match="cannot be added to calls of anthropic 9"), lessons(CARRY):
         CHAT["create"](client)
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
 
 
 def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
@@ -378,7 +339,7 @@ def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
 
 
 def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    client_calls.client_bases.cache_clear()
+    client_bases.cache_clear()
     for name in ("openai", "anthropic", "groq"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):
@@ -386,7 +347,7 @@ def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert lessons(CARRY).text == BLOCK
 
 
-def test_lessons_as_text_and_as_messages() -> None:
+def test_lessons_as_text_and_as_messages_and_as_copies(tmp_path: Path) -> None:
     found = lessons(["When adding, carry."])
     assert str(found) == found.text == BLOCK
     assert found.messages([]) == [{"role": "system", "content": BLOCK}]
@@ -394,13 +355,11 @@ def test_lessons_as_text_and_as_messages() -> None:
     assert repr(found) == f"lessons(version {found.library.version[:8]}, 1 lesson)"
     assert lessons([]).messages([USER]) == [USER]
     assert lessons(CARRY, masked=tuple(CARRY.by_id)).text == ""
-
-
-def test_a_block_may_be_copied_and_pickled() -> None:
-    found = lessons(CARRY)
-    with found:
+    LibraryStore(tmp_path / "libraries").publish("math", CARRY)
+    with lessons("math", store=tmp_path) as advice, found:
+        assert (advice.version, advice.lessons) == (CARRY.version, tuple(CARRY.by_id))
+        assert advice.shown.library == "math"
         for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
-            assert isinstance(twin, Lessons)
             assert twin.text == found.text
 
 

@@ -25,24 +25,20 @@ def library_store(tmp_path: Path) -> LibraryStore:
     return made
 
 
-def test_a_name_refers_to_its_current_version(library_store: LibraryStore) -> None:
-    assert library_store.load("math") == SECOND
-    assert library_store.load("web.v2") == EMPTY_LIBRARY
-
-
-def test_older_versions_stay_and_are_found_by_a_prefix(library_store: LibraryStore) -> None:
+def test_a_reference_is_a_name_a_prefix_of_a_version_or_a_file(
+    library_store: LibraryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert library_store.load("math") == library_store.load(f"math@{SECOND.version}") == SECOND
     assert library_store.load(f"math@{FIRST.version[:6]}") == FIRST
-    assert library_store.load(f"math@{SECOND.version}") == SECOND
-
-
-def test_none_is_the_empty_library(tmp_path: Path) -> None:
-    assert LibraryStore(tmp_path / "nowhere").load("none") == EMPTY_LIBRARY
-
-
-def test_a_file_is_a_library_too(library_store: LibraryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert library_store.load("web.v2") == LibraryStore(Path("nowhere")).load("none") == EMPTY_LIBRARY
+    before = library_store.log("math")
+    library_store.publish("math", SECOND)
+    assert library_store.log("math") == before, "publishing the current version again changes nothing"
     file = library_store.publish("math", FIRST)
-    assert file == library_store.directory / "math" / f"{FIRST.version}.json"
-    assert library_store.load(str(file)) == FIRST
+    assert library_store.load("math") == library_store.load(str(file)) == FIRST
+    assert [one.version for one in library_store.log("math")] == [FIRST.version, SECOND.version, FIRST.version]
+    names = {one.name for one in file.parent.iterdir()}
+    assert names == {"HEAD", "history.jsonl", "history.lock", f"{FIRST.version}.json", f"{SECOND.version}.json"}
     monkeypatch.chdir(file.parent)
     assert library_store.load(file.name) == FIRST
 
@@ -63,23 +59,6 @@ def test_the_log_lists_changes_newest_first(library_store: LibraryStore) -> None
     assert oldest.at <= newest.at == library_store.list()[0].at
 
 
-def test_publishing_the_current_version_again_changes_nothing(library_store: LibraryStore) -> None:
-    before = library_store.log("math")
-    library_store.publish("math", SECOND)
-    assert library_store.log("math") == before
-
-
-def test_an_older_version_can_be_made_current_again(library_store: LibraryStore) -> None:
-    library_store.publish("math", FIRST)
-    assert library_store.load("math") == FIRST
-    assert [one.version for one in library_store.log("math")] == [FIRST.version, SECOND.version, FIRST.version]
-
-
-def test_nothing_but_versions_and_head_is_left_in_the_folder(library_store: LibraryStore) -> None:
-    names = {file.name for file in (library_store.directory / "math").iterdir()}
-    assert names == {"HEAD", "history.jsonl", "history.lock", f"{FIRST.version}.json", f"{SECOND.version}.json"}
-
-
 def test_a_publication_that_fails_half_way_leaves_the_current_version(
     library_store: LibraryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,15 +71,6 @@ def test_a_publication_that_fails_half_way_leaves_the_current_version(
             library_store.publish("math", FIRST.model_copy(update={"parent": SECOND.version}))
     assert library_store.load("math") == SECOND
     assert len(list((library_store.directory / "math").iterdir())) == 5
-
-
-@pytest.mark.parametrize("form", ["agentlearn", "training-free-grpo"])
-def test_an_export_is_read_again(library_store: LibraryStore, tmp_path: Path, form: str) -> None:
-    out = tmp_path / "out.json"
-    library_store.export("math", out, format=form)  # pyright: ignore[reportArgumentType]
-    read = library_store.load(str(out))
-    assert [one.lesson for one in read.experiences] == [one.lesson for one in SECOND.experiences]
-    assert (read == SECOND) == (form == "agentlearn")
 
 
 def test_an_export_in_the_original_form_is_what_the_original_reads(library_store: LibraryStore, tmp_path: Path) -> None:
@@ -171,20 +141,6 @@ def test_a_file_in_another_version_s_place_is_noticed(library_store: LibraryStor
     (folder / f"{SECOND.version}.json").write_bytes((folder / f"{FIRST.version}.json").read_bytes())
     with pytest.raises(LibraryError, match=f"holds version '{FIRST.version[:8]}'; publish the library again"):
         library_store.load("math")
-
-
-def test_a_library_without_its_log_is_refused_in_a_sentence(library_store: LibraryStore) -> None:
-    (library_store.directory / "math" / "history.jsonl").unlink()
-    with pytest.raises(LibraryError, match="is damaged: it lacks changes that HEAD shows; restore the file"):
-        library_store.load("math")
-
-
-def test_a_damaged_head_is_written_again_from_the_log(library_store: LibraryStore) -> None:
-    head = library_store.head("math")
-    before = head.read_text()
-    head.write_bytes(b"\xff")
-    assert library_store.load("math") == SECOND
-    assert head.read_text() == before
 
 
 def test_a_missing_or_binary_file_is_refused_in_a_sentence(tmp_path: Path) -> None:

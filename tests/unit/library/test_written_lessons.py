@@ -39,14 +39,9 @@ def test_a_run_changes_a_written_lesson_only_when_it_is_told_to(operation: Opera
     assert ended.end.reason == f"a person wrote the lesson {SECOND!r}; leave it as it is, or add another lesson"
     told, _ = learned(WRITTEN, operation, told=True)
     assert SECOND not in told.by_id
-
-
-def test_lessons_of_a_program_or_a_file_are_left_alone_too() -> None:
-    given = Library.of([ENDS])
+    given = Library.of([ENDS])  # lessons of a program or a file are left alone too
     library, (ended,) = learned(given, Modify(target=given.experiences[0].id, lesson=ZERO))
-    assert library == given
-    assert isinstance(ended.end, Rejected)
-    assert ended.end.code == "written_by_person"
+    assert (library, getattr(ended.end, "code", None)) == (given, "written_by_person")
 
 
 def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:

@@ -13,8 +13,15 @@ from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 
 from agentlearn.errors import LibraryError
-from agentlearn.library.retrieval import EmbeddingFile, Retrieval, Retriever, TextEmbedder, near_duplicates
-from agentlearn.library.retrieval.embedding_cache import VectorTable, unit_vector
+from agentlearn.library.retrieval import (
+    EmbeddingFile,
+    Retrieval,
+    Retriever,
+    TextEmbedder,
+    VectorTable,
+    near_duplicates,
+    unit_vector,
+)
 from agentlearn.types.experience import Library
 
 ANIMALS = {"dog": 0, "hound": 0, "cat": 1, "kitten": 1, "car": 2, "lorry": 2}

@@ -17,8 +17,7 @@ from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
 from agentlearn.library.shown import all_shown_in, shown_in
-from agentlearn.recorder.captured import captured, given_of
-from agentlearn.recorder.shown import shown_of
+from agentlearn.recorder.captured import captured, given_of, shown_of
 from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library

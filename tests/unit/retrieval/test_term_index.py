@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agentlearn.types.experience import Library
 from agentlearn.types.ranking import MAX_QUERY_CHARACTERS, Retrieval, TermIndex, capped_query, fused, search_words
 from agentlearn.types.ranking.chooser import K1, B
+from tests.support.cases import cases
 
 WORDS = st.sampled_from("bcdefghijklm")
 TEXTS = st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=400)
@@ -62,15 +63,7 @@ def test_ten_thousand_equal_lessons_are_taken_in_their_order() -> None:
     assert list(labels) == ["G1", "G2", "G3"]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("结果的单位是什么？", "检查结果的单位。"),
-        ("ما هي وحدات القياس", "تحقق من وحدات القياس قبل الإجابة."),
-        ("ＭＡＸ＿ＬＥＮＧＴＨ of a list", "Set max_length before the loop."),
-        ("for (i=0;i<n;i++) strncpy(dst, src, n);", "After strncpy(dst, src, n), end dst with a zero byte."),
-    ],
-)
+@pytest.mark.parametrize(("query", "found"), cases(__file__, "words_are_found_in_any_script_and_in_code"))
 def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> None:
     texts = [
         "Carry the digit.",

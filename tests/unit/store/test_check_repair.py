@@ -12,8 +12,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
 from agentlearn.store import check_store, open_store, read_store, repair_store
-from agentlearn.store.consistency import last_seq_of
-from agentlearn.store.database import Database, open_read_only
+from agentlearn.store.database import Database, last_seq_of, open_read_only
 from tests.unit.store import nouns
 from tests.unit.store.damage import flip, left_by_a_crash
 

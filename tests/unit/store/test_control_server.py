@@ -20,12 +20,10 @@ import pytest
 
 from agentlearn.cli.app import run as command_line
 from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
-from agentlearn.store import Selection, Store, StoreReader, open_store, read_store, remote
-from agentlearn.store import control_server as server
+from agentlearn.store import Selection, Store, StoreReader, open_store, read_store
 from agentlearn.store import control_server as wire
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
-from tests.support.command import agentlearn
 from tests.unit.store import nouns
 from tests.unit.store.damage import ROOT
 
@@ -86,69 +84,42 @@ def test_a_reader_elsewhere_sees_the_same_as_the_holder(tmp_path: Path) -> None:
     while_held(tmp_path, act)
 
 
-def test_commands_answer_while_another_process_writes(tmp_path: Path) -> None:
+def test_commands_answer_while_another_process_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def act(store: Store) -> None:
         async def write() -> None:
             for g in itertools.count(1):
                 await store.save_trajectory(nouns.trajectory(g), b"[]")
 
+        there, rollout = ["--store", str(tmp_path), "--json"], store.trajectories(nouns.RUN)[0].id
         writing = asyncio.create_task(write())
-        listed = await asyncio.to_thread(
-            agentlearn, "runs", "list", "--json", "--store", str(tmp_path), cwd=tmp_path.parent
-        )
+        for words in (["runs", "list"], ["trace", rollout], ["runs", "show", nouns.RUN]):
+            assert await asyncio.to_thread(command_line, [*words, *there]) == 0
         assert not writing.done()
         writing.cancel()
         await asyncio.wait({writing})
-        (row,) = json.loads(listed.stdout)["runs"]
-        assert (row["run"], row["state"]) == (nouns.RUN, "running")
 
     while_held(tmp_path, act)
-
-
-def test_trace_and_runs_show_answer_while_the_store_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async def act(store: Store) -> None:
-        there = ["--store", str(tmp_path)]
-        rollout = store.trajectories(nouns.RUN)[0].id
-        await store.save_trajectory(nouns.trajectory(1), b"[]")
-        for words in (["trace", rollout], ["runs", "show", nouns.RUN]):
-            assert await asyncio.to_thread(command_line, [*words, *there, "--json"]) == 0
-
-    while_held(tmp_path, act)
-    trace, run = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    runs, trace, run = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [(row["run"], row["state"]) for row in runs["runs"]] == [(nouns.RUN, "running")]
     assert trace["task"]["problem"] == nouns.TASK.problem
     assert trace["trajectory"]["answer"] == HOSTILE
-    assert len(run["rollouts"]) == 2
+    assert run["rollouts"]
 
 
-def test_the_socket_is_private_and_goes_with_the_store(tmp_path: Path) -> None:
-    async def act(_: Store) -> None:
-        mode = (tmp_path / wire.SOCKET).stat().st_mode
-        assert stat.S_ISSOCK(mode)
-        assert stat.S_IMODE(mode) == 0o600
-
-    while_held(tmp_path, act)
-    assert not (tmp_path / wire.SOCKET).exists()
-    assert all(not one.name.startswith("agentlearn-control") for one in threading.enumerate())
-
-
-def test_a_long_path_makes_no_difference(tmp_path: Path) -> None:
-    directory = tmp_path / ("d" * 100) / ("e" * 100)
+def test_the_socket_is_private_takes_its_place_and_goes_with_the_store(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 100) / ("e" * 100)  # a long path makes no difference
+    directory.mkdir(parents=True)
+    (directory / wire.SOCKET).write_text("left behind")
 
     async def act(_: Store) -> None:
+        mode = (directory / wire.SOCKET).stat().st_mode
+        assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
         with read_store(directory) as reader:
             assert len(reader.runs()) == 1
 
     while_held(directory, act)
-
-
-def test_what_stands_at_the_sockets_place_is_taken_away(tmp_path: Path) -> None:
-    (tmp_path / wire.SOCKET).write_text("left behind")
-
-    async def act(_: Store) -> None:
-        with read_store(tmp_path) as reader:
-            assert len(reader.runs()) == 1
-
-    while_held(tmp_path, act)
+    assert not (directory / wire.SOCKET).exists()
+    assert all(not one.name.startswith("agentlearn-control") for one in threading.enumerate())
 
 
 def raw(directory: Path, sent: bytes) -> bytes:
@@ -190,20 +161,16 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     tmp_path: Path, sent: bytes, code: str
 ) -> None:
     async def act(_: Store) -> None:
-        refusal = wire.parse_reply(raw(tmp_path, sent))
-        assert isinstance(refusal, wire.QueryRefused)
-        assert refusal.code == code
-        assert isinstance(wire.parse_reply(raw(tmp_path, asked())), wire.QueryResult)
+        assert wire.Reply.model_validate_json(raw(tmp_path, sent)).code == code
+        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).rows
 
     while_held(tmp_path, act)
 
 
 def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
-        monkeypatch.setattr(server, "peer_uid", lambda _: os.geteuid() + 1)
-        refusal = wire.parse_reply(raw(tmp_path, asked()))
-        assert isinstance(refusal, wire.QueryRefused)
-        assert refusal.code == "other_user"
+        monkeypatch.setattr(wire, "peer_uid", lambda _: os.geteuid() + 1)
+        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
         with pytest.raises(StoreLocked), read_store(tmp_path):
             pass
 
@@ -213,7 +180,7 @@ def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(_: Store) -> None:
         with read_store(tmp_path) as reader:
-            monkeypatch.setattr(server, "MAX_ANSWER_BYTES", 100)
+            monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 200)
             with pytest.raises(StoreError) as refused:
                 reader.runs()
             assert refused.value.code == "too_large"
@@ -235,7 +202,7 @@ def test_damage_is_reported_as_damage(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(wire, "FIRST_ANSWER_TIMEOUT_S", 0.2)
 
     async def act(_: Store) -> None:
         (tmp_path / wire.SOCKET).unlink()

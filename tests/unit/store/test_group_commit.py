@@ -11,12 +11,20 @@ import pytest
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store import open_store, read_store, trajectory_store
-from agentlearn.store.codec import RowGroup, call_rows, row, task_rows, trajectory_rows
-from agentlearn.store.consistency import read_journal
-from agentlearn.store.database import Database
+from agentlearn.store.codec import (
+    RolloutEntry,
+    RowGroup,
+    call_rows,
+    encode_entry,
+    entry_rows,
+    row,
+    task_rows,
+    trajectory_rows,
+)
+from agentlearn.store.database import Database, read_journal
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
-from agentlearn.store.journal_entries import RolloutEntry, encode_entry, entry_rows
 from agentlearn.types.task import Task
+from tests.support.cases import cases
 from tests.unit.store import nouns
 
 
@@ -55,7 +63,12 @@ def test_a_group_is_one_commit_and_every_row_names_it(database: Database) -> Non
     commits.close()
 
 
-def test_producers_share_commits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("queued", [4, 1_000])
+def test_producers_share_commits_and_wait_where_the_queue_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queued: int
+) -> None:
+    monkeypatch.setattr(trajectory_store, "MAX_QUEUED", queued)
+
     async def main() -> None:
         async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
             for g in range(200):
@@ -66,20 +79,6 @@ def test_producers_share_commits(tmp_path: Path) -> None:
     assert len(stored(database)) == 200
     assert asked(database, "SELECT count(*) FROM commit_log")[0][0] in range(1, 5)
     database.close()
-
-
-def test_writers_wait_where_the_queue_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trajectory_store, "MAX_QUEUED", 4)
-    monkeypatch.setattr(trajectory_store, "MAX_GROUP", 3)
-
-    async def main() -> None:
-        async with open_store(tmp_path) as store, asyncio.TaskGroup() as group:
-            for g in range(40):
-                group.create_task(store.save_trajectory(nouns.trajectory(g), b"[]"))
-
-    asyncio.run(main())
-    with read_store(tmp_path) as reader:
-        assert len(reader.trajectories(nouns.RUN)) == 40
 
 
 def test_a_refused_unit_fails_alone(database: Database) -> None:
@@ -247,14 +246,14 @@ def test_a_passing_failure_costs_nothing(database: Database, kind: type[Exceptio
     commits.close()
 
 
-@pytest.mark.parametrize("kind", [duckdb.TransactionException, duckdb.FatalException])
-def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Database, kind: type[Exception]) -> None:
-    commits = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
-    outcomes = commits.commit(units(2))
-    assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
-    assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
-    assert stored(database) == []
-    assert commits.commit(units(2)) == [None, None]
+def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Database) -> None:
+    for kind in (duckdb.TransactionException, duckdb.FatalException):
+        commits = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
+        outcomes = commits.commit([task_rows([nouns.TASK])] * 2)
+        assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
+        assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
+        assert asked(database, "SELECT count(*) FROM task") == [(0,)]
+    assert commits.commit([task_rows([nouns.TASK])] * 2) == [None, None]
     commits.close()
 
 
@@ -341,18 +340,7 @@ def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monk
     commits.close()
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM read_text('/etc/passwd')",
-        "COPY task TO '/tmp/tasks.csv'",
-        "ATTACH '/tmp/other.duckdb'",
-        "INSTALL httpfs",
-        "SET enable_external_access = true",
-        "SET lock_configuration = false",
-    ],
-)
+@pytest.mark.parametrize("sql", cases(__file__, "sql_reaches_nothing_outside_the_store"))
 def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> None:
     with database.cursor() as cursor, pytest.raises(duckdb.Error):
         cursor.execute(sql)

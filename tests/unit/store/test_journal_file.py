@@ -3,9 +3,6 @@
 import asyncio
 import multiprocessing
 import os
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,14 +14,12 @@ from hypothesis import strategies as st
 from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
-from agentlearn.store.consistency import read_journal
-from agentlearn.store.database import Database
-from agentlearn.store.journal_entries import encode_entry
+from agentlearn.store.codec import encode_entry
+from agentlearn.store.database import Database, read_journal
 from agentlearn.store.journal_file import JournalFile, checksum, intact_entries
 from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
 from tests.unit.store import nouns
 
-ROOT = Path(__file__).parents[3]
 batches = st.lists(st.lists(st.binary(max_size=60), min_size=1, max_size=8), max_size=4)
 
 
@@ -135,28 +130,6 @@ def test_a_forked_child_is_refused(journal: JournalFile) -> None:
     assert list(journal.append([b"ours"])) == [1]
 
 
-def test_a_full_disk_fails_the_write_and_the_next_record_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "RETRY_PAUSES_S", (0.0, 0.0))
-
-    def full(*_: object) -> range:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            with monkeypatch.context() as patched:
-                patched.setattr(JournalFile, "_insert", full)
-                with pytest.raises(StoreError) as told:
-                    await store.record(nouns.call(0))
-            assert str(told.value) == "the store could not be written: database or disk is full"
-            assert told.value.code == "store_write"
-            await store.record(nouns.call(1))
-            assert [one.ordinal for one in store.calls(nouns.RUN, nouns.call(1).unit)] == [1]
-
-    asyncio.run(main())
-
-
 def test_queries_find_records_that_wait_in_the_journal(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
@@ -208,39 +181,6 @@ def test_entries_that_a_crash_left_in_the_journal_and_in_the_database_count_once
     report = check_store(tmp_path)
     assert report.sound
     assert (report.tables["trajectory_body"], report.tables["journal"]) == (1, 1)
-
-
-RECORD_AND_DIE = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from agentlearn.store import open_store
-from tests.unit.store import nouns
-
-async def main():
-    async with open_store(Path(sys.argv[1])) as store:
-        for ordinal in range(40):
-            await store.record(nouns.call(ordinal))
-            await store.save_trajectory(nouns.trajectory(ordinal), b"[]")
-            await store.save_summary(nouns.summary(f"s{ordinal}"))
-            os.write(1, b"%d\\n" % ordinal)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(main())
-"""
-
-
-def test_acknowledged_records_survive_a_sudden_death(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", RECORD_AND_DIE, str(tmp_path)]
-    died = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480, cwd=ROOT)
-    assert died.returncode == -9, died.stderr
-    assert len(died.stdout.split()) == 40
-    assert check_store(tmp_path).journal_entries == 120  # none of them is in the database yet
-    with read_store(tmp_path) as reader:
-        assert [one.ordinal for one in reader.calls(nouns.RUN, nouns.call(0).unit)] == list(range(40))
-        assert reader.trajectory(nouns.trajectory(39).id) == nouns.trajectory(39)
-    with read_store(tmp_path) as reader:  # and only once
-        counts = reader.counts(nouns.RUN)
-        assert (counts.calls, counts.rollouts, counts.summaries) == (40, {"ok": 40}, 40)
 
 
 def append_many(store: Path, name: int, count: int) -> None:

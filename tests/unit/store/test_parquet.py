@@ -8,6 +8,7 @@ import pytest
 
 from agentlearn.errors import DataError
 from agentlearn.store import Selection, TableFile, open_store, read_store
+from agentlearn.store.parquet import parquet_rows, write_parquet
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from tests.unit.store import nouns
@@ -138,3 +139,15 @@ def test_tables_are_written_while_another_process_holds_the_store(store: Path, t
 
     asyncio.run(held())
     assert len(read(tmp_path / "whole", "trajectory_body", "messages")) == 4
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a[1].parquet", "*.parquet", "a?.parquet", "it's.parquet", "ü.parquet"])
+def test_a_file_without_a_store_is_named_at_its_word_and_read_in_order(tmp_path: Path, name: str) -> None:
+    write_parquet(tmp_path / "a1.parquet", {"x": ("BIGINT", range(5000))})
+    write_parquet(tmp_path / name, {"x": ("BIGINT", [1, 2]), "words": ("VARCHAR[]", [["a"], []])})
+    assert list(parquet_rows(tmp_path / name)) == [{"x": 1, "words": ["a"]}, {"x": 2, "words": []}]
+    assert [row["x"] for row in parquet_rows(tmp_path / "a1.parquet")] == list(range(5000))
+    (tmp_path / name).write_bytes((tmp_path / "a1.parquet").read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"cannot be read as Parquet \(.+\); write it again$") as refused:
+        list(parquet_rows(tmp_path / name))
+    assert refused.value.code == "bad_parquet"

@@ -18,11 +18,11 @@ import duckdb
 import pytest
 
 from agentlearn.cli.pages.learn_record import stored_report
-from agentlearn.errors import AgentlearnError, UnknownSchema
+from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
+from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
-from agentlearn.store.journal_entries import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.journal_file import JournalFile
 from agentlearn.store.store_files import Acknowledged, write_watermark
 from agentlearn.types.experience import Library, library_of
@@ -225,6 +225,15 @@ def make_golden(directory: Path) -> None:
         for file in sorted(unpacked.iterdir()):
             packed.add(file, arcname=file.name)
     shutil.rmtree(unpacked)
+
+
+@pytest.mark.parametrize("found", ["1.5.6", "0.10.0"])
+def test_an_old_duckdb_is_refused_with_the_reason(found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duckdb.__version__", found)
+    with pytest.raises(StoreError, match=f"needs DuckDB 2 or newer, .* found '{found}': pip install") as caught:
+        Database(tmp_path / "store", create=True)
+    assert caught.value.code == "old_duckdb"
+    assert not (tmp_path / "store").exists()
 
 
 if __name__ == "__main__":

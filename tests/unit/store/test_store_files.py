@@ -17,6 +17,7 @@ from agentlearn.store import check_store, open_store, read_store, repair_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.database import Database
 from agentlearn.store.journal_file import JournalFile
+from tests.support.cases import cases
 from tests.unit.store import nouns
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +78,7 @@ def modes(directory: Path) -> set[int]:
     return {stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()}
 
 
-def test_only_the_owner_may_read_a_store_whatever_the_umask(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_a_store_or_a_snapshot_whatever_the_umask(tmp_path: Path) -> None:
     directory = tmp_path / "store"
     found = list[set[int]]()
 
@@ -88,20 +89,6 @@ def test_only_the_owner_may_read_a_store_whatever_the_umask(tmp_path: Path) -> N
             await store.checkpoint()
             await store.save_tasks([nouns.TASK])
             found.append(modes(directory))
-
-    before = os.umask(0)
-    try:
-        asyncio.run(main())
-    finally:
-        os.umask(before)
-    assert found == [{0o600}, {0o600}]
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-
-
-def test_a_snapshot_is_private_from_the_start(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path / "store") as store:
-            await store.save_run(nouns.run_event())
             store.snapshot()
             store.snapshot(tmp_path / "out")
 
@@ -110,8 +97,10 @@ def test_a_snapshot_is_private_from_the_start(tmp_path: Path) -> None:
         asyncio.run(main())
     finally:
         os.umask(before)
-    assert modes(tmp_path / "store" / "snapshots") == modes(tmp_path / "out") == {0o600}
-    assert modes(tmp_path / "store") == {0o600, 0o700}
+    assert found == [{0o600}, {0o600}]
+    assert modes(directory / "snapshots") == modes(tmp_path / "out") == {0o600}
+    assert modes(directory) == {0o600, 0o700}
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 def test_a_store_that_others_could_read_is_made_private_when_it_is_opened(tmp_path: Path) -> None:
@@ -255,14 +244,7 @@ with read_store(disk / "store") as reader:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("emptied", "free_bytes", "waiting"),
-    [
-        ("opened", 0, 20),
-        ("closed", 0, 1_000),
-        ("opened", 40_000, 0),
-        ("closed", 400_000, 1_000),
-        ("opened", 900_000, 20),
-    ],
+    ("emptied", "free_bytes", "waiting"), cases(__file__, "a_disk_without_room_costs_nothing_that_was_acknowledged")
 )
 def test_a_disk_without_room_costs_nothing_that_was_acknowledged(
     tmp_path: Path, emptied: str, free_bytes: int, waiting: int
@@ -285,7 +267,7 @@ import asyncio, itertools, os, sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.store import open_store
-from agentlearn.store.journal_entries import encode_entry
+from agentlearn.store.codec import encode_entry
 from agentlearn.store.journal_file import JournalFile
 from tests.unit.store import nouns
 

@@ -11,6 +11,7 @@ import pytest
 
 from agentlearn.errors import StoreError, StoreLocked
 from agentlearn.store import open_store, read_store
+from tests.support.cases import cases
 from tests.unit.store import nouns
 
 OTHER_PROCESS = """
@@ -18,7 +19,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store.consistency import last_seq_of
+from agentlearn.store.database import last_seq_of
 from agentlearn.store.database import Database
 try:
     with closing(Database(Path(sys.argv[1]), create=False)) as database, database.cursor() as cursor:
@@ -84,14 +85,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        "store.runs()",
-        "store.save_run(nouns.run_event()).send(None)",
-        "store.checkpoint().send(None)",
-    ],
-)
+@pytest.mark.parametrize("act", cases(__file__, "a_forked_child_cannot_use_the_store_and_does_it_no_harm"))
 def test_a_forked_child_cannot_use_the_store_and_does_it_no_harm(tmp_path: Path, act: str) -> None:
     script = f"""
 import asyncio, os, sys, warnings

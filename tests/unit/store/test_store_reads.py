@@ -14,7 +14,8 @@ from agentlearn.store import Exposure, ProposalRow, RunCounts, StageTotals, Stor
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
 from agentlearn.types.operation import Dropped, Ended, Folded, Rejected
-from agentlearn.types.trajectory import Failure, PromptRef, Treatment, Verdict
+from agentlearn.types.trajectory import PromptRef, Treatment, Verdict
+from tests.support.cases import cases
 from tests.unit.store import nouns
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def within(directory: Path, act: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def test_the_latest_event_is_the_state_of_a_run(tmp_path: Path) -> None:
+def test_the_latest_event_is_the_state_of_a_run_and_one_whose_process_died_is_interrupted(tmp_path: Path) -> None:
     done = nouns.run_event(state="done", at=nouns.AT + timedelta(minutes=5), report='{"cost_usd": 1}')
 
     async def act(store: Store) -> None:
@@ -40,84 +41,35 @@ def test_the_latest_event_is_the_state_of_a_run(tmp_path: Path) -> None:
         await store.save_run(nouns.run_event(run=OTHER_RUN, at=nouns.AT + timedelta(minutes=1)))
         newest, oldest = store.runs()
         assert (newest.run, newest.state) == (OTHER_RUN, "running")
-        assert (oldest.run, oldest.state) == (nouns.RUN, "done")
-        assert (oldest.started_at, oldest.at) == (nouns.AT, done.at)
+        assert (oldest.run, oldest.state, oldest.started_at, oldest.at) == (nouns.RUN, "done", nouns.AT, done.at)
         assert json.loads(oldest.report) == {"cost_usd": 1}
         assert store.runs(limit=1) == [newest]
         assert store.run(str(OTHER_RUN)[:6]) == newest
 
     within(tmp_path, act)
-
-
-def test_a_run_whose_process_died_reads_as_interrupted(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        await store.save_run(nouns.run_event())
-        assert store.run(nouns.RUN).state == "running"
-
-    within(tmp_path, act)
     with read_store(tmp_path) as reader:
-        assert reader.run(nouns.RUN).state == "interrupted"
-        assert [row.state for row in reader.runs()] == ["interrupted"]
+        assert reader.run(OTHER_RUN).state == "interrupted"
+        assert [row.state for row in reader.runs()] == ["interrupted", "done"]
 
 
-@pytest.mark.parametrize(
-    ("question", "prefix", "code"),
-    [
-        ("run", "zzz", "unknown_run"),
-        ("run", "", "unknown_run"),
-        ("run", "01jd", "unknown_run"),
-        ("trajectory", "zzz", "unknown_rollout"),
-        ("messages", "zzz", "unknown_rollout"),
-        ("task", "zzz", "unknown_task"),
-        ("library", "zzz", "unknown_version"),
-        ("prompt", "zzz", "unknown_prompt"),
-    ],
-)
-def test_an_id_that_names_nothing_or_too_much_is_refused(tmp_path: Path, question: str, prefix: str, code: str) -> None:
+def test_an_id_that_names_nothing_or_too_much_is_refused_with_the_prefix_and_the_next_step(tmp_path: Path) -> None:
     async def act(store: Store) -> None:
         await store.save_run(nouns.run_event())
         await store.save_run(nouns.run_event(run=OTHER_RUN))
-        with pytest.raises(ConfigError) as refused:
-            getattr(store, question)(prefix)
-        assert refused.value.code == code
-
-    within(tmp_path, act)
-
-
-def test_the_sentences_for_a_wrong_run_name_the_prefix_and_the_next_step(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        await store.save_run(nouns.run_event())
-        await store.save_run(nouns.run_event(run=OTHER_RUN))
+        for question, prefix, code in cases(__file__, "ids_that_name_nothing_or_too_much"):
+            with pytest.raises(ConfigError) as refused:
+                getattr(store, question)(prefix)
+            assert (refused.value.code, prefix in str(refused.value)) == (code, True)
         with pytest.raises(ConfigError) as unknown:
             store.run("zzz")
         assert str(unknown.value) == (
             f"the store {str(tmp_path)!r} has no run whose id starts with 'zzz';"
             f" `agentlearn runs list --store {tmp_path}` shows the stored runs"
         )
-        with pytest.raises(ConfigError) as ambiguous:
+        with pytest.raises(ConfigError, match=r"^run '01jd' is ambiguous \('.*', '.*'\); give more of the id$"):
             store.run("01jd")
-        assert str(ambiguous.value) == (
-            f"run '01jd' is ambiguous ({str(nouns.RUN)!r}, {str(OTHER_RUN)!r}); give more of the id"
-        )
 
     within(tmp_path, act)
-
-
-def test_a_trajectory_and_its_messages_come_back_whole(tmp_path: Path) -> None:
-    saved = nouns.trajectory(attempt=1)
-    failed = nouns.trajectory(
-        1, verdict=None, answer=None, failure=Failure(code="timeout", message="too slow", boundary="deadline")
-    )
-
-    async def act(store: Store) -> None:
-        await store.save_trajectory(saved, b'[{"kind":"request"}]')
-        await store.save_trajectory(failed, b"[]")
-
-    within(tmp_path, act)
-    with read_store(tmp_path) as reader:
-        assert reader.trajectory(saved.id[:8]) == saved
-        assert reader.trajectory(failed.id) == failed
-        assert reader.messages(saved.id) == b'[{"kind":"request"}]'
 
 
 def test_light_rows_come_phase_by_phase_and_in_order(tmp_path: Path) -> None:
@@ -295,37 +247,23 @@ def test_counts_of_a_run(tmp_path: Path) -> None:
     within(tmp_path, act)
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {"verdict": Verdict(status="partial", reward=float("nan"))},
-            "reward of a trajectory is nan; store a finite number, or None if it is unknown",
-        ),
-        (
-            {"verdict": Verdict(status="partial", reward=float("inf"))},
-            "reward of a trajectory is inf; store a finite number, or None if it is unknown",
-        ),
+def test_what_cannot_be_stored_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    refused_changes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"verdict": Verdict(status="partial", reward=float("nan"))}, "reward of a trajectory is nan; store a finite"),
+        ({"verdict": Verdict(status="partial", reward=float("inf"))}, "reward of a trajectory is inf; store a finite"),
         (
             {"started_at": nouns.AT.replace(tzinfo=None)},
             "started_at of a trajectory is '2026-01-02T03:04:05.678901' without a time zone; use datetime.now(UTC)",
         ),
-    ],
-)
-def test_what_cannot_be_stored_is_refused_in_a_sentence(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+        ({}, "are not UTF-8"),
+    )
+
     async def act(store: Store) -> None:
-        with pytest.raises(StoreError) as refused:
-            await store.save_trajectory(nouns.trajectory(**changes), b"[]")
-        assert str(refused.value) == sentence
+        for changes, sentence in refused_changes:
+            with pytest.raises(StoreError) as refused:
+                await store.save_trajectory(nouns.trajectory(**changes), b"[]" if changes else b"\xff")
+            assert sentence in str(refused.value)
         assert store.trajectories(nouns.RUN) == []
-
-    within(tmp_path, act)
-
-
-def test_messages_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        with pytest.raises(StoreError, match="are not UTF-8"):
-            await store.save_trajectory(nouns.trajectory(), b"\xff")
 
     within(tmp_path, act)
 

@@ -7,16 +7,222 @@ person (`agentlearn.types.author`).
 A command that a lesson only names, such as `git reset --soft` or `curl -I`, is harmless.
 """
 
+import base64
+import binascii
 import re
-from collections.abc import Collection
+import unicodedata
+from collections.abc import Callable, Collection
 from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+from urllib.parse import unquote
 
+from agentlearn.library.curate.answer_search import answer_in_other_words, stated_answer
 from agentlearn.library.curate.codes import RejectionCode, reject
-from agentlearn.library.curate.hostile.encoded import encoded_part, mixes_scripts, views
-from agentlearn.library.curate.hostile.stated_answers import answer_in_other_words, stated_answer
 from agentlearn.library.curate.lesson_text import checked_lesson, forgery
 from agentlearn.library.curate.similarity import normalised
 from agentlearn.types.operation import Rejected
+
+_BY_LETTER = {
+    "a": "\u0250\u0251\u0391\u03b1\u0410\u0430\u13aa\ua4ee",
+    "b": "\u0184\u0253\u0392\u0412\u042c\u0432\u13cf\u13f4\ua4d0\ua7b4",
+    "c": "\u0254\u03f2\u03f9\u0421\u0441\u13df\u1d04\u2ca4\u2ca5\ua4da\uabaf",
+    "d": "\u00f0\u0111\u0501\u13a0\u13e7\ua4d2\ua4d3",
+    "e": "\u01dd\u0258\u0395\u0415\u0435\u044d\u0454\u04bd\u13ac\ua4f0\uab32",
+    "f": "\u025f\u03dc\u0584\u1e9d\ua4dd\ua798\ua799\uab35",
+    "g": "\u0183\u018d\u0261\u050c\u0581\u13c0\u13f3\u1d83\ua4d6",
+    "h": "\u0265\u0397\u041d\u043d\u04bb\u0570\u13bb\u13c2\u2c8e\ua4e7",
+    "i": "\u0131\u0269\u026a\u03b9\u0456\u04cf\u13a5\u1d09\u1fbe\ua647\uab75",
+    "j": "\u027e\u037f\u03f3\u0408\u0458\u13ab\ua4d9\ua7b2",
+    "k": "\u029e\u039a\u03ba\u041a\u043a\u13e6\u2c94\ua4d7",
+    "l": "\u0141\u0142\u0196\u01c0\u0399\u0406\u04c0\u13de\u2c92\u2cd0\ua4e1\ua4f2",
+    "m": "\u039c\u03fa\u041c\u043c\u13b7\u2c98\ua4df",
+    "n": "\u039d\u03b7\u0438\u043f\u0578\u057c\u2c9a\ua4e0",
+    "o": "\u00d8\u00f8\u039f\u03bf\u03c3\u041e\u043e\u0555\u0585\u1d0f\u1d11\u2c9e\u2c9f\ua4f3\uab3d",
+    "p": "\u03a1\u03c1\u03f1\u0420\u0440\u13e2\u2ca2\u2ca3\ua4d1",
+    "q": "\u051b\u0563\u0566",
+    "r": "\u01a6\u0279\u0433\u044f\u13a1\u13d2\u1d26\u2c85\ua4e3\uab47\uab48\uab81",
+    "s": "\u01bd\u0405\u0455\u054f\u13d5\u13da\ua4e2\ua731\uabaa",
+    "t": "\u0287\u03a4\u03c4\u0422\u0442\u13a2\u2ca6\ua4d4",
+    "u": "\u028b\u03c5\u054d\u057d\u1d1c\ua4f4\ua79f\uab4e\uab52",
+    "v": "\u028c\u03bd\u0474\u0475\u13d9\u1d20\ua4e6\uaba9",
+    "w": "\u026f\u028d\u03c9\u0448\u0461\u051c\u051d\u0561\u13b3\u13d4\u1d21\ua4ea\uab83",
+    "x": "\u03a7\u0425\u0445\u2cac\ua4eb\ua7b3",
+    "y": "\u0263\u028e\u028f\u03a5\u03b3\u03d2\u0423\u0443\u04ae\u04af\u13a9\u13bd\u1d8c\u1eff\u2ca8\ua4ec\uab5a",
+    "z": "\u0396\u13c3\u1d22\ua4dc\uab93",
+}
+_ENCLOSED = (0x1F150, 0x1F170, 0x1F1E6)
+"""First letters of the alphabets in filled circles, in filled squares, and of the flags."""
+
+LOOKALIKES = {
+    **{ord(sign): letter for letter, signs in _BY_LETTER.items() for sign in signs},
+    **{first + place: chr(ord("a") + place) for first in _ENCLOSED for place in range(26)},
+}
+"""The Latin letter by the code point that looks like it; for `str.translate`."""
+
+_IGNORABLE = re.compile(
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+)
+_QUOTES = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-", "\u2014": "-", "\u2010": "-", "\u2011": "-"}
+)
+_DIGITS_AS_LETTERS = str.maketrans("0134578@$!|", "oieastbasii")
+_WORD_WITH_DIGIT = re.compile(r"(?=[a-z@$!|]*[0134578@$!|])(?=[0-9@$!|]*[a-z])[a-z0134578@$!|]{3,}(?![\w])")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+_WORD_JOINTS = re.compile(r"(?<=[^\W\d])[_+./\\|~*=-]+(?=[^\W\d])")
+_INSIDE_WORD = re.compile(r"(?<=[^\W\d])[-_.*~^|'\"\u00b7\u2022](?=[^\W\d])")
+_SPELLED = re.compile(r"(?<![^\W_])[^\W\d_](?:([ ._*~|/\\\u00b7\u2022-]{1,3})[^\W\d_]){4,}(?![^\W_])")
+_FEW = 5
+
+
+def fold(text: str) -> str:
+    """The text in lower case, each letter replaced by the Latin one that it looks like, without accents."""
+    if text.isascii():
+        return " ".join(text.casefold().translate(_QUOTES).split())
+    text = _IGNORABLE.sub("", normalised(text)).translate(_QUOTES)
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
+    return " ".join(plain.translate(LOOKALIKES).casefold().translate(LOOKALIKES).split())
+
+
+def _mixes_scripts(text: str) -> str | None:
+    """The first word of three or more letters that mixes Latin letters with Cyrillic, Armenian or Cherokee ones."""
+    if text.isascii():
+        return None
+    for word in re.findall(r"[^\W\d_]{3,}", unicodedata.normalize("NFKC", text)):
+        scripts = {unicodedata.name(sign, "").split(" ")[0] for sign in word}
+        if "LATIN" in scripts and scripts & {"CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"}:
+            return word
+    return None
+
+
+def _spelled_out(text: str) -> str | None:
+    """Letters with a separator after each, such as `i g n o r e`, joined; None when there are none.
+
+    Letters in alphabetical order are names of points or choices, and no word.
+    """
+    for found in _SPELLED.finditer(text):
+        letters = [sign for sign in found[0].casefold() if sign.isalpha()]
+        pairs = pairwise(letters)
+        if len(letters) >= _FEW and len(set(letters) & set("aeiou")) and not all(a < b for a, b in pairs):
+            return "".join(letters)
+    return None
+
+
+def _letters(word: re.Match[str]) -> str:
+    """A word with its digits as letters."""
+    return word[0].translate(_DIGITS_AS_LETTERS)
+
+
+def _views(text: str) -> tuple[str, ...]:
+    """The folded text, then those of its rewritings that differ: digits as letters, words split and words joined."""
+    plain = fold(text)
+    found = [plain]
+    if _WORD_WITH_DIGIT.search(plain):
+        found.append(_WORD_WITH_DIGIT.sub(_letters, plain))
+    if _CAMEL.search(text):
+        found.append(fold(_CAMEL.sub(" ", text)))
+    if _WORD_JOINTS.search(plain):
+        found += [_WORD_JOINTS.sub(" ", plain), _INSIDE_WORD.sub("", plain)]
+    return tuple(dict.fromkeys(found))
+
+
+_BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{12,}={0,2}(?![\w+/=-])")
+_BASE32 = re.compile(r"(?<![\w=])[A-Z2-7]{16,}={0,6}(?![\w=])")
+_HEX = re.compile(r"(?<![\w])(?:0x)?(?:[0-9a-fA-F]{2}[ :,-]?){5,}[0-9a-fA-F]{2}(?!\w)")
+_ESCAPES = re.compile(
+    r"(?:%[0-9a-fA-F]{2}){3,}|(?:\\x[0-9a-fA-F]{2}){2,}|(?:\\u\{?[0-9a-fA-F]{4,6}\}?){2,}"
+    r"|(?:\bU\+[0-9a-fA-F]{4,5}\W*){3,}"
+    r"|(?:&#x?[0-9a-fA-F]{2,6};?){2,}"
+)
+_BINARY = re.compile(r"(?<!\d)(?:[01]{8}[ ,]?){3,}(?!\d)|(?<!\d)(?:[01]{7}[ ,]){3,}[01]{7}(?!\d)")
+_MORSE = re.compile(r"(?<![^\s/|])(?:[.\u00b7\u2022-]{1,5}[ /|]+){4,}[.\u00b7\u2022-]{1,5}(?![^\s/|])")
+_NUMBERS = re.compile(r"(?<![\w.])(?:\d{2,3}[ ,;]+){5,}\d{2,3}(?![\w.])")
+_WORD = re.compile(r"[a-z]{3,}")
+_COMMON = frozenset(
+    "the and all you your are not any for with that this then from into must will should always never every only"  # noqa: SIM905
+    " answer answers ignore rules rule instructions instruction system prompt previous send delete tell judge grader"
+    " reward correct reply respond skip check files file password secret key keys follow obey forget disregard message"
+    " user run say give output print now before other lessons lesson task problem tool tools verify verifier write"
+    " choose return data read show reveal full what when how where there here have has been every forever".split()
+)
+_SMALL_CAPITALS = re.compile("[\u1d00-\u1d2b\u0262\u026a\u0274\u0280\u028f\u029f\u0299\ua730\ua731]{2,}")
+_LEAST_WORDS = 3
+_ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+
+
+def _encoded_part(text: str) -> str | None:
+    """The first part of the text that is encoded; None when there is none."""
+    for pattern, is_encoded in _ENCODINGS:
+        for found in pattern.finditer(text):
+            if is_encoded(found[0]):
+                return found[0]
+    return _spelled_out(text) or _transposed(fold(text))
+
+
+def _transposed(plain: str) -> str | None:
+    """The text when it is English only after ROT13 or backwards."""
+    now = _common_words(plain)
+    for other in (plain.translate(_ROT13), plain[::-1]):
+        if _common_words(other) >= max(_LEAST_WORDS, 2 * now + 1):
+            return plain
+    return None
+
+
+def _common_words(text: str) -> int:
+    return sum(word in _COMMON for word in _WORD.findall(text))
+
+
+def _is_text(decoded: bytes) -> bool:
+    """Whether the bytes are readable: ASCII letters and spaces for the most part, with a word of four letters."""
+    if len(decoded) < 2 or not decoded.isascii():
+        return False
+    text = decoded.decode("ascii")
+    letters = sum(sign.isalpha() or sign == " " for sign in text)
+    return text.isprintable() and letters >= 0.8 * len(text) and re.search(r"[a-z]{2,}|[A-Z]{4,}", text) is not None
+
+
+def _spells_words(numbers: str) -> bool:
+    codes = [int(number) for number in re.findall(r"\d+", numbers)]
+    plain = all(code == 32 or 65 <= code <= 122 for code in codes)
+    return plain and _common_words("".join(map(chr, codes)).casefold()) > 0
+
+
+def _unescaped(text: str) -> bytes:
+    if text.startswith("%"):
+        return unquote(text).encode(errors="replace")
+    codes = re.findall(r"[0-9a-fA-F]{2,6}", text)
+    base = 10 if re.match(r"&#\d", text) else 16
+    return "".join(chr(code) for one in codes if (code := int(one, base)) < 0x110000).encode(errors="replace")
+
+
+def _based(text: str, alphabet: Literal[32, 64]) -> bytes:
+    """The decoded bytes; empty for what is none. A plain English word is also base64, but its bytes are not text."""
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        if alphabet == 64:
+            return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+        return base64.b32decode(bare + "=" * (-len(bare) % 8))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _is_hex_text(text: str) -> bool:
+    digits = re.sub(r"[^0-9a-fA-F]", "", text.removeprefix("0x"))
+    return len(digits) % 2 == 0 and _is_text(bytes.fromhex(digits))
+
+
+_ENCODINGS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
+    (_SMALL_CAPITALS, bool),
+    (_ESCAPES, lambda text: _is_text(_unescaped(text))),
+    (_BINARY, bool),
+    (_MORSE, bool),
+    (_HEX, _is_hex_text),
+    (_BASE64, lambda text: _is_text(_based(text, 64))),
+    (_BASE32, lambda text: _is_text(_based(text, 32))),
+    (_NUMBERS, _spells_words),
+)
+"""What encoded text looks like, and whether such a part really is text."""
+
 
 _COMMAND = re.compile(
     r"""
@@ -54,7 +260,7 @@ _COMMAND = re.compile(
 )
 
 
-def command_in(text: str) -> str | None:
+def _command_in(text: str) -> str | None:
     """The first command in a text; None when there is none."""
     found = _COMMAND.search(text)
     return found[0].strip() if found else None
@@ -113,7 +319,7 @@ _CALLED = re.compile(
 _ABBREVIATION = re.compile(r"(?:\w\.)+\w\.?|\d[\d.]*", re.IGNORECASE)
 
 
-def address_in(text: str) -> str | None:
+def _address_in(text: str) -> str | None:
     """The first address in a text, which must be normalised or folded; None when there is none."""
     for found in _ADDRESS.finditer(text):
         whole = found[0].strip()
@@ -148,28 +354,28 @@ def wrong_form(lesson: str) -> Rejected | None:
 
 @lru_cache(maxsize=16_384)  # the same lesson is checked in several stages
 def _refusal(lesson: str) -> Rejected | None:
-    if found := mixes_scripts(lesson):
+    if found := _mixes_scripts(lesson):
         return reject(
             RejectionCode.LOOKALIKE_LETTERS, f"{found[:_SHOWN]!r} mixes letters of several scripts; use one script"
         )
-    every, text = views(lesson), normalised(lesson)
+    every, text = _views(lesson), normalised(lesson)
     for one in (text,) if text.isascii() else (text, every[0]):
-        if found := address_in(one):
+        if found := _address_in(one):
             return reject(
                 RejectionCode.NAMES_ADDRESS,
                 f"the lesson names {found[:_SHOWN]!r}; say how to find such a place instead",
             )
-        if found := command_in(one):
+        if found := _command_in(one):
             return reject(
                 RejectionCode.HOLDS_COMMAND, f"{found[:_SHOWN]!r} is a command; say in plain words what to do"
             )
-    if found := encoded_part(text):
+    if found := _encoded_part(text):
         return reject(RejectionCode.ENCODED, f"{found[:_SHOWN]!r} is not plain text; a lesson is one plain sentence")
     return next((end for one in every if (end := forgery(one))), None)
 
 
 def _stated(lesson: str, answers: Collection[str]) -> Rejected | None:
-    for one in views(lesson):
+    for one in _views(lesson):
         if stated_answer(one, answers) or answer_in_other_words(one, lesson, answers):
             return reject(RejectionCode.STATES_ANSWER, "the lesson states an answer; say how to find such answers")
     return None
