@@ -6,8 +6,6 @@ from typing import Literal
 from pydantic import Field
 
 from agentlearn.errors import ConfigError
-from agentlearn.html.figure import Tone, money
-from agentlearn.html.table import NotebookSummary, SummaryList, summary_html
 from agentlearn.learning.pilot import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
@@ -15,6 +13,8 @@ from agentlearn.text import wrapped
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
+from agentlearn.views.figure import Tone, money
+from agentlearn.views.table import NotebookSummary, SummaryList, summary_html
 
 
 class HeldOutScore(Value):

@@ -41,7 +41,7 @@ class Solved(Trajectory, Generic[Out]):
     """What to know about the answer."""
 
     def _repr_html_(self) -> str:
-        from agentlearn.html.table import NotebookSummary, summary_html
+        from agentlearn.views.table import NotebookSummary, summary_html
 
         ended = self.answer or "no answer" if self.failure is None else f"failed: {self.failure.message}"
         verdict = self.verdict

@@ -10,7 +10,11 @@ from agentlearn.cli.pages.learn_record import EPOCH, LearnRecord, PageGroup, Rew
 from agentlearn.cli.show.lessons import LessonOrigin
 from agentlearn.cli.show.words import TASK_ID, group_address, one_line
 from agentlearn.config.command_words import command_words
-from agentlearn.html import (
+from agentlearn.learning.batch import differ
+from agentlearn.learning.report import StageLine
+from agentlearn.store import TrajectoryRow
+from agentlearn.types.experience import Experience
+from agentlearn.views import (
     Bar,
     BarGroup,
     Bars,
@@ -24,12 +28,8 @@ from agentlearn.html import (
     Table,
     TableCell,
 )
-from agentlearn.html.figure import count, decimal, large, money
-from agentlearn.html.markup import clipped, shown
-from agentlearn.learning.batch import differ
-from agentlearn.learning.report import StageLine
-from agentlearn.store import TrajectoryRow
-from agentlearn.types.experience import Experience
+from agentlearn.views.figure import count, decimal, large, money
+from agentlearn.views.markup import clipped, shown
 
 Stages = Sequence[tuple[str, StageLine]]
 _MEASURES: tuple[tuple[str, Callable[[StageLine], float | None], Callable[[float | None], str]], ...] = (

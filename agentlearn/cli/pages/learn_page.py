@@ -17,7 +17,21 @@ from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import own, own_folder, write_whole
-from agentlearn.html import (
+from agentlearn.store import ProposalRow
+from agentlearn.types.ids import ExperienceId, ProposalId, RunId
+from agentlearn.types.operation import (
+    Add,
+    Applied,
+    Delete,
+    Dropped,
+    Folded,
+    Merge,
+    Modify,
+    Proposal,
+    Quarantined,
+    Rejected,
+)
+from agentlearn.views import (
     CodeBlock,
     Column,
     Details,
@@ -33,22 +47,8 @@ from agentlearn.html import (
     Tone,
     render_page,
 )
-from agentlearn.html.figure import count
-from agentlearn.html.markup import clipped, shown
-from agentlearn.store import ProposalRow
-from agentlearn.types.ids import ExperienceId, ProposalId, RunId
-from agentlearn.types.operation import (
-    Add,
-    Applied,
-    Delete,
-    Dropped,
-    Folded,
-    Merge,
-    Modify,
-    Proposal,
-    Quarantined,
-    Rejected,
-)
+from agentlearn.views.figure import count
+from agentlearn.views.markup import clipped, shown
 
 if TYPE_CHECKING:
     from agentlearn.store import RunRow, StoreReader

@@ -6,7 +6,9 @@ from typing import Literal, NamedTuple
 from agentlearn.cli.output import clock_time, count_words
 from agentlearn.cli.pages.learn_record import LearnRecord
 from agentlearn.config.command_words import command_words
-from agentlearn.html import (
+from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, VersionLine
+from agentlearn.measure.contrast import ContrastVerdict
+from agentlearn.views import (
     CodeBlock,
     Column,
     Dumbbell,
@@ -27,10 +29,8 @@ from agentlearn.html import (
     TableCell,
     Tone,
 )
-from agentlearn.html.figure import DASH, count, decimal, interval, large, money, signed
-from agentlearn.html.markup import clipped
-from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, VersionLine
-from agentlearn.measure.contrast import ContrastVerdict
+from agentlearn.views.figure import DASH, count, decimal, interval, large, money, signed
+from agentlearn.views.markup import clipped
 
 TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
 FAMILIES = 60

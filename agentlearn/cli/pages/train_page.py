@@ -7,7 +7,9 @@ from pathlib import Path
 from agentlearn.cli.output import clock_time, score_words
 from agentlearn.config import is_lab
 from agentlearn.files import own_folder, write_whole
-from agentlearn.html import (
+from agentlearn.train.report import TrainReport, UpdateLine
+from agentlearn.train.settings import TrainSettings
+from agentlearn.views import (
     CodeBlock,
     HtmlPage,
     KeyFigure,
@@ -21,8 +23,6 @@ from agentlearn.html import (
     Statement,
     render_page,
 )
-from agentlearn.train.report import TrainReport, UpdateLine
-from agentlearn.train.settings import TrainSettings
 
 
 def write_train_page(report: TrainReport, settings: TrainSettings) -> Path:

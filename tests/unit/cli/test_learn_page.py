@@ -21,10 +21,10 @@ from agentlearn.cli.pages.group_sections import group_kind
 from agentlearn.cli.pages.learn_page import learn_page
 from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup, run_command
 from agentlearn.config import LearnSettings, learn_settings
-from agentlearn.html.markup import shown
 from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import RunId, TaskId
+from agentlearn.views.markup import shown
 from tests.support.command import agentlearn
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import learn_record

@@ -1,27 +1,19 @@
 """Containers: a figure with its caption, a box that scrolls sideways, and a fold."""
 
 import math
-from collections.abc import Iterable
 from typing import Literal
 
-from agentlearn.html.markup import Html, element, joined
-from agentlearn.html.saved_figure import Strip, save_link
 from agentlearn.text import number_text
+from agentlearn.views.markup import Html, element, joined
 
 
-def figure(
-    kind: str, caption: str, content: Html, *, mark: str, note: str = "", saved: Iterable[Strip] | None = None
-) -> Html:
-    """A figure with a caption. kind: its CSS class. mark: label in the caption, such as `simulated`.
-
-    saved: what the file holds that its link saves; None: the figure has no such link.
-    """
+def figure(kind: str, caption: str, content: Html, *, mark: str, note: str = "") -> Html:
+    """A figure with a caption. kind: its CSS class. mark: label in the caption, such as `simulated`."""
     return element(
         "figure",
         element("figcaption", element("bdi", caption), marked(mark)),
         content,
         element("p", note, class_="quiet") if note else None,
-        save_link(caption, mark, saved) if saved is not None else None,
         class_=kind,
     )
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.html.axis import MOST_TICKS, percent, scale_of
+from agentlearn.views.charts import MOST_TICKS, percent, scale_of
 
 numbers = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 

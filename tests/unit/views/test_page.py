@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.html import (
+from agentlearn.views import (
     Bar,
     BarGroup,
     Bars,
@@ -35,8 +35,8 @@ from agentlearn.html import (
     TableCell,
     render_page,
 )
-from agentlearn.html.markup import shown
-from agentlearn.html.page import anchors_of
+from agentlearn.views.markup import shown
+from agentlearn.views.page import anchors_of
 from tests.support.hostile import texts
 from tests.support.markup import Read
 

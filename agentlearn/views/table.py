@@ -6,9 +6,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from agentlearn.html.figure import Tone, figure, finite, glyph, named, scrolling
-from agentlearn.html.markup import Html, clipped, element
 from agentlearn.types.value import Value
+from agentlearn.views.figure import Tone, figure, finite, glyph, named, scrolling
+from agentlearn.views.markup import Html, clipped, element
 
 
 class Column(Value):

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from agentlearn.html.markup import Html, clipped, element, joined, raw, shown
+from agentlearn.views.markup import Html, clipped, element, joined, raw, shown
 from tests.support.hostile import HOSTILE, texts
 from tests.support.markup import Read
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agentlearn.html import (
+from agentlearn.views import (
     CodeBlock,
     Column,
     Dumbbell,
@@ -23,11 +23,10 @@ from agentlearn.html import (
     Table,
     TableCell,
 )
-from agentlearn.html.bars import dumbbell
-from agentlearn.html.forest import forest
-from agentlearn.html.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
-from agentlearn.html.markup import Html
-from agentlearn.html.table import code, statement, table
+from agentlearn.views.charts import dumbbell, forest
+from agentlearn.views.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
+from agentlearn.views.markup import Html
+from agentlearn.views.table import code, statement, table
 from tests.support.markup import Read
 
 

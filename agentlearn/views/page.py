@@ -8,12 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import assert_never
 
-from agentlearn.html.bars import Bars, Dumbbell, bar_chart, dumbbell
-from agentlearn.html.figure import fold, marked
-from agentlearn.html.forest import Forest, forest
-from agentlearn.html.lines import LineChart, Scatter, line_chart, scatter
-from agentlearn.html.markup import Html, element, joined, raw
-from agentlearn.html.table import (
+from agentlearn.types.value import Value
+from agentlearn.views.charts import Bars, Dumbbell, Forest, bar_chart, dumbbell, forest
+from agentlearn.views.figure import fold, marked
+from agentlearn.views.lines import LineChart, Scatter, line_chart, scatter
+from agentlearn.views.markup import Html, element, joined, raw
+from agentlearn.views.table import (
     CodeBlock,
     KeyFigures,
     Note,
@@ -27,7 +27,6 @@ from agentlearn.html.table import (
     statement,
     table,
 )
-from agentlearn.types.value import Value
 
 
 class Details(Value):
@@ -135,7 +134,7 @@ def _head(page: HtmlPage) -> Html:
 
 @cache
 def _asset(name: str) -> str:
-    return files("agentlearn.html").joinpath(name).read_text(encoding="utf-8").strip()
+    return files("agentlearn.views").joinpath(name).read_text(encoding="utf-8").strip()
 
 
 @cache

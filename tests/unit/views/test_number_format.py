@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from agentlearn.html.figure import count, decimal, duration, finite, interval, large, money, p_value, signed
+from agentlearn.views.figure import count, decimal, duration, finite, interval, large, money, p_value, signed
 
 
 def test_signed(subtests: pytest.Subtests) -> None:

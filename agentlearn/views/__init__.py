@@ -1,11 +1,20 @@
 """HTML reports: `render_page` turns typed parts into one self-contained file."""
 
-from agentlearn.html.bars import Bar, BarGroup, Bars, Dumbbell, DumbbellRow
-from agentlearn.html.figure import Tone
-from agentlearn.html.forest import Forest, ForestRow
-from agentlearn.html.lines import LineChart, Point, Scatter, ScatterPoint, Series
-from agentlearn.html.page import Details, HtmlPage, PagePart, Section, render_page
-from agentlearn.html.table import CodeBlock, Column, KeyFigure, KeyFigures, Note, Paragraph, Statement, Table, TableCell
+from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.views.figure import Tone
+from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
+from agentlearn.views.page import Details, HtmlPage, PagePart, Section, render_page
+from agentlearn.views.table import (
+    CodeBlock,
+    Column,
+    KeyFigure,
+    KeyFigures,
+    Note,
+    Paragraph,
+    Statement,
+    Table,
+    TableCell,
+)
 
 __all__ = [
     "Bar",
