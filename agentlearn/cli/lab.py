@@ -77,7 +77,8 @@ def lab_check(
     lab = announced_lab(name)
     scores = run_async(lambda: _scores(name, folder or lab.folder, exams, seed))
     if json:
-        print_json({one.condition: _fields(one) for one in scores})
+        names = ("right", "standard_error", "expected")
+        print_json({one.condition: {"n": one.number} | {name: getattr(one, name) for name in names} for one in scores})
     else:
         _print(scores)
 
@@ -111,13 +112,3 @@ def _print(scores: "list[ConditionScore]") -> None:
         screen.print(
             f"  {one.condition:<11}{count:>9}  {one.share:8.1%}  {one.standard_error:14.1%}  {one.expected:7.1%}"
         )
-
-
-def _fields(score: "ConditionScore") -> dict[str, float]:
-    """The fields of one condition for `--json`."""
-    return {
-        "n": score.number,
-        "right": score.right,
-        "standard_error": score.standard_error,
-        "expected": score.expected,
-    }

@@ -1,8 +1,9 @@
-"""Containers: a figure with its caption, a box that scrolls sideways, and a fold."""
+"""Numbers as text, the tones of results, and containers: a figure with its caption, a box that scrolls, and a fold."""
 
 import math
 from typing import Literal
 
+from agentlearn.measure.contrast import ContrastVerdict
 from agentlearn.text import number_text
 from agentlearn.views.markup import Html, element, joined
 
@@ -45,6 +46,9 @@ def fold(summary: str, content: Html, *, aside: str = "", unfolded: bool = False
 
 Tone = Literal["plain", "good", "bad", "held", "open"]
 """`good`: better, `bad`: worse, `held`: not worse than a margin, `open`: not decided, `plain`: no claim."""
+
+TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+"""Tones of verdicts."""
 
 _SHAPES: dict[Tone, str] = {
     "plain": "M-4.5-4.5h9v9h-9z",
@@ -117,8 +121,9 @@ def large(value: float | None) -> str:
     """A large number with about three digits: `950`, `12.3k`, `4.5M`."""
     if value is None or not math.isfinite(value):
         return DASH
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= scale * 0.9995:
+    # a number that rounds up to the next unit uses that unit: 999,960 is 1.0M, not 1000.0k
+    for unit, scale, almost in (("G", 1e9, 0.99995), ("M", 1e6, 0.99995), ("k", 1e3, 0.9995)):
+        if abs(value) >= scale * almost:
             return f"{value / scale:.1f}{unit}".replace("-", MINUS)
     return f"{value:.0f}".replace("-", MINUS)
 
@@ -144,3 +149,49 @@ def duration(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def cost_words(cost_usd: float | None) -> str:
+    """A cost in dollars; None is `unknown`, not `nothing`."""
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:,.4f}" if 0 < cost_usd < 1 else f"${cost_usd:,.2f}" if cost_usd else "nothing"
+
+
+def score_words(value: float | None) -> str:
+    """A score with two decimals, or more where it would look like 0 or 1 and is not; `-` when there is none."""
+    return "-" if value is None else number_text(value)
+
+
+def change_words(mean: float | None, ci: tuple[float, float] | None, p: float | None = None) -> str:
+    """A difference with its interval and its p-value, as far as they are known."""
+    interval = "" if ci is None else f" [{number_text(ci[0], sign=True)}, {number_text(ci[1], sign=True)}]"
+    chance = "" if p is None else f"   p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    return ("-" if mean is None else number_text(mean, sign=True)) + interval + chance
+
+
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun in the singular or plural: `1 task`, `2 families`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def proposal_words(applied: int, merged: int, unused: int, refused: int, waiting: int = 0) -> str:
+    """How the proposals of a batch, an epoch or a run ended. waiting: those that wait for a person."""
+    quarantined = f", {waiting} quarantined" if waiting else ""
+    return f"proposals: {applied} applied, {merged} merged into them, {unused} not used, {refused} refused{quarantined}"
+
+
+def made_words(drawn: int, planned: int, skipped: int) -> str:
+    """How many of the planned rollouts were made, and how many visits were skipped; empty when all were made."""
+    if drawn >= planned:
+        return ""
+    left_out = f"   skipped {count_words(skipped, 'task')} that were all right when last seen" if skipped else ""
+    return f"{drawn:,} of {planned:,} planned rollouts{left_out}"
+
+
+def clock_time(seconds: float) -> str:
+    """A duration as minutes and seconds, with hours if there are any: `00:09`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

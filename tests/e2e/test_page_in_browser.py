@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from agentlearn.cli.pages.learn_page import learn_page
+from agentlearn.views.learn_page import learn_page
 from agentlearn_evals.page import comparison_page
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agentlearn.views import (
+    Bar,
+    BarGroup,
+    Bars,
     CodeBlock,
     Column,
     Dumbbell,
@@ -23,7 +26,7 @@ from agentlearn.views import (
     Table,
     TableCell,
 )
-from agentlearn.views.charts import dumbbell, forest
+from agentlearn.views.charts import bar_chart, dumbbell, forest
 from agentlearn.views.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
 from agentlearn.views.markup import Html
 from agentlearn.views.table import code, statement, table
@@ -232,3 +235,25 @@ def test_numbers_that_are_none_do_not_get_into_a_chart() -> None:
         DumbbellRow(label="t", before=math.nan, after=1.0)
     with pytest.raises(ValidationError):
         ScatterPoint(label="t", x=math.inf, x_words="", y=1.0)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6))
+def test_bars_are_as_long_as_their_numbers(values: list[float]) -> None:
+    bars = tuple(Bar(label=f"b{n}", value=value, words=f"{value:g}") for n, value in enumerate(values))
+    page = read(bar_chart(Bars(caption="c", groups=(BarGroup(label="g", bars=bars),)), ""))
+    drawn = [float((one["x2"] or "").rstrip("%")) for _, one in page.tags if one.get("class") == "bar"]
+    expected = [100 * value / max(values) for value in values if value > 0 and max(values) > 0]
+    assert drawn == pytest.approx([round(share, 2) for share in expected if share > 0], abs=0.01)
+    assert all(bar.words in page.text for bar in bars)
+
+
+def test_points_without_a_line_stay_at_their_place() -> None:
+    line = Series(label="all", points=(Point(x=0, y=0.1), Point(x=1, y=0.2)))
+    chosen = Series(label="chosen", points=(Point(x=1, y=0.2),), connected=False)
+    chart = LineChart(caption="c", x_name="x", y_name="y", series=(line, chosen))
+    page = read(line_chart(chart, ""))
+    moved = [
+        one["transform"] for _, one in page.tags if "transform" in one and (one["class"] or "").startswith("series s")
+    ]
+    assert moved == ["translate(0.0 0)", "translate(0.0 0)"]
+    assert classes(page, "stroke") == 2  # the line, and its sample in the legend

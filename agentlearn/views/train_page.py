@@ -4,25 +4,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agentlearn.cli.output import clock_time, score_words
 from agentlearn.config import is_lab
 from agentlearn.files import own_folder, write_whole
 from agentlearn.train.report import TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
-from agentlearn.views import (
-    CodeBlock,
-    HtmlPage,
-    KeyFigure,
-    KeyFigures,
-    LineChart,
-    Note,
-    Paragraph,
-    Point,
-    Section,
-    Series,
-    Statement,
-    render_page,
-)
+from agentlearn.views.figure import Tone, clock_time, score_words
+from agentlearn.views.learn_page import score_point
+from agentlearn.views.lines import LineChart, Point, Series
+from agentlearn.views.page import HtmlPage, Section, render_page
+from agentlearn.views.table import CodeBlock, KeyFigure, KeyFigures, Note, Paragraph, Statement
 
 
 def write_train_page(report: TrainReport, settings: TrainSettings) -> Path:
@@ -58,10 +48,9 @@ def _result(report: TrainReport) -> Statement:
     if report.before is None or report.after is None or delta is None or delta.mean is None:
         return Statement(text="The weights were trained, but not measured on held-out tasks.")
     before, after = score_words(report.before.mean), score_words(report.after.mean)
+    tones: dict[str, Tone] = {"better": "good", "worse": "bad"}
     text = f"{delta.sentence} Mean reward before: {before}, after: {after}."
-    if delta.verdict in {"better", "worse"}:
-        return Statement(text=text, tone="good" if delta.verdict == "better" else "bad")
-    return Statement(text=text, tone="open")
+    return Statement(text=text, tone=tones.get(delta.verdict, "open"))
 
 
 def _figures(report: TrainReport) -> KeyFigures:
@@ -76,15 +65,7 @@ def _figures(report: TrainReport) -> KeyFigures:
 
 
 def _rewards(report: TrainReport) -> Section:
-    held_out = tuple(
-        Point(
-            x=one.updates,
-            y=one.held_out.mean,
-            low=one.held_out.ci[0] if one.held_out.ci else None,
-            high=one.held_out.ci[1] if one.held_out.ci else None,
-        )
-        for one in report.curve
-    )
+    held_out = tuple(score_point(one.updates, one.held_out) for one in report.curve)
     series = [Series(label="held-out tasks", points=held_out)] if held_out else []
     series.append(_series("tasks learned from", report, lambda line: line.reward))
     chart = LineChart(

@@ -1,7 +1,6 @@
 """`runs show`: every stored value, why a run ended early, and the next step."""
 
 import asyncio
-import json
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
-from agentlearn.cli.show.runs import leaf_lines, plain
 from agentlearn.errors import ConfigError
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import open_store
 from agentlearn.text import visible
 from agentlearn.types.ids import new_run_id
 from agentlearn.types.run_event import RunEvent, RunFailure
+from agentlearn.views.runs import leaf_lines, plain
+from tests.support.command import output, result
 from tests.support.small_math import few_math_tasks
 
 JSON = st.recursive(
@@ -39,20 +39,14 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
-    capsys.readouterr()
-    assert run([*arguments, "--store", str(store)]) == 0
-    return capsys.readouterr().out
-
-
 def latest(capsys: pytest.CaptureFixture[str], store: Path) -> dict[str, Any]:
-    return json.loads(output(capsys, store, "runs", "list", "--json"))["runs"][0]
+    return result(capsys, store, "runs", "list")["runs"][0]
 
 
 def assert_whole(capsys: pytest.CaptureFixture[str], store: Path, shown: str) -> None:
     """Every value of the JSON is a word, or several, of the text."""
     words = " ".join(output(capsys, store, "runs", "show", shown).split())
-    document = json.loads(output(capsys, store, "runs", "show", shown, "--json"))
+    document = result(capsys, store, "runs", "show", shown)
     missing = [one for one in leaves(document) if one is not None and " ".join(plain(one).split()) not in words]
     assert missing == []
 
@@ -102,7 +96,7 @@ def test_a_failed_run_says_why_and_what_to_do(tmp_path: Path, capsys: pytest.Cap
     assert "state      failed" in words
     assert "why        no_task: the file 'x.csv' is empty; " in words
     assert f"next       correct the cause, then  agentlearn learn --resume {event.run} --store {tmp_path}" in words
-    document = json.loads(output(capsys, tmp_path, "runs", "show", event.run, "--json"))
+    document = result(capsys, tmp_path, "runs", "show", event.run)
     assert document["reason"].startswith("no_task: ")
 
 

@@ -1,48 +1,35 @@
-"""Everything that the page of a learn run shows, read from the store."""
+"""Learn runs read from the store: all that the page of a run shows, and what the card of a library says about runs."""
 
 import json
 import shlex
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from agentlearn.cli.learn import OPTION_NAMES, learn_fields
-from agentlearn.cli.options import GivenSettings
-from agentlearn.cli.show.lessons import LessonOrigin, origins_in
-from agentlearn.cli.show.words import groups_of
-from agentlearn.config import LearnSettings, learn_settings
-from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.config import LearnSettings, is_lab, learn_settings
+from agentlearn.config.command_words import command_words
+from agentlearn.domain.base import installed_domains, load_domain
+from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
+from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.learning.report import LearnReport
 from agentlearn.library import NO_LIBRARY
-from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
+from agentlearn.library.audit.audit_result import CardFacts, CardRun, LibraryAudit
+from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId
 from agentlearn.types.task import Task
+from agentlearn.views.figure import change_words, count_words, score_words
+from agentlearn.views.lesson_origins import LessonOrigin, origins_in
+from agentlearn.views.records import GroupRow, group_rows
+from agentlearn.views.runs import held_out_verdict
 
 EPOCH = "epoch-"
 """How the names of phases start in which a run learns."""
-Rewards = tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PageGroup:
-    """A group that a run learned from."""
-
-    phase: str
-    batch: int
-    task: TaskId
-    problem: str
-    """Empty for a task that the store does not hold."""
-    rewards: Rewards
-    """Rewards by rollout; None for a rollout without one. Empty when the rollouts are those of other runs."""
-    failed: bool
-    """Whether the agent failed to answer in every rollout that counts."""
-    ends: Mapping[str, int]
-    """Its proposals by end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +50,7 @@ class LearnRecord:
     report: LearnReport
     settings: Mapping[str, Any]
     rollouts: tuple[TrajectoryRow, ...]
-    groups: tuple[PageGroup, ...]
+    groups: tuple[GroupRow, ...]
     families: tuple[FamilyScore, ...]
     proposals: tuple[ProposalRow, ...]
     problems: Mapping[TaskId, str]
@@ -82,15 +69,19 @@ class LearnRecord:
         report = stored_report(row)
         rollouts, proposals = tuple(reader.trajectories(row.run)), tuple(reader.proposals(row.run))
         inputs = reader.run_inputs(row.run)
-        library = _library(reader, report.selection.selected if report.selection else report.library.version)
-        known = [group.task for group in groups_of(reader, row)]
-        tasks = reader.tasks(list(dict.fromkeys(known)))
+        version = report.selection.selected if report.selection else report.library.version
+        try:
+            library = reader.library(version) if version else None
+        except AgentlearnError:
+            library = None
+        groups = group_rows(reader, row, rollouts, proposals)
+        tasks = reader.tasks(list(dict.fromkeys(group.task for group in groups)))
         return cls(
             row=row,
             report=report,
             settings=json.loads(row.settings) if row.settings else {},
             rollouts=rollouts,
-            groups=tuple(_groups(reader, row, rollouts, proposals, tasks)),
+            groups=tuple(one for one in groups if one.phase.startswith(EPOCH)),
             families=tuple(_families(rollouts, tasks)),
             proposals=proposals,
             problems={task.id: task.problem for task in tasks.values()},
@@ -104,8 +95,6 @@ class LearnRecord:
     @property
     def mark(self) -> str:
         """The label of its figures: `simulated`, `lab model`, or none for a real model."""
-        from agentlearn.config import is_lab
-
         return "simulated" if self.report.simulated else "lab model" if is_lab(self.row.model) else ""
 
 
@@ -121,44 +110,6 @@ def stored_report(row: RunRow) -> LearnReport:
             f" another form ({field}: {first['msg']}); use that version, or run it again",
             code="unread_report",
         ) from error
-
-
-def _library(reader: StoreReader, version: LibraryVersion) -> Library | None:
-    try:
-        return reader.library(version) if version else None
-    except AgentlearnError:
-        return None
-
-
-def _groups(
-    reader: StoreReader,
-    row: RunRow,
-    rollouts: Iterable[TrajectoryRow],
-    proposals: Iterable[ProposalRow],
-    tasks: Mapping[TaskId, Task],
-) -> Iterable[PageGroup]:
-    members = defaultdict[tuple[str, int, str], list[TrajectoryRow]](list)
-    for one in rollouts:
-        members[one.phase, one.batch, one.task].append(one)
-    ends = defaultdict[tuple[str, int, str], Counter[str]](Counter)
-    for proposal in proposals:
-        if (task := proposal.ended.proposal.task) is not None:
-            ends[proposal.phase, proposal.batch, task][proposal.ended.end.end] += 1
-    for group in groups_of(reader, row):
-        if not group.phase.startswith(EPOCH):
-            continue
-        key = (group.phase, group.batch, group.task)
-        found = members[key]
-        decided = [one for one in found if one.reward is not None]
-        yield PageGroup(
-            phase=group.phase,
-            batch=group.batch,
-            task=group.task,
-            problem=tasks[group.task].problem if group.task in tasks else "",
-            rewards=tuple(one.reward for one in found),
-            failed=bool(decided) and all(one.outcome == "failed" for one in decided),
-            ends=dict(ends[key]),
-        )
 
 
 def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[FamilyScore]:
@@ -183,14 +134,11 @@ def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -
 
 
 def _lessons(reader: StoreReader, proposals: Iterable[ProposalRow], library: Library | None) -> dict[ExperienceId, str]:
-    named: dict[ExperienceId, None] = {}
-    for one in proposals:
-        operation = one.ended.proposal.operation
-        named.update(dict.fromkeys(getattr(operation, "targets", ())))
+    named = dict.fromkeys(parent for one in (library.experiences if library else ()) for parent in one.origin.parents)
+    for operation in (one.ended.proposal.operation for one in proposals):
+        named |= dict.fromkeys(getattr(operation, "targets", ()))
         if target := getattr(operation, "target", None):
             named[target] = None
-    for experience in library.experiences if library else ():
-        named.update(dict.fromkeys(experience.origin.parents))
     return {one.id: one.lesson for one in reader.experiences(list(named))} if named else {}
 
 
@@ -240,7 +188,7 @@ def _words(settings: LearnSettings) -> tuple[str, dict[str, Any]]:
 def _arguments(options: dict[str, Any]) -> list[str]:
     arguments: list[str] = []
     for field, value in options.items():
-        option = OPTION_NAMES.get(field, f"--{field.replace('_', '-')}")
+        option = LEARN_OPTION_NAMES.get(field, f"--{field.replace('_', '-')}")
         match value:
             case True:
                 arguments.append(option)
@@ -253,3 +201,82 @@ def _arguments(options: dict[str, Any]) -> list[str]:
             case _:
                 arguments += [option, str(value)]
     return arguments
+
+
+def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudit) -> CardFacts:
+    """The facts about one version. A library that is a file may come from a store that is not here."""
+    runs: tuple[CardRun, ...] = ()
+    try:
+        with read_store(store) as reader:
+            runs = tuple(_card_runs(reader, library))
+    except StoreError:  # a library in a file needs no store
+        runs = ()
+    is_file = reference.endswith(".json") or "/" in reference
+    name = reference if is_file else reference.partition("@")[0] or library.version[:8]
+    arm = reference if is_file else f"{reference.partition('@')[0]}@{library.version[:12]}"
+    made = next((run for run in runs if run.made_this), None)
+    options = ["--domain", made.domain, "--model", made.model] if made else []
+    return CardFacts(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
+
+
+def learned_from(store: Path, library: Library) -> str:
+    """What the lessons were learned from, in words that follow `lessons for`; empty when the store does not know it."""
+    try:
+        with read_store(store) as reader:
+            runs = {one.domain: one for one in _card_runs(reader, library)}
+            settings = {one.domain: json.loads(reader.run(one.run).settings) for one in runs.values()}
+            sources = {domain: str(given.get("data") or "") for domain, given in settings.items()}
+    except StoreError:  # the lessons may come from a store that is not here
+        return ""
+    named: list[str] = []
+    for domain in runs:
+        about = ""
+        with suppress(AgentlearnError):  # a broken package must not prevent an export
+            about = load_domain(domain).description.partition(";")[0].strip() if domain in installed_domains() else ""
+        like = f" like those of {Path(sources[domain]).name}" if sources[domain] else ""
+        named.append(f"{domain} tasks{like}{f' ({about})' if about else ''}")
+    return " and ".join(named)
+
+
+def _card_runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
+    """The learn runs that made this version or one of its lessons, oldest first."""
+    made = {origin.run for origins in origins_in(reader, library).values() for origin in origins}
+    rows = [row for row in reader.runs(limit=1_000_000) if row.kind == "learn"]
+    for row in sorted(rows, key=lambda one: (one.started_at, one.run)):
+        report = stored_report(row) if row.report else None
+        chosen = None if report is None else report.selection
+        made_this = chosen is not None and chosen.selected == library.version and chosen.status != "unchanged"
+        if made_this or row.run in made:
+            inputs = reader.run_inputs(row.run)
+            yield _card_run(row, report, None if inputs is None else inputs.library, made_this=made_this)
+
+
+def _card_run(row: RunRow, report: LearnReport | None, start: str | None, *, made_this: bool) -> CardRun:
+    settings = json.loads(row.settings or "{}")
+    return CardRun(
+        run=row.run,
+        domain=row.domain,
+        model=row.model,
+        reflector=str(settings.get("reflector") or row.model) if report is None else report.reflector,
+        simulated=row.simulated or (report is not None and report.simulated),
+        tasks=0 if report is None else report.tasks.get("train", 0),
+        rollouts=0 if report is None else sum(report.rollouts.values()),
+        at=row.at,
+        made_this=made_this,
+        gain="" if report is None else _gain(report),
+        command=run_command(row, start),
+    )
+
+
+def _gain(report: LearnReport) -> str:
+    """The result on held-out tasks; empty when before and after were not both measured."""
+    before, after, delta = report.before, report.after, report.delta
+    if before is None or after is None or delta is None or not delta.compared:
+        return ""
+    verdict = held_out_verdict(delta.verdict, withheld=delta.withheld, left_open=delta.left_open, ci=delta.ci)
+    verdict += f" because {delta.left_open}" if delta.left_open else ""
+    change = change_words(delta.mean, delta.ci)
+    scores = f"{score_words(before.mean)} to {score_words(after.mean)}"
+    size = f"{count_words(delta.n, 'held-out task')}, {count_words(after.k, 'rollout')} each"
+    lab = "on a tiny lab model, " if is_lab(report.model) and not report.simulated else ""
+    return f"{lab}{verdict}, {change} (95 % interval), from {scores} on {size}, against the library at its start"

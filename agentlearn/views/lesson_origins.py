@@ -1,13 +1,11 @@
 """From a lesson back to the rollouts that it was learned from, and from a rollout or a task on to its lessons."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentlearn.cli.output import count_words
-from agentlearn.cli.show.words import SHORT_ID, group_address
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import LibraryError, StoreError, StoreMissing
 from agentlearn.library import LibraryStore
@@ -16,14 +14,16 @@ from agentlearn.library.history.history import JoinedLibraries
 from agentlearn.library.history.lesson_blame import HeldLesson
 from agentlearn.store import ProposalRow, StoreReader, read_store
 from agentlearn.types.experience import Experience, Library
-from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
+from agentlearn.types.ids import ExperienceId, TaskId
+from agentlearn.views.figure import count_words
+from agentlearn.views.records import SHORT_ID, group_address
 
-_LISTED = 8
-"""Largest number of versions that a message lists."""
+_ID = 12
+_EVERY_RUN = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLibrary:
+class _FoundLibrary:
     """A library that a reference names."""
 
     library: Library
@@ -31,7 +31,7 @@ class FoundLibrary:
     """Whether it is a file, so that every command can use it by this reference."""
 
 
-def find_library(store: Path, reference: str) -> FoundLibrary:
+def find_library(store: Path, reference: str) -> _FoundLibrary:
     """The library of a reference: `NAME`, `NAME@X`, `@VERSION` of any name, a JSON file, or `none`.
 
     X is a branch, a tag, or any prefix of exactly one version, as is VERSION. Raises LibraryError.
@@ -39,83 +39,62 @@ def find_library(store: Path, reference: str) -> FoundLibrary:
     published = LibraryStore(store / "libraries")
     name, at, prefix = reference.partition("@")
     if not at or reference.endswith(".json") or "/" in reference or published.is_label(name, prefix):
-        return FoundLibrary(published.load(reference), published=True)
+        return _FoundLibrary(published.load(reference), published=True)
     try:
         with read_store(store) as reader:
             return _find(published, reader, name, prefix)
     except StoreError:  # published versions are files and need no store
         if not name:
             raise
-        return FoundLibrary(published.load(reference), published=True)
+        return _FoundLibrary(published.load(reference), published=True)
 
 
-def _find(published: LibraryStore, reader: StoreReader, name: str, prefix: str) -> FoundLibrary:
+def _find(published: LibraryStore, reader: StoreReader, name: str, prefix: str) -> _FoundLibrary:
     files = {version: one for one in published.names() for version in published.versions(one) if name in {"", one}}
-    names = _Names(reader)
-    known = sorted({*files, *(one.version for one in reader.versions("") if not name or name in names.of(one.run))})
+    made = reader.versions("")
+    if name:
+        settings = {row.run: json.loads(row.settings) for row in reader.runs(limit=_EVERY_RUN) if row.kind == "learn"}
+        called = {run for run, given in settings.items() if name == str(given.get("name") or given.get("domain"))}
+        made = [one for one in made if one.run in called]
+    known = sorted({*files, *(one.version for one in made)})
     if name and not known:
         published.load(name)  # raises the error for an unknown name
     matching = [one for one in known if one.startswith(prefix)]
     if len(matching) == 1:
         (version,) = matching
         if version in files:
-            return FoundLibrary(published.load(f"{files[version]}@{version}"), published=True)
-        return FoundLibrary(reader.library(version), published=False)
+            return _FoundLibrary(published.load(f"{files[version]}@{version}"), published=True)
+        return _FoundLibrary(reader.library(version), published=False)
     called = f"library {name!r}" if name else f"the store {str(reader.directory)!r}"
     count = f"{len(matching)} versions" if matching else "no version"
-    elsewhere = "" if matching or not name else _elsewhere(reader, prefix)
+    elsewhere = ""
+    if not matching and name and prefix and reader.versions(prefix):
+        show = command_words("library", "show", f"@{prefix}", store=reader.directory)
+        elsewhere = f"; the store has one of another name: {show}"
+    versions = matching or known
+    listed = ", ".join([*(repr(one[:SHORT_ID]) for one in versions[:8]), *(["…"] if len(versions) > 8 else [])])
     raise LibraryError(
-        f"{called} has {count} starting with {prefix!r} (found: {_listed(matching or known)}){elsewhere}",
-        code="unknown_version",
+        f"{called} has {count} starting with {prefix!r} (found: {listed or 'none'}){elsewhere}", code="unknown_version"
     )
-
-
-def _elsewhere(reader: StoreReader, prefix: str) -> str:
-    """The command for a version that the store has under another name."""
-    if not prefix or not reader.versions(prefix):
-        return ""
-    show = command_words("library", "show", f"@{prefix}", store=reader.directory)
-    return f"; the store has one of another name: {show}"
-
-
-def _listed(versions: list[LibraryVersion]) -> str:
-    named = [repr(one[:8]) for one in versions[:_LISTED]]
-    return ", ".join([*named, *(["…"] if len(versions) > len(named) else [])]) or "none"
-
-
-@dataclass(slots=True)
-class _Names:
-    """The library names of learn runs."""
-
-    reader: StoreReader
-    _known: dict[RunId, str] | None = None
-
-    def of(self, run: RunId | None) -> Iterable[str]:
-        """The name of the library that a run learned; nothing for another kind of run."""
-        if self._known is None:
-            rows = (one for one in self.reader.runs(limit=1_000_000) if one.kind == "learn")
-            settings = ((row.run, json.loads(row.settings)) for row in rows)
-            self._known = {run: str(given.get("name") or given.get("domain")) for run, given in settings}
-        return [self._known[run]] if run is not None and run in self._known else []
-
-
-_ID = 12
-_VERSION = 8
 
 
 def change_lines(history: History, branch: str | None) -> Iterator[str]:
     """One line per change, newest first, and the tags and the pin above them. branch: only changes of this one."""
     state = history.state
     if state.pinned is not None:
-        yield f"pinned: the name {history.name} means version {state.pinned[:_VERSION]}"
-    for name, version in state.tags.items():
-        yield f"tag {name}: version {version[:_VERSION]}"
-    for name, version in state.branches.items():
-        if name != MAIN:
-            yield f"branch {name}: version {version[:_VERSION]}"
+        yield f"pinned: the name {history.name} means version {state.pinned[:SHORT_ID]}"
+    branches = {name: version for name, version in state.branches.items() if name != MAIN}
+    for kind, named in (("tag", state.tags), ("branch", branches)):
+        yield from (f"{kind} {name}: version {version[:SHORT_ID]}" for name, version in named.items())
     for change in reversed(history.changes):
         if branch in {None, change.branch}:
-            yield _change_line(history, change)
+            try:
+                library = history.load(change.version)
+                size = f"{count_words(len(library), 'lesson')}, {library.tokens} tokens"
+            except LibraryError:
+                size = "its file cannot be read"
+            when = f"{change.at:%Y-%m-%d %H:%M}"
+            yield f"{history.name}@{change.version[:SHORT_ID]}  {size}  {when}  {_change_words(change)}"
 
 
 def log_json(history: History, store: Path, branch: str | None) -> dict[str, Any]:
@@ -132,7 +111,7 @@ def log_json(history: History, store: Path, branch: str | None) -> dict[str, Any
     }
 
 
-def change_words(change: Change) -> str:
+def _change_words(change: Change) -> str:
     """Kind, author and note of a change."""
     kind = f"{change.kind} {change.label}" if change.label else change.kind
     where = f" on {change.branch}" if change.branch != MAIN else ""
@@ -144,21 +123,20 @@ def change_words(change: Change) -> str:
 
 def diff_lines(found: LibraryDiff) -> Iterator[str]:
     """One line per lesson that changed."""
-    yield f"from version {found.before[:_VERSION]} to {found.after[:_VERSION]}"
+
+    def lesson(one: Experience) -> str:
+        return f"{one.id[:_ID]}  {one.lesson}"
+
+    yield f"from version {found.before[:SHORT_ID]} to {found.after[:SHORT_ID]}"
     if found.empty:
         yield "both hold the same lessons in the same order"
-    for one in found.added:
-        yield f"+ {one.id[:_ID]}  {one.lesson}"
-    for one in found.removed:
-        yield f"- {one.id[:_ID]}  {one.lesson}"
+    yield from (f"+ {lesson(one)}" for one in found.added)
+    yield from (f"- {lesson(one)}" for one in found.removed)
     for edit in found.edited:
-        yield f"~ {', '.join(one.id[:_ID] for one in edit.before)} -> {edit.after.id[:_ID]}  {edit.after.lesson}"
-        for one in edit.before:
-            yield f"    was: {one.lesson}"
-        for words in edit.words:
-            yield f"    {words.before or '(nothing)'} -> {words.after or '(nothing)'}"
-    for one in found.moved:
-        yield f"> {one.id[:_ID]}  moved: {one.lesson}"
+        yield f"~ {', '.join(one.id[:_ID] for one in edit.before)} -> {lesson(edit.after)}"
+        yield from (f"    was: {one.lesson}" for one in edit.before)
+        yield from (f"    {words.before or '(nothing)'} -> {words.after or '(nothing)'}" for words in edit.words)
+    yield from (f"> {one.id[:_ID]}  moved: {one.lesson}" for one in found.moved)
     for change in found.status:
         yield f"! {change.experience.id[:_ID]}  {change.before} -> {change.after}: {change.experience.lesson}"
 
@@ -168,8 +146,9 @@ def conflict_lines(conflicts: Sequence[JoinConflict]) -> Iterator[str]:
     for number, one in enumerate(conflicts, 1):
         yield f"conflict {number}: {one.kind.replace('_', ' ')}"
         for side, lessons in (("before", one.base), ("ours", one.ours), ("theirs", one.theirs)):
-            for lesson in lessons or ([None] if side != "before" else []):
-                yield f"    {side:7} {_lesson(lesson)}"
+            yield from (f"    {side:7} {lesson.id[:_ID]}  {lesson.lesson}" for lesson in lessons)
+            if not lessons and side != "before":
+                yield f"    {side:7} (removed)"
 
 
 def join_json(done: JoinedLibraries) -> dict[str, Any]:
@@ -183,20 +162,6 @@ def join_json(done: JoinedLibraries) -> dict[str, Any]:
         "taken": [one.model_dump(mode="json") for one in done.join.taken],
         "dropped": [one.model_dump(mode="json") for one in done.join.dropped],
     }
-
-
-def _lesson(one: Experience | None) -> str:
-    return "(removed)" if one is None else f"{one.id[:_ID]}  {one.lesson}"
-
-
-def _change_line(history: History, change: Change) -> str:
-    try:
-        library = history.load(change.version)
-        size = f"{count_words(len(library), 'lesson')}, {library.tokens} tokens"
-    except LibraryError:
-        size = "its file cannot be read"
-    when = f"{change.at:%Y-%m-%d %H:%M}"
-    return f"{history.name}@{change.version[:_VERSION]}  {size}  {when}  {change_words(change)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,32 +194,37 @@ def origins_in(reader: StoreReader, library: Library) -> dict[ExperienceId, list
     """The same, from an open store."""
     found: dict[ExperienceId, list[LessonOrigin]] = {}
     of_run: dict[str, list[ProposalRow]] = {}
-    approved = {(one.run, one.phase, one.batch, one.proposal): one.experience for one in reader.decisions()}
-    for row in reader.proposals_of(list(library.by_id)):
+    rows = reader.proposals_of(list(library.by_id))
+    for row, experience in zip(rows, _made(reader, rows), strict=True):
+        if experience is None:
+            continue
         if row.run not in of_run:
             of_run[row.run] = reader.proposals(row.run)
-        experience = getattr(row.ended.end, "experience", None) or approved.get(
-            (row.run, row.phase, row.batch, row.ended.proposal.id)
+        proposal = row.ended.proposal
+        carried = [
+            one.ended.proposal
+            for one in of_run[row.run]
+            if (one.phase, one.batch) == (row.phase, row.batch) and one.ended.proposal.id in proposal.rests_on
+        ]
+        tasks = dict.fromkeys(one.task for one in (proposal, *carried) if one.task is not None)
+        origin = LessonOrigin(
+            *(row.run, row.phase, row.batch, proposal.id),
+            from_proposals=tuple(one.id for one in carried),
+            groups=tuple(group_address(row.run, task, row.phase) for task in tasks),
+            rollouts=len(proposal.evidence),
         )
-        if experience is not None:
-            found.setdefault(experience, []).append(_origin(row, of_run[row.run]))
+        found.setdefault(experience, []).append(origin)
     return found
 
 
-def _origin(row: ProposalRow, all_rows: Sequence[ProposalRow]) -> LessonOrigin:
-    proposal = row.ended.proposal
-    batch = [one for one in all_rows if (one.phase, one.batch) == (row.phase, row.batch)]
-    carried = [one.ended.proposal for one in batch if one.ended.proposal.id in proposal.rests_on]
-    tasks = dict.fromkeys(one.task for one in (proposal, *carried) if one.task is not None)
-    return LessonOrigin(
-        run=row.run,
-        phase=row.phase,
-        batch=row.batch,
-        proposal=proposal.id,
-        from_proposals=tuple(one.id for one in carried),
-        groups=tuple(group_address(row.run, task, row.phase) for task in tasks),
-        rollouts=len(proposal.evidence),
-    )
+def _made(reader: StoreReader, rows: Sequence[ProposalRow]) -> list[ExperienceId | None]:
+    """The lesson that each proposal made, by itself or with the approval of a person."""
+    approved = {(one.run, one.phase, one.batch, one.proposal): one.experience for one in reader.decisions()}
+    return [
+        getattr(row.ended.end, "experience", None)
+        or approved.get((row.run, row.phase, row.batch, row.ended.proposal.id))
+        for row in rows
+    ]
 
 
 def origin_lines(
@@ -293,19 +263,21 @@ def origins_json(origins: Mapping[ExperienceId, Sequence[LessonOrigin]]) -> dict
 def blame_lines(store: Path, name: str, chain: Sequence[BlamedLesson]) -> Iterator[str]:
     """A lesson and those before it, each with its changes, its proposal and its groups."""
     origins = lesson_origins(store, _as_library(chain))
+    known = {held.experience.id for held in chain}
+    kinds = {"person": "written by a person", "import": "imported"}
     for one in chain:
         lesson = one.experience
         yield f"{lesson.id[:_ID]}  {lesson.lesson}"
-        yield f"    {one.status or 'not in the current version'}; {_kind(one)}"
+        kind = lesson.origin.kind
+        yield f"    {one.status or 'not in the current version'}; {kinds.get(kind, f'learned ({kind})')}"
         if one.brought is not None:
-            yield f"    brought by change {one.brought.number} ({change_words(one.brought)})"
+            yield f"    brought by change {one.brought.number} ({_change_words(one.brought)})"
         if one.left is not None:
-            yield f"    left with change {one.left.number} ({change_words(one.left)})"
+            yield f"    left with change {one.left.number} ({_change_words(one.left)})"
         for origin in origins.get(lesson.id, ()):
             yield f"    proposal {origin.proposal[:_ID]} of run {origin.run}, {origin.phase}/{origin.batch}"
             for group in origin.groups:
                 yield f"    from group {group}: {command_words('trace', group, store=store)}"
-        known = {held.experience.id for held in chain}
         for parent in one.replaces:
             gone = "" if parent in known else ", which no version in the files holds"
             yield f"    replaces {parent[:_ID]}{gone}"
@@ -318,16 +290,28 @@ def blame_json(store: Path, chain: Sequence[BlamedLesson]) -> dict[str, Any]:
     return {"lessons": [one.model_dump(mode="json") for one in chain], "origins": origins_json(origins)}
 
 
+def _as_library(chain: Sequence[BlamedLesson]) -> Library:
+    return Library(experiences=tuple({one.experience.id: one.experience for one in chain}.values()))
+
+
 def taught_by(store: Path, *, rollout: str | None, task: str | None) -> tuple[HeldLesson, ...]:
     """The lessons that were learned from a rollout or a task, and those made from them. Raises StoreError."""
     with read_store(store) as reader:
-        rows = list(_of_rollout(reader, rollout) if rollout is not None else _of_task(reader, task or ""))
-        approved = {(one.run, one.phase, one.batch, one.proposal): one.experience for one in reader.decisions()}
-    made = [
-        getattr(row.ended.end, "experience", None)
-        or approved.get((row.run, row.phase, row.batch, row.ended.proposal.id))
-        for row in rows
-    ]
+        if rollout is not None:
+            first = list(reader.proposals_from(reader.trajectory(rollout).id))
+        else:
+            identity: TaskId = reader.task(task or "").id
+            runs = [one.run for one in reader.runs(limit=_EVERY_RUN) if one.kind == "learn"]
+            rows = [row for run in runs for row in reader.proposals(run)]
+            first = [row for row in rows if row.ended.proposal.task == identity]
+        wanted = {(row.run, row.phase, row.batch, row.ended.proposal.id) for row in first}
+        carried = [
+            row
+            for run in dict.fromkeys(row.run for row in first)
+            for row in reader.proposals(run)
+            if any((row.run, row.phase, row.batch, one) in wanted for one in row.ended.proposal.rests_on)
+        ]
+        made = _made(reader, [*first, *carried])
     return LibraryStore(store / "libraries").lessons_from([one for one in made if one is not None])
 
 
@@ -337,46 +321,5 @@ def taught_lines(taught: Sequence[HeldLesson]) -> Iterator[str]:
         yield "no lesson in a published version was learned from it"
     for one in taught:
         yield f"{one.experience.id[:_ID]}  {one.experience.lesson}"
-        for reference in one.versions:
-            name, _, version = reference.partition("@")
+        for name, _, version in (reference.partition("@") for reference in one.versions):
             yield f"    in {name}@{version[:_ID]}"
-
-
-def _of_rollout(reader: StoreReader, prefix: str) -> Iterable[ProposalRow]:
-    rollout = reader.trajectory(prefix).id
-    first = reader.proposals_from(rollout)
-    return _carried(reader, first)
-
-
-def _of_task(reader: StoreReader, prefix: str) -> Iterable[ProposalRow]:
-    task = reader.task(prefix).id
-    runs = [one.run for one in reader.runs(limit=1_000_000) if one.kind == "learn"]
-    first = [row for run in runs for row in reader.proposals(run) if row.ended.proposal.task == task]
-    return _carried(reader, first)
-
-
-def _carried(reader: StoreReader, first: Sequence[ProposalRow]) -> list[ProposalRow]:
-    """The proposals, and those of the same batches that carry them on."""
-    wanted = {(row.run, row.phase, row.batch, row.ended.proposal.id) for row in first}
-    carried = [
-        row
-        for run in dict.fromkeys(row.run for row in first)
-        for row in reader.proposals(run)
-        if any((row.run, row.phase, row.batch, one) in wanted for one in row.ended.proposal.rests_on)
-    ]
-    return [*first, *carried]
-
-
-def _as_library(chain: Sequence[BlamedLesson]) -> Library:
-    lessons = {one.experience.id: one.experience for one in chain}
-    return Library(experiences=tuple(lessons.values()))
-
-
-def _kind(one: BlamedLesson) -> str:
-    match one.experience.origin.kind:
-        case "person":
-            return "written by a person"
-        case "import":
-            return "imported"
-        case kind:
-            return f"learned ({kind})"

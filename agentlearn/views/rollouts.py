@@ -2,20 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
-from agentlearn.cli.live import cost_words
-from agentlearn.cli.show.words import (
-    followers,
-    group_address,
-    indented,
-    labelled,
-    one_line,
-    proposal_json,
-    proposal_lines,
-    shortened,
-)
 from agentlearn.errors import ConfigError
 from agentlearn.library.render import Rendered, render
 from agentlearn.store import ProposalRow, StoreReader
@@ -36,6 +25,9 @@ from agentlearn.types.trajectory import (
     UserTurn,
     prompt_labels,
 )
+from agentlearn.views.figure import cost_words
+from agentlearn.views.records import followers, group_address, proposal_json, proposal_lines
+from agentlearn.views.terminal import indented, labelled, one_line, shortened
 
 _KNOWN = frozenset({"model", "library", "masked", "arm", "temperature", "weights_step"})
 
@@ -72,7 +64,7 @@ def treatment_words(treatment: Treatment, lessons: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SentTexts:
+class _SentTexts:
     """Texts of a rollout's requests, each once, in order of first use."""
 
     instructions: tuple[str, ...]
@@ -83,31 +75,24 @@ class SentTexts:
     """User messages: the problem as the agent was asked it."""
 
     @classmethod
-    def of(cls, messages: bytes) -> "SentTexts":
+    def of(cls, messages: bytes) -> "_SentTexts":
         """Read pydantic-ai's JSON of the messages. What has another form is left out."""
-        requests = [one for one in _objects(_loaded(messages)) if one.get("kind") == "request"]
+        try:
+            loaded = json.loads(messages)
+        except ValueError:
+            loaded = []
+        requests = [one for one in _objects(loaded) if one.get("kind") == "request"]
         parts = [part for request in requests for part in _objects(request.get("parts"))]
-        return cls(
-            instructions=_unique(one["instructions"] for one in requests if one.get("instructions")),
-            system=_unique(_content(part) for part in parts if part.get("part_kind") == "system-prompt"),
-            user=_unique(_content(part) for part in parts if part.get("part_kind") == "user-prompt"),
-        )
-
-    @property
-    def as_json(self) -> dict[str, list[str]]:
-        """The texts for JSON output."""
-        return {"instructions": list(self.instructions), "system": list(self.system), "user": list(self.user)}
+        kinds = {"system-prompt": dict[str, None](), "user-prompt": dict[str, None]()}
+        for part in parts:
+            if (found := kinds.get(str(part.get("part_kind")))) is not None:
+                found[_content(part)] = None
+        instructions = dict.fromkeys(str(one["instructions"]) for one in requests if one.get("instructions"))
+        return cls(tuple(instructions), tuple(kinds["system-prompt"]), tuple(kinds["user-prompt"]))
 
     def hold(self, text: str) -> bool:
         """Whether the text is part of any instructions or system message."""
         return any(text in one for one in (*self.instructions, *self.system))
-
-
-def _loaded(messages: bytes) -> object:
-    try:
-        return json.loads(messages)
-    except ValueError:
-        return []
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
@@ -121,15 +106,8 @@ def _content(part: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     pieces = content if isinstance(content, list) else [content]
-    return "\n".join(one if isinstance(one, str) else f"[{_kind(one)}]" for one in pieces)
-
-
-def _kind(piece: object) -> str:
-    return str(piece.get("kind", "object")) if isinstance(piece, dict) else type(piece).__name__
-
-
-def _unique(texts: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(one) for one in texts))
+    kinds = [one.get("kind", "object") if isinstance(one, dict) else type(one).__name__ for one in pieces]
+    return "\n".join(one if isinstance(one, str) else f"[{kind}]" for one, kind in zip(pieces, kinds, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +116,7 @@ class RolloutRecord:
 
     trajectory: Trajectory
     task: Task
-    sent: SentTexts
+    sent: _SentTexts
     tools: tuple[dict[str, Any], ...] | None
     """The tools that the model was offered, with their schemas; None when they were not recorded."""
     library: Library | None
@@ -160,7 +138,7 @@ class RolloutRecord:
         return cls(
             trajectory=trajectory,
             task=reader.task(trajectory.task),
-            sent=SentTexts.of(whole.messages),
+            sent=_SentTexts.of(whole.messages),
             tools=_tools(reader, trajectory),
             library=stored_library(reader, trajectory.treatment.library),
             summaries=tuple(reader.summaries_of(rollout)),
@@ -176,15 +154,6 @@ class RolloutRecord:
             return Rendered(text="", labels={})
         return render(self.library, self.trajectory.treatment.masked)
 
-    @property
-    def made(self) -> list[ProposalRow]:
-        """Proposals of the compare stage, whose question showed this rollout."""
-        return [one for one in self.proposals if one.ended.proposal.stage == "compare"]
-
-    def consolidated(self, proposal: ProposalRow) -> list[ProposalRow]:
-        """Proposals of the consolidate stage that replace a proposal."""
-        return followers(self.proposals, proposal)
-
     def as_json(self) -> dict[str, Any]:
         """The record for JSON output."""
         withheld = self.trajectory.treatment.masked
@@ -192,7 +161,7 @@ class RolloutRecord:
         return {
             "trajectory": self.trajectory.model_dump(mode="json"),
             "task": self.task.model_dump(mode="json"),
-            "sent": self.sent.as_json,
+            "sent": asdict(self.sent),
             "tools": None if self.tools is None else list(self.tools),
             "lessons": [one.lesson for one in known if one.id not in withheld],
             "lessons_block": self.shown.text,
@@ -228,16 +197,14 @@ _BLOCK = "[… the lessons, as listed below …]"
 
 def rollout_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
     """The record as text, one part after the other. full: every text to its end, and the schemas of the tools."""
-    trajectory, task = record.trajectory, record.task
+    trajectory = record.trajectory
     place = f"{trajectory.phase}, rollout {trajectory.g}"
     again = f", attempt {trajectory.attempt + 1}" if trajectory.attempt else ""
     yield labelled("rollout", f"{trajectory.id} of run {trajectory.run}, {place}{again}")
     yield labelled("group", group_address(trajectory.run, trajectory.task, trajectory.phase))
     lessons = None if record.library is None else len(record.library)
     yield labelled("treatment", treatment_words(trajectory.treatment, lessons))
-    yield labelled("task", shortened(task.problem, full=full))
-    expected = "unknown" if task.answer is None else task.answer
-    yield labelled("expected", f"{shortened(expected, full=full)}   ({task.family or 'no family'}, {task.source})")
+    yield from task_lines(record.task, full=full)
     yield from _sent_lines(record, full=full)
     yield from _tool_lines(record.tools, full=full)
     yield from _lesson_lines(record)
@@ -249,9 +216,30 @@ def rollout_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
     yield ""
     yield from _result_lines(record, full=full)
     yield from _feedback_lines(record, full=full)
+    labels = {identity: label for label, identity in record.shown.labels.items()}
     for summary in record.summaries:
-        yield from summary_lines(summary, record.shown.labels)
-    yield from _proposal_lines(record)
+        yield labelled("summary", f"made in run {summary.run}, asked with {prompt_labels(summary.prompts)}")
+        yield from summary_lines(summary, labels)
+    made = [one for one in record.proposals if one.ended.proposal.stage == "compare"]
+    for row in made:
+        yield from proposal_lines("proposal", [row], labels)
+        yield from proposal_lines("", followers(record.proposals, row), labels, prompts=False)
+    if not made:
+        yield labelled("proposal", "no proposal was made from this rollout")
+
+
+def task_lines(task: Task, *, full: bool) -> Iterator[str]:
+    """The problem and the expected answer."""
+    yield labelled("task", shortened(task.problem, full=full))
+    expected = "unknown" if task.answer is None else task.answer
+    yield labelled("expected", f"{shortened(expected, full=full)}   ({task.family or 'no family'}, {task.source})")
+
+
+def summary_lines(summary: Summary, labels: Mapping[ExperienceId, str]) -> Iterator[str]:
+    """A summary, step by step, with the lessons that each step used. labels: of the lessons."""
+    for number, step in enumerate(summary.steps, start=1):
+        used = f" (used {', '.join(labels.get(one, one[:8]) for one in step.used)})" if step.used else ""
+        yield labelled("", f"{number}. {step.text}{used}")
 
 
 def _feedback_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
@@ -360,24 +348,3 @@ def _result_lines(record: RolloutRecord, *, full: bool) -> Iterator[str]:
     tokens = f"{usage.tokens_in} tokens in{cached}, {usage.tokens_out} out"
     yield labelled("used", f"{usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s, {cost}")
     yield labelled("prompts", prompt_labels(tuple(one for one in trajectory.prompts if one.name != TOOLS)))
-
-
-def summary_lines(summary: Summary, labels: Mapping[str, ExperienceId]) -> Iterator[str]:
-    """A summary, step by step, with the lessons that each step used."""
-    by_id = {identity: label for label, identity in labels.items()}
-    yield labelled("summary", f"made in run {summary.run}, asked with {prompt_labels(summary.prompts)}")
-    for number, step in enumerate(summary.steps, start=1):
-        used = f" (used {', '.join(by_id.get(one, one[:8]) for one in step.used)})" if step.used else ""
-        yield labelled("", f"{number}. {step.text}{used}")
-
-
-def _proposal_lines(record: RolloutRecord) -> Iterator[str]:
-    labels = {identity: label for label, identity in record.shown.labels.items()}
-    for row in record.made:
-        asked, ended = proposal_lines(row.ended, labels)
-        yield labelled("proposal", f"{asked}\n{ended}; asked with {prompt_labels(row.ended.proposal.prompts)}")
-        for follower in record.consolidated(row):
-            asked, ended = proposal_lines(follower.ended, labels)
-            yield labelled("", f"→ {asked}\n  {ended}")
-    if not record.made:
-        yield labelled("proposal", "no proposal was made from this rollout")

@@ -5,17 +5,107 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentlearn.cli.live import malformed_words, stage_lines
-from agentlearn.cli.output import change_words, count_words, parts_of_table, score_words
-from agentlearn.cli.show.words import labelled, labelled_command, operation_words
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.pilot import PilotReport
-from agentlearn.learning.report import LibraryLine, Proposals, SelectedVersion, StageLine, VersionLine
+from agentlearn.learning.report import (
+    Delta,
+    HeldOutScore,
+    LibraryLine,
+    Proposals,
+    SelectedVersion,
+    StageLine,
+    VersionLine,
+)
+from agentlearn.measure.contrast import ContrastVerdict
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block, block, visible_line
 from agentlearn.types.trajectory import prompt_labels
+from agentlearn.views.figure import change_words, count_words, score_words
+from agentlearn.views.records import operation_words
+from agentlearn.views.terminal import labelled, labelled_command, parts_of_table, stage_lines
+
+if TYPE_CHECKING:
+    from agentlearn.learning.report import LearnReport
+    from agentlearn.train.report import TrainReport
+
+_VERDICTS: dict[ContrastVerdict, str] = {
+    "better": "better",
+    "worse": "WORSE than before",
+    "no_worse": "not worse",
+    "cannot_tell": "no detectable change",
+}
+
+
+def held_out_verdict(
+    verdict: ContrastVerdict, *, withheld: str = "", left_open: str = "", ci: Sequence[float] | None = None
+) -> str:
+    """Return a result as people read it: its verdict, or how little is known without one. Fields of `Delta`."""
+    if withheld:
+        return "no verdict"
+    if left_open:
+        return "cannot tell"
+    return "not certain" if verdict == "cannot_tell" and ci and (ci[0] > 0 or ci[1] < 0) else _VERDICTS[verdict]
+
+
+def held_out_lines(report: "LearnReport | TrainReport") -> Iterator[str]:
+    """Yield the lines of a run that measured before and after. The first holds the verdict."""
+    before, after, delta = report.before, report.after, report.delta
+    if before is None or after is None or delta is None:
+        return
+    if not delta.compared:
+        yield f"{score_words(before.mean)}   {delta.sentence}"
+        yield from _not_counted([("", before)])
+        return
+    verdict = held_out_verdict(delta.verdict, withheld=delta.withheld, left_open=delta.left_open, ci=delta.ci)
+    if delta.withheld:
+        yield delta.withheld
+    if delta.left_open:
+        yield f"{verdict}: {delta.left_open}"
+        verdict = "without them"
+    yield f"{verdict}: {_change(before, after, delta)}   {_size(delta, f' x {after.k}')}"
+    if delta.worst is not None and (before.undecided or after.undecided) and not delta.left_open:
+        low, high = delta.worst.low, delta.worst.high
+        yield f"bounds {low:+.2f} to {high:+.2f}, whatever the undecided rollouts would have been"
+    yield from _not_counted([(" before", before), (" after", after)])
+    shared = {one.k: one.at_least_one for one in before.passes}
+    largest = max((one for one in after.passes if one.k in shared and one.k > 1), key=lambda one: one.k, default=None)
+    if largest is not None:
+        yield f"pass@{largest.k} {score_words(shared[largest.k])} → {score_words(largest.at_least_one)}"
+    for part in (report.known_families, report.unseen_families, *report.test_sets):
+        if part is not None:
+            change = _change(part.before, part.after, part.delta, with_p=False)
+            yield f"{part.name} {change}   {_size(part.delta)}"
+
+
+def _change(before: HeldOutScore, after: HeldOutScore, delta: Delta, *, with_p: bool = True) -> str:
+    scores = f"{score_words(before.mean)} → {score_words(after.mean)}"
+    return f"{scores}   {change_words(delta.mean, delta.ci, delta.p if with_p else None)}"
+
+
+def _size(delta: Delta, repeats: str = "") -> str:
+    """The number of tasks, and the cautions in short; the report has them in full."""
+    families = f" in {count_words(delta.clusters, 'family')}" if delta.clusters < delta.n else ""
+    if delta.only_family:
+        families = f", all of {delta.only_family!r}"
+    units = count_words(delta.clusters, "family" if delta.clusters < delta.n else "task")
+    said = [f"with {units} the interval may be too narrow"] if delta.caution and delta.ci is not None else []
+    said += [delta.carried] if delta.carried else []
+    caution = f"   caution: {'; '.join(said)}" if said and not delta.withheld else ""
+    return f"{count_words(delta.n, 'task')}{families}{repeats}{caution}"
+
+
+def _not_counted(sides: Sequence[tuple[str, HeldOutScore]]) -> Iterator[str]:
+    """Yield the counts of undecided and of failed rollouts, where there are any."""
+    counts = {
+        "undecided (left out)": [(side, one.undecided, one.rollouts) for side, one in sides],
+        "failed to answer (counted as 0)": [(side, one.failed, one.rollouts) for side, one in sides],
+    }
+    codes = sorted({code for _, one in sides for code in one.errors})
+    for words, found in counts.items():
+        if any(count for _, count, _ in found):
+            yield f"{words}: {', '.join(f'{n} of {all_}{side}' for side, n, all_ in found)}   {', '.join(codes)}"
 
 
 def leaf_lines(value: object, path: str = "") -> Iterator[Block]:
@@ -35,14 +125,9 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
             for number, one in enumerate(value, start=1):
                 yield from _leaves(one, f"{path}.{number}" if path else str(number))
         case Mapping() | list() | tuple():
-            yield path, _plain_list(value) if value else "none"
+            yield path, ", ".join(plain(one) for one in value) or "none"
         case _:
             yield path, plain(value)
-
-
-def _plain_list(value: object) -> str:
-    assert isinstance(value, Sequence)
-    return ", ".join(plain(one) for one in value)
 
 
 def plain(value: object) -> str:
@@ -52,7 +137,7 @@ def plain(value: object) -> str:
     return "-" if value is None else json.dumps(value)
 
 
-def end_reason(reader: StoreReader, run: RunRow) -> str:
+def _end_reason(reader: StoreReader, run: RunRow) -> str:
     """Why a run failed or was interrupted; empty for a run that is done or running."""
     if run.state in {"done", "running"}:
         return ""
@@ -64,7 +149,7 @@ def end_reason(reader: StoreReader, run: RunRow) -> str:
     return "the reason was not recorded"
 
 
-def next_step(reader: StoreReader, run: RunRow) -> str:
+def _next_step(reader: StoreReader, run: RunRow) -> str:
     """What a user can do with a run."""
     store = reader.directory
     if run.state == "running":
@@ -117,7 +202,17 @@ def library_words(
         kept = f"; {library.name} {stays} at version {library.current[:8]}      {show}"
     if selection is not None and selection.status == "unchanged" and selection.last != selection.selected:
         return f"nothing was published: no version that was learned is better than the start{kept}"
-    return f"no library was written: {why_unwritten(library, proposals, groups)}{kept}"
+    refused, unused = sum(proposals.rejected.values()), sum(proposals.dropped.values())
+    why = "the comparisons proposed nothing"
+    if proposals.applied:
+        why = f"version {library.version[:8]} was not published"
+    elif waiting := sum(proposals.quarantined.values()):
+        why = f"no proposal was applied ({waiting} quarantined, {refused} refused, {unused} not used)"
+    elif refused or unused:
+        why = f"no proposal was applied ({refused} refused, {unused} not used)"
+    elif not groups.get("mixed"):
+        why = "no task had rollouts with different rewards, so there was nothing to compare"
+    return f"no library was written: {why}{kept}"
 
 
 def selection_words(selection: SelectedVersion, versions: Sequence[VersionLine]) -> str:
@@ -137,25 +232,7 @@ def quarantine_words(waiting: int, run: str, *, store: Path) -> str:
     return f"{count_words(waiting, 'proposal')} {verb} for a person's decision and changed nothing      {show}"
 
 
-def why_unwritten(library: LibraryLine, proposals: Proposals, groups: Mapping[str, int]) -> str:
-    """Why the run did not write its library."""
-    refused, unused = sum(proposals.rejected.values()), sum(proposals.dropped.values())
-    if proposals.applied:
-        return f"version {library.version[:8]} was not published"
-    if waiting := sum(proposals.quarantined.values()):
-        return f"no proposal was applied ({waiting} quarantined, {refused} refused, {unused} not used)"
-    if refused or unused:
-        return f"no proposal was applied ({refused} refused, {unused} not used)"
-    if not groups.get("mixed"):
-        return "no task had rollouts with different rewards, so there was nothing to compare"
-    return "the comparisons proposed nothing"
-
-
-_COLUMNS = 80
-"""Largest number of columns of the table of stages."""
-
-
-def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
+def _report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
     """The report of a finished run; nothing for a run without one."""
     report: dict[str, Any] = json.loads(run.report) if run.report else {}
     if "contrasts" in report:
@@ -178,10 +255,18 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
         pilot = PilotReport.model_validate(report["pilot"])
         yield from (labelled(label, words) for label, words in zip(("pilot", "", ""), pilot.lines(), strict=True))
     elif "library" in report:
-        if selection := _selection(report):
+        selection = SelectedVersion.model_validate(report["selection"]) if report["selection"] else None
+        if selection:
             versions = [VersionLine.model_validate(one) for one in report.get("versions", ())]
             yield labelled("selection", selection_words(selection, versions))
-        yield labelled("library", _library(reader, report))
+        library, proposals = (
+            LibraryLine.model_validate(report["library"]),
+            Proposals.model_validate(report["proposals"]),
+        )
+        words = library_words(
+            library, proposals, report["groups"], store=reader.directory, selection=selection, latest=False
+        )
+        yield labelled("library", words)
     if "proposals" in report:
         for label, name in (("refused", "rejected"), ("dropped", "dropped")):
             yield labelled(label, _counts(report["proposals"][name]) or "no proposal")
@@ -190,30 +275,12 @@ def report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
             yield labelled("", quarantine_words(sum(held.values()), run.run, store=reader.directory))
     stages = {stage: StageLine.model_validate(line) for stage, line in report.get("stages", {}).items()}
     if stages:
-        yield from stage_lines(stages, _COLUMNS)
-        yield from (labelled("malformed", words) for words in malformed_words(stages))
+        yield from stage_lines(stages, 80)
     yield from (labelled("note", note) for note in report.get("notes", ()))
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
-
-
-def _library(reader: StoreReader, report: Mapping[str, Any]) -> str:
-    return library_words(
-        LibraryLine.model_validate(report["library"]),
-        Proposals.model_validate(report["proposals"]),
-        report["groups"],
-        store=reader.directory,
-        selection=_selection(report),
-        latest=False,
-    )
-
-
-def _selection(report: Mapping[str, Any]) -> SelectedVersion | None:
-    """Which version was selected; None in the report of a pilot."""
-    found = report["selection"]
-    return SelectedVersion.model_validate(found) if found else None
 
 
 def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -249,9 +316,9 @@ class RunRecord:
             row=row,
             rollouts=reader.trajectories(row.run),
             proposals=reader.proposals(row.run),
-            reason=end_reason(reader, row),
-            next_step=next_step(reader, row),
-            main_lines=tuple(report_lines(reader, row)),
+            reason=_end_reason(reader, row),
+            next_step=_next_step(reader, row),
+            main_lines=tuple(_report_lines(reader, row)),
             unmatched_feedback=reader.unmatched_feedback(row.domain) if row.kind == "live" else 0,
         )
 

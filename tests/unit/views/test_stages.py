@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agentlearn.cli.live import cost_words, malformed_words, print_stages, short_count, stage_lines
 from agentlearn.learning.report import StageLine
+from agentlearn.views.figure import cost_words, large
+from agentlearn.views.terminal import print_table, stage_lines, stage_rows
 
 LARGEST = StageLine(
     calls=999_999,
@@ -39,7 +40,7 @@ def test_every_figure_is_under_its_header() -> None:
         replayed=4,
         malformed={"prose": 2, "cut_json": 3},
     )
-    header, row = stage_lines({"rollout": one})
+    header, row, _ = stage_lines({"rollout": one})
     assert dict(zip(cells(header), cells(row), strict=True)) == {
         "stage": "rollout",
         "calls": "1,234",
@@ -74,21 +75,19 @@ def test_a_simulated_stage_costs_nothing_and_a_stage_without_calls_is_left_out()
 @pytest.mark.parametrize("indent", [0, 2])
 def test_the_table_needs_no_more_than_100_columns(indent: int) -> None:
     out = Console(file=io.StringIO(), record=True, soft_wrap=True, width=100)
-    print_stages({"rollout": LARGEST, "consolidate": LARGEST}, out, indent=indent)
+    print_table(out, stage_rows({"rollout": LARGEST, "consolidate": LARGEST}), label=11, indent=indent)
     lines = out.export_text().splitlines()
     assert len(lines) == 4
     assert max(len(line) for line in lines) <= 100
 
 
-def test_nothing_is_printed_of_a_run_without_calls() -> None:
-    out = Console(file=io.StringIO(), record=True)
-    print_stages({}, out)
-    assert out.export_text() == ""
+def test_there_is_no_table_of_a_run_without_calls() -> None:
+    assert stage_rows({"rollout": StageLine()}) == [*stage_lines({})] == []
 
 
 @given(st.integers(min_value=0, max_value=10**12))
 def test_a_short_count_is_close_to_the_number(number: int) -> None:
-    words = short_count(number)
+    words = large(number)
     assert len(words) <= 7
     scale = {"G": 1e9, "M": 1e6, "k": 1e3}.get(words[-1], 1)
     assert abs(float(words.rstrip("GMk")) * scale - number) <= 0.051 * scale * (scale > 1)
@@ -96,4 +95,4 @@ def test_a_short_count_is_close_to_the_number(number: int) -> None:
 
 def test_malformed_replies_are_named_by_stage() -> None:
     stages = {"summarise": StageLine(calls=3, malformed={"prose": 2, "cut_json": 1}), "compare": StageLine(calls=1)}
-    assert malformed_words(stages) == ("summarise: prose 2, cut_json 1",)
+    assert [*stage_lines(stages)][-1] == "malformed  summarise: prose 2, cut_json 1"

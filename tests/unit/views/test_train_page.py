@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from agentlearn.cli.pages.train_page import train_page
 from agentlearn.learning.report import Delta, HeldOutScore
 from agentlearn.train.report import TrainedWeights, TrainReport, UpdateLine
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.ids import LibraryVersion, RunId
 from agentlearn.views.markup import shown
+from agentlearn.views.train_page import train_page
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.markup import Read
 

@@ -13,18 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.cli.app import build, run
-from agentlearn.cli.learn import learn_fields
-from agentlearn.cli.options import GivenSettings
-from agentlearn.cli.pages import group_sections, page_at_the_end, write_learn_page
-from agentlearn.cli.pages import learn_page as learn_pages
-from agentlearn.cli.pages.group_sections import group_kind
-from agentlearn.cli.pages.learn_page import learn_page
-from agentlearn.cli.pages.learn_record import LearnRecord, PageGroup, run_command
 from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import RunId, TaskId
+from agentlearn.views import learn_tables
+from agentlearn.views.learn_page import learn_page, page_at_the_end, write_learn_page
+from agentlearn.views.learn_record import LearnRecord, run_command
+from agentlearn.views.learn_tables import group_kind
 from agentlearn.views.markup import shown
+from agentlearn.views.records import GroupRow
 from tests.support.command import agentlearn
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import learn_record
@@ -112,9 +111,9 @@ def test_a_large_run_stays_small() -> None:
 
 
 def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_sections, "MOST_GROUPS", 30)
-    monkeypatch.setattr(learn_pages, "MOST_PROPOSALS", 60)
-    monkeypatch.setattr(group_sections, "MOST_LESSONS", 2)
+    monkeypatch.setattr(learn_tables, "MOST_GROUPS", 30)
+    monkeypatch.setattr(learn_tables, "MOST_PROPOSALS", 60)
+    monkeypatch.setattr(learn_tables, "MOST_LESSONS", 2)
     page = learn_page(learn_record(tasks=40, epochs=1, text="\u202e" * 5_000))
     assert len(page.encode()) < 1_000_000
     assert "10 more groups are not on this page" in page
@@ -166,7 +165,7 @@ def test_an_empty_library_and_a_person_s_lesson_have_words() -> None:
 
 @given(st.lists(st.none() | st.sampled_from([0.0, 0.02, 0.5, 1.0]), max_size=5), st.booleans())
 def test_the_kind_of_a_group_follows_from_its_rewards(rewards: list[float | None], failed: bool) -> None:
-    group = PageGroup("epoch-1", 1, TaskId("t"), "p", tuple(rewards), failed, {})
+    group = GroupRow("epoch-1", 1, TaskId("t"), "p", tuple(rewards), failed, {})
     kind = group_kind(group, {"reward_margin": 0.05})
     decided = [one for one in rewards if one is not None]
     if not rewards:
