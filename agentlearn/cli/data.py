@@ -1,7 +1,7 @@
 """`agentlearn data`."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -138,7 +138,8 @@ def _print(report: DataReport) -> None:
     if report.ignored:
         line("", f"not read: {', '.join(map(repr, report.ignored))}")
     if report.passed_over:
-        line("files", f"not read: {_listed(report.passed_over)}")
+        names, more = report.passed_over[:_FILES], len(report.passed_over) - _FILES
+        line("files", f"not read: {', '.join(map(repr, names))}{f' and {more:,} more' if more > 0 else ''}")
     line(
         "tasks",
         f"{report.usable:,} usable, {report.repeated:,} repeated, {report.near_copies:,} near-copies,"
@@ -158,11 +159,6 @@ def _print(report: DataReport) -> None:
         smallest = f"true differences of {report.detectable:.2f} or more"
         line("detects", f"{smallest}, with {ROLLOUTS} rollouts per task{alone}")
         line("", f"assumed: {ASSUMPTIONS}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_FILES]))
-    return f"{shown} and {len(names) - _FILES:,} more" if len(names) > _FILES else shown
 
 
 def _counts(counted: dict[str, int]) -> str:

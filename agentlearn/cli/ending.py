@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from agentlearn.cli.output import print_error, print_json_error
+from agentlearn.cli.output import print_json_error
 from agentlearn.cli.stop_signals import SIGNALS
 from agentlearn.errors import AgentlearnError, Interrupted, StopSignal, StoreError, root_cause
 from agentlearn.plugins import GROUP_OF_COMMANDS, cause_words, fault_of, loaded_packages
@@ -127,10 +127,10 @@ def _plugin_ending(error: BaseException) -> Ending | None:
 def show_traceback_if_asked(error: BaseException) -> None:
     """Print the traceback of an error that is reported in one sentence, where the user asked for it."""
     if os.environ.get(_DEBUG, "").casefold() == "debug":
-        print_traceback(error)
+        _print_traceback(error)
 
 
-def print_traceback(error: BaseException) -> None:
+def _print_traceback(error: BaseException) -> None:
     """Print the traceback on stderr, without the notes, which are printed last."""
     import traceback
 
@@ -143,7 +143,7 @@ def print_traceback(error: BaseException) -> None:
 
 def report_bug(error: BaseException) -> int:
     """Print an error in agentlearn itself, where to report it, and the notes as the last lines. Return the status."""
-    print_traceback(error)
+    _print_traceback(error)
     others = " and ".join(repr(name) for name in loaded_packages())
     whose = f"agentlearn, or of the package {others}," if others else "agentlearn"
     line = f"this is a bug of {whose} and not of yours; please report it with the lines above: {_ISSUES}"
@@ -154,22 +154,18 @@ def report_ending(ending: Ending, *, json: bool) -> int:
     """Print the sentence, and the notes as the last lines. Return the exit status."""
     with suppress(OSError, ValueError):
         if ending.message:
-            print_error(ending.message)
+            print_line(f"agentlearn: {ending.message}", to_stderr=True)
     with suppress(OSError, ValueError):
         if json and ending.message:
             print_json_error(ending.code, ending.message)
             sys.stdout.flush()
     for note in ending.notes:
-        _print_last(note, to_stderr=json or not ending.message)
+        try:
+            print_line(note, to_stderr=json or not ending.message)
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                print_line(note, to_stderr=True)
     return ending.status
-
-
-def _print_last(line: str, *, to_stderr: bool) -> None:
-    try:
-        print_line(line, to_stderr=to_stderr)
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):
-            print_line(line, to_stderr=True)
 
 
 def flush_output(status: int) -> int:

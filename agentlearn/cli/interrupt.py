@@ -17,7 +17,7 @@ from agentlearn.learning.own_loop import run_in_own_loop
 R = TypeVar("R")
 
 
-class InterruptibleProgress(Protocol):
+class _InterruptibleProgress(Protocol):
     """The progress display of a run that can be interrupted."""
 
     @property
@@ -40,7 +40,7 @@ class InterruptibleProgress(Protocol):
     ) -> None: ...
 
 
-def run_to_end(run: Callable[[], Coroutine[Any, Any, R]], progress: InterruptibleProgress, *, name: str = "run") -> R:
+def run_to_end(run: Callable[[], Coroutine[Any, Any, R]], progress: _InterruptibleProgress, *, name: str = "run") -> R:
     """Run the coroutine with its progress shown, and return its result. name: what it is called in messages.
 
     Raises Interrupted when a signal came before the run had started.

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
-    GivenSettings,
     JsonOption,
     LogOption,
     ResumeOption,
@@ -17,22 +16,13 @@ from agentlearn.cli.options import (
     setting_options,
 )
 from agentlearn.cli.output import console, print_json, print_plan, show_logs
-from agentlearn.config import (
-    DEFAULT_STORE,
-    LearnSettings,
-    default_recipe,
-    learn_settings,
-    packaged_recipe,
-    read_recipe,
-)
+from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import RunId
 
-OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
-"""Options that are not called like their setting."""
 
-
-@setting_options(LearnSettings, leave_out=("domain",), names=OPTION_NAMES)
+@setting_options(LearnSettings, leave_out=("domain",), names=LEARN_OPTION_NAMES)
 def learn(
     what: Annotated[
         str | None,
@@ -55,9 +45,9 @@ def learn(
         return
     from agentlearn.cli.ask import ask_before_spending, recording_words, require_model
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.pages import page_at_the_end
     from agentlearn.cli.progress import LearnProgress, learn_command
     from agentlearn.learning.lessons.run_learning import run_learning
+    from agentlearn.views.learn_page import page_at_the_end
 
     if run is None:
         require_model(settings, fields, learn_command(settings))
@@ -98,25 +88,6 @@ def _settings(
         )
     fields = learn_fields(what, given)
     return learn_settings(fields), None, fields
-
-
-def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
-    """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
-    from agentlearn.cli.ask import custom_task_fields, with_domain
-    from agentlearn.domain.base import is_source
-
-    path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()
-    if path.suffix in {".yaml", ".yml"}:
-        recipe = read_recipe(path)
-    elif is_source(what):
-        recipe = custom_task_fields("learn", what, given)
-    else:
-        default = None if "from_store" in given else default_recipe(what)
-        usual = {**(read_recipe(default) if default else {}), "domain": what}
-    if "from_store" in given:
-        usual["epochs"] = 1  # the same rollouts teach little a second time
-    fields = usual | given.over(recipe)
-    return with_domain(fields, what) if path.suffix in {".yaml", ".yml"} else fields
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:

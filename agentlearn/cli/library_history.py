@@ -1,31 +1,33 @@
 """`agentlearn library log`, `diff`, `blame`, `join` and the commands that change a library by hand."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
-from agentlearn.cli.output import console, count_words, print_json
+from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
+from agentlearn.library import LibraryStore
+from agentlearn.library.history import MAIN, Change, History, diff_libraries
+from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.views.figure import count_words
 
-if TYPE_CHECKING:
-    from agentlearn.library.history import History
-    from agentlearn.library.history.change_log import Change
-
-Name = Annotated[str, Parameter(help="Name of a library.")]
-BranchReference = Annotated[str, Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")]
-AnyVersion = Annotated[str, Parameter(help="NAME, or NAME@X with a branch, a tag or the start of a version.")]
-LessonId = Annotated[str, Parameter(help="The start of a lesson's id, as `library show` lists it.")]
-ChangeNote = Annotated[str, Parameter(help="A remark that is stored with the change.")]
-TagOption = Annotated[
-    tuple[str, ...], Parameter(name="--tag", negative="", help="A tag of the lesson; give it again for more.")
-]
+_BRANCH = Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")
 AcceptOption = Annotated[
     tuple[str, ...],
     Parameter(name="--accept", negative="", help="Code of a rule to set aside for this lesson; the refusal names it."),
+]
+_LessonId = Annotated[str, Parameter(help="The start of a lesson's id, as `library show` lists it.")]
+_Note = Annotated[str, Parameter(help="A remark that is stored with the change.")]
+_TagOption = Annotated[
+    tuple[str, ...], Parameter(name="--tag", negative="", help="A tag of the lesson; give it again for more.")
 ]
 _ID = 12
 
@@ -38,11 +40,11 @@ def library_log(
     json: JsonOption = False,
 ) -> None:
     """Show every change of a library, newest first: what it was, who made it, and the version after it."""
-    from agentlearn.cli.show.lessons import change_lines, log_json
+    from agentlearn.views.lesson_origins import change_lines, log_json
 
-    history, label = _history(store, reference)
+    place = _Place.of(store, reference)
+    history, wanted = place.history, None if place.label is None else place.branch
     history.resolve()  # raises for a library that does not exist
-    wanted = None if label is None else history.branch_of(label)
     if json:
         print_json(log_json(history, store, wanted))
         return
@@ -60,12 +62,11 @@ def library_diff(
     json: JsonOption = False,
 ) -> None:
     """Show the lessons that were added, removed, edited, moved or withheld between two versions."""
-    from agentlearn.cli.show.lessons import diff_lines, find_library
-    from agentlearn.library.history.hand_edits import diff_libraries
+    from agentlearn.views.lesson_origins import diff_lines, find_library
 
     if after is None and not (before.endswith(".json") or "/" in before):
-        history, label = _history(store, before)
-        found = history.diff(after=label)
+        place = _Place.of(store, before)
+        found = place.history.diff(after=place.label)
     elif after is None:
         raise LibraryError(f"{before!r} is one file; give the file or the version to compare it with", code="one_file")
     else:
@@ -91,7 +92,7 @@ def library_blame(
 
     The way back goes from a rollout or a task to the lessons that were learned from it and the versions that hold them.
     """
-    from agentlearn.cli.show.lessons import blame_json, blame_lines, taught_by, taught_lines
+    from agentlearn.views.lesson_origins import blame_json, blame_lines, taught_by, taught_lines
 
     if rollout is not None or task is not None:
         if reference is not None or (rollout is not None and task is not None):
@@ -108,130 +109,183 @@ def library_blame(
             code="bad_blame",
         )
     else:
-        history, label = _history(store, reference)
-        chain = history.blame(lesson, label)
+        place = _Place.of(store, reference)
+        chain = place.history.blame(lesson, place.label)
         if json:
             print_json(blame_json(store, chain))
             return
-        lines = blame_lines(store, history.name, chain)
+        lines = blame_lines(store, place.history.name, chain)
     for line in lines:
         console().print(line)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a reference `NAME` or `NAME@X` names."""
+
+    store: Path
+    history: History
+    label: str | None
+    """X."""
+
+    @classmethod
+    def of(cls, store: Path, reference: str) -> Self:
+        """Find it."""
+        name, at, label = reference.partition("@")
+        return cls(store, LibraryStore(store / "libraries").history(name), label if at else None)
+
+    @property
+    def branch(self) -> str:
+        """The branch to change."""
+        return MAIN if self.label is None else self.history.branch_of(self.label)
+
+    def made(self, change: Change) -> str:
+        """The start of the id of the lesson that a change made."""
+        before = held_lessons(self.history.load(change.before)) if change.before else {}
+        after = held_lessons(self.history.load(change.version))
+        return next((one[:_ID] for one in after if one not in before), "nothing")
+
+    def report(self, change: Change, words: str, *, json: bool) -> None:
+        """Print what a change did, what the name means where it is pinned, and how to see the difference."""
+        history, state, store = self.history, self.history.state, self.store
+        if json:
+            print_json({"change": change.model_dump(mode="json"), "current": history.resolve()})
+            return
+        out, on_main = console(), change.branch == MAIN
+        place = history.name if on_main else f"{history.name}@{change.branch}"
+        out.print(f"{place}: {words}; version {change.version[:_ID]}")
+        if state.pinned is not None and change.moves and on_main:
+            unpin = command_words("library", "unpin", history.name, store=store)
+            pinned = f"{history.name} is pinned, so its name still means version {state.pinned[:_ID]}"
+            out.print(f"{pinned}; {unpin} ends that")
+        follow = "diff" if change.moves and change.kind != "branch" else "log"
+        shown = place if follow == "diff" else history.name
+        out.print(f"see it:  {command_words('library', follow, shown, store=store)}")
+        if follow == "diff" and change.before is not None:
+            undo = command_words("library", "rollback", f"{history.name}@{change.before[:_ID]}", store=store)
+            out.print(f"undo it: {undo}{'' if on_main else f' --branch {change.branch}'}")
+
+
+def _changes(change_of: Callable[..., tuple[Change, str]]) -> Callable[..., None]:
+    """Make a command of a function that changes a library, and returns the change and in words what it did.
+
+    The command takes a reference where the function takes a place, and has the options --store and --json.
+    """
+
+    @wraps(change_of)
+    def command(
+        reference: str, *arguments: str, store: Path = DEFAULT_STORE, json: bool = False, **options: Any
+    ) -> None:
+        place = _Place.of(store, reference)
+        place.report(*change_of(place, *arguments, **options), json=json)
+
+    first, *others = inspect.signature(change_of).parameters.values()
+    shared = inspect.signature(library_log).parameters
+    parameters = [
+        first.replace(annotation=Annotated[str, *get_args(first.annotation)[1:]]),
+        *others,
+        *(shared[name] for name in ("store", "json")),
+    ]
+    vars(command).update(__signature__=inspect.Signature(parameters))
+    command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+    return command
+
+
+_Branch = Annotated[_Place, _BRANCH]
+_Version = Annotated[_Place, Parameter(help="NAME, or NAME@X with a branch, a tag or the start of a version.")]
+
+
+@_changes
 def library_add(
-    reference: BranchReference,
+    reference: _Branch,
     lesson: Annotated[str, Parameter(help="One line of at most 32 words.")],
     /,
     *,
-    tag: TagOption = (),
+    tag: _TagOption = (),
     accept: AcceptOption = (),
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    note: _Note = "",
+) -> tuple[Change, str]:
     """Add a lesson by hand, after the same check as for learned ones. A library that does not exist is begun."""
-    history, branch = _branch(store, reference)
-    change = history.add(lesson, tags=tag, accept=accept, branch=branch, note=note)
-    _report(history, change, store, f"added {_made(history, change)}", json=json)
+    change = reference.history.add(lesson, tags=tag, accept=accept, branch=reference.branch, note=note)
+    return change, f"added {reference.made(change)}"
 
 
+@_changes
 def library_edit(
-    reference: BranchReference,
-    lesson: LessonId,
+    reference: _Branch,
+    lesson: _LessonId,
     words: Annotated[str, Parameter(help="The new words.")],
     /,
     *,
-    tag: TagOption = (),
+    tag: _TagOption = (),
     accept: AcceptOption = (),
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    note: _Note = "",
+) -> tuple[Change, str]:
     """Change the words of a lesson by hand. The result is a new lesson in its place; older versions keep the old one.
 
     Learn runs never change, merge or delete a lesson that a person wrote, unless --change-written tells them to.
     """
-    history, branch = _branch(store, reference)
-    change = history.edit(lesson, words, tags=tag, accept=accept, branch=branch, note=note)
-    _report(history, change, store, f"edited {lesson}, now {_made(history, change)}", json=json)
+    change = reference.history.edit(lesson, words, tags=tag, accept=accept, branch=reference.branch, note=note)
+    return change, f"edited {lesson}, now {reference.made(change)}"
 
 
-def library_remove(
-    reference: BranchReference,
-    lesson: LessonId,
-    /,
-    *,
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+@_changes
+def library_remove(reference: _Branch, lesson: _LessonId, /, *, note: _Note = "") -> tuple[Change, str]:
     """Remove a lesson, shown or withheld. Older versions keep it."""
-    history, branch = _branch(store, reference)
-    change = history.remove(lesson, branch=branch, note=note)
-    _report(history, change, store, f"removed {lesson}", json=json)
+    return reference.history.remove(lesson, branch=reference.branch, note=note), f"removed {lesson}"
 
 
+@_changes
 def library_park(
-    reference: BranchReference,
-    lesson: LessonId,
+    reference: _Branch,
+    lesson: _LessonId,
     /,
     *others: Annotated[str, Parameter(help="Further lessons, parked in the same change.")],
     reason: Annotated[str, Parameter(help="Why, in a sentence; stored with the lesson.")] = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+) -> tuple[Change, str]:
     """Keep lessons without showing them to agents. Later runs do not learn nearly the same words again."""
-    history, branch = _branch(store, reference)
-    change = history.park(lesson, *others, reason=reason, branch=branch)
-    _report(history, change, store, f"parked {', '.join((lesson, *others))}", json=json)
+    change = reference.history.park(lesson, *others, reason=reason, branch=reference.branch)
+    return change, f"parked {', '.join((lesson, *others))}"
 
 
+@_changes
 def library_unpark(
-    reference: BranchReference,
-    lesson: LessonId,
-    /,
-    *,
-    accept: AcceptOption = (),
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    reference: _Branch, lesson: _LessonId, /, *, accept: AcceptOption = (), note: _Note = ""
+) -> tuple[Change, str]:
     """Show a parked lesson again, at the end, after the same check as for a new one."""
-    history, branch = _branch(store, reference)
-    change = history.unpark(lesson, accept=accept, branch=branch, note=note)
-    _report(history, change, store, f"shows {lesson} again", json=json)
+    change = reference.history.unpark(lesson, accept=accept, branch=reference.branch, note=note)
+    return change, f"shows {lesson} again"
 
 
+@_changes
 def library_rollback(
-    reference: AnyVersion,
+    reference: _Version,
     /,
     *,
-    branch: Annotated[str, Parameter(help="The branch to change.")] = "main",
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    branch: Annotated[str, Parameter(help="The branch to change.")] = MAIN,
+    note: _Note = "",
+) -> tuple[Change, str]:
     """Make an older version the current one again. This is a new change; nothing is removed."""
-    history, label = _history(store, reference)
+    history, label = reference.history, reference.label
     if label is None:
         raise LibraryError(
-            f"say which version of {reference!r}: NAME@X with a tag or the start of a version;"
-            f" {command_words('library', 'log', reference, store=store)} lists them",
+            f"say which version of {history.name!r}: NAME@X with a tag or the start of a version;"
+            f" {command_words('library', 'log', history.name, store=reference.store)} lists them",
             code="no_version",
         )
     change = history.rollback(label, branch=branch, note=note)
-    _report(history, change, store, f"back at version {change.version[:_ID]}", json=json)
+    return change, f"back at version {change.version[:_ID]}"
 
 
 def library_join(
-    reference: BranchReference,
+    reference: Annotated[str, _BRANCH],
     other: LibraryReference,
     /,
     *,
     prefer: Annotated[
         Literal["ours", "theirs"] | None, Parameter(help="The side to take where both changed the same lesson.")
     ] = None,
-    note: ChangeNote = "",
+    note: _Note = "",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
@@ -241,12 +295,12 @@ def library_join(
     joined, and the exit status is 1. Lessons of a file that no library of the store has shown wait for
     `library approve`.
     """
-    from agentlearn.cli.show.lessons import conflict_lines, find_library, join_json
+    from agentlearn.views.lesson_origins import conflict_lines, find_library, join_json
 
-    history, branch = _branch(store, reference)
+    place = _Place.of(store, reference)
     theirs = find_library(store, other).library
     screened = other.endswith(".json") or "/" in other
-    done = history.join(theirs, prefer=prefer, screened=screened, branch=branch, note=note)
+    done = place.history.join(theirs, prefer=prefer, screened=screened, branch=place.branch, note=note)
     if json:
         print_json(join_json(done))
     else:
@@ -266,97 +320,40 @@ def library_join(
         waiting = sum(one.id in held for one in done.join.taken)
         taken, dropped = count_words(len(done.join.taken) - waiting, "lesson"), len(done.join.dropped)
         wait = f"; {count_words(waiting, 'lesson')} of others wait for you (library pending)" if waiting else ""
-        _report(history, done.change, store, f"took {taken} and dropped {dropped}{wait}", json=False)
+        place.report(done.change, f"took {taken} and dropped {dropped}{wait}", json=False)
 
 
+@_changes
 def library_branch(
-    reference: AnyVersion,
-    name: Annotated[str, Parameter(help="Name of the new branch.")],
-    /,
-    *,
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    reference: _Version, name: Annotated[str, Parameter(help="Name of the new branch.")], /, *, note: _Note = ""
+) -> tuple[Change, str]:
     """Begin a branch with a version. Use it as NAME@BRANCH."""
-    history, label = _history(store, reference)
-    change = history.branch(name, reference=label, note=note)
-    _report(history, change, store, f"branch {name!r} begins", json=json)
+    return reference.history.branch(name, reference=reference.label, note=note), f"branch {name!r} begins"
 
 
+@_changes
 def library_tag(
-    reference: AnyVersion,
-    name: Annotated[str, Parameter(help="Name of the tag.")],
-    /,
-    *,
-    note: ChangeNote = "",
-    store: StoreOption = DEFAULT_STORE,
-    json: JsonOption = False,
-) -> None:
+    reference: _Version, name: Annotated[str, Parameter(help="Name of the tag.")], /, *, note: _Note = ""
+) -> tuple[Change, str]:
     """Give a version a name that never means another one. Use it as NAME@TAG."""
-    history, label = _history(store, reference)
-    change = history.tag(name, reference=label, note=note)
-    _report(history, change, store, f"tag {name!r}", json=json)
+    return reference.history.tag(name, reference=reference.label, note=note), f"tag {name!r}"
 
 
-def library_pin(
-    reference: AnyVersion, /, *, note: ChangeNote = "", store: StoreOption = DEFAULT_STORE, json: JsonOption = False
-) -> None:
+@_changes
+def library_pin(reference: _Version, /, *, note: _Note = "") -> tuple[Change, str]:
     """Let the name of a library mean one version until `library unpin`.
 
     Runs go on learning: their versions are in the history and on the branch main, and agents go on reading the pinned
     one.
     """
-    history, label = _history(store, reference)
-    change = history.pin(label, note=note)
-    undo = command_words("library", "unpin", history.name, store=store)
-    _report(history, change, store, f"pinned; undo with: {undo}", json=json)
+    change = reference.history.pin(reference.label, note=note)
+    undo = command_words("library", "unpin", reference.history.name, store=reference.store)
+    return change, f"pinned; undo with: {undo}"
 
 
+@_changes
 def library_unpin(
-    name: Name, /, *, note: ChangeNote = "", store: StoreOption = DEFAULT_STORE, json: JsonOption = False
-) -> None:
+    name: Annotated[_Place, Parameter(help="Name of a library.")], /, *, note: _Note = ""
+) -> tuple[Change, str]:
     """Let the name of a library mean the newest version of its branch main again."""
-    history, _ = _history(store, name)
-    change = history.unpin(note=note)
-    _report(history, change, store, "no longer pinned", json=json)
-
-
-def _history(store: Path, reference: str) -> "tuple[History, str | None]":
-    """The history of a reference `NAME` or `NAME@X`, and X."""
-    from agentlearn.library import LibraryStore
-
-    name, at, label = reference.partition("@")
-    return LibraryStore(store / "libraries").history(name), label if at else None
-
-
-def _branch(store: Path, reference: str) -> "tuple[History, str]":
-    history, label = _history(store, reference)
-    return history, "main" if label is None else history.branch_of(label)
-
-
-def _made(history: "History", change: "Change") -> str:
-    """The start of the id of the lesson that a change made."""
-    from agentlearn.library.history.hand_edits import held_lessons
-
-    before = held_lessons(history.load(change.before)) if change.before else {}
-    return next((one[:_ID] for one in held_lessons(history.load(change.version)) if one not in before), "nothing")
-
-
-def _report(history: "History", change: "Change", store: Path, words: str, *, json: bool) -> None:
-    """Print what a change did, what the name means where it is pinned, and the command that shows the difference."""
-    if json:
-        print_json({"change": change.model_dump(mode="json"), "current": history.resolve()})
-        return
-    out = console()
-    place = history.name if change.branch == "main" else f"{history.name}@{change.branch}"
-    out.print(f"{place}: {words}; version {change.version[:_ID]}")
-    state = history.state
-    if state.pinned is not None and change.moves and change.branch == "main":
-        unpin = command_words("library", "unpin", history.name, store=store)
-        out.print(f"{history.name} is pinned, so its name still means version {state.pinned[:_ID]}; {unpin} ends that")
-    follow = "diff" if change.moves and change.kind != "branch" else "log"
-    out.print(f"see it:  {command_words('library', follow, place if follow == 'diff' else history.name, store=store)}")
-    if follow == "diff" and change.before is not None:
-        undo = command_words("library", "rollback", f"{history.name}@{change.before[:_ID]}", store=store)
-        out.print(f"undo it: {undo}{'' if change.branch == 'main' else f' --branch {change.branch}'}")
+    return name.history.unpin(note=note), "no longer pinned"

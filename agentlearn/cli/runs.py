@@ -1,9 +1,8 @@
-"""`agentlearn runs`."""
+"""`agentlearn runs` and `agentlearn trace`."""
 
 import json as json_module
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -19,8 +18,8 @@ def runs_list(
     json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    from agentlearn.cli.show.runs import run_json
     from agentlearn.store import read_store
+    from agentlearn.views.runs import run_json
 
     with read_store(store) as reader:
         runs = reader.runs(limit=limit)
@@ -48,8 +47,8 @@ def runs_show(
     json: JsonOption = False,
 ) -> None:
     """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
-    from agentlearn.cli.show.runs import RunRecord, run_lines
     from agentlearn.store import read_store
+    from agentlearn.views.runs import RunRecord, run_lines
 
     with read_store(store) as reader:
         record = RunRecord.read(reader, run)
@@ -70,7 +69,7 @@ def runs_page(
     json: JsonOption = False,
 ) -> None:
     """Write the report page of a learn run again, from the store."""
-    from agentlearn.cli.pages import write_learn_page
+    from agentlearn.views.learn_page import write_learn_page
 
     page = write_learn_page(store, run, out)
     if json:
@@ -79,16 +78,57 @@ def runs_page(
         console().print(str(page))
 
 
-def _hybrid_result(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """The share of the lessons' gain that the weights of the latest compared round keep."""
-    compared = [one["compared"] for one in rounds if one["compared"]]
-    if not compared or compared[-1]["kept"] is None:
-        return ""
-    return f"  weights keep {compared[-1]['kept']:.0%} of the lessons' gain"
+def trace(
+    what: Annotated[
+        str,
+        Parameter(
+            help="A rollout, a run, or RUN/TASK@PHASE, such as 01m7z9/3f2a@epoch-1. The start of an id is enough."
+            " Default: the latest run.",
+            show_default=False,
+        ),
+    ] = "",
+    /,
+    *,
+    full: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Print every text to its end, and the schemas of the tools."),
+    ] = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Show what happened: one rollout, the rollouts of one task with what was learned from them, or a run's tasks.
+
+    A rollout is shown with its task, the texts that were sent, tools, lessons, every step, verdict, summary and
+    proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
+    """
+    from agentlearn.store import RunRow, read_store
+    from agentlearn.views.groups import GroupRecord, group_json, group_lines, group_list_lines, run_groups
+    from agentlearn.views.records import GroupAddress, resolve
+    from agentlearn.views.rollouts import RolloutRecord, rollout_lines
+
+    with read_store(store) as reader:
+        found = resolve(reader, what)
+        match found:
+            case RunRow():
+                groups = run_groups(reader, found)
+                lines = list(group_list_lines(reader, found, groups, full=full))
+                plain = {"run": found.run, "groups": [group_json(found, one) for one in groups]} if json else {}
+            case GroupAddress():
+                group = GroupRecord.read(reader, found)
+                lines, plain = group_lines(group, full=full), group.as_json() if json else {}
+            case _:
+                rollout = RolloutRecord.read(reader, found)
+                lines, plain = rollout_lines(rollout, full=full), rollout.as_json() if json else {}
+    if json:
+        print_json(plain)
+        return
+    out = console()
+    for line in lines:
+        out.print(line)
 
 
 def _result(report: str) -> str:
-    from agentlearn.cli.held_out import verdict_words
+    from agentlearn.views.runs import held_out_verdict
 
     if not report:
         return ""
@@ -99,12 +139,14 @@ def _result(report: str) -> str:
         verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
         return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
     if "rounds" in loaded:
-        return _hybrid_result(loaded["rounds"])
+        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
+        kept = compared[-1]["kept"] if compared else None
+        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
     if loaded.get("pilot"):
         return f"  pilot of {loaded['pilot']['tasks']} tasks"
     delta = loaded.get("delta")
     if not delta or delta["mean"] is None:
         return ""
     open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
-    verdict = verdict_words(delta["verdict"], **open_words, ci=delta["ci"])
+    verdict = held_out_verdict(delta["verdict"], **open_words, ci=delta["ci"])
     return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"

@@ -23,11 +23,15 @@ def solve(
     json: JsonOption = False,
 ) -> None:
     """Solve one problem and show each step."""
-    from agentlearn.cli.ask import ask, recording_words
+    from agentlearn.cli.ask import ask, limits_note, recording_words
     from agentlearn.cli.interrupt import run_async
-    from agentlearn.cli.show.rollouts import step_lines
-    from agentlearn.models.endpoint import check_endpoint, is_paid
+    from agentlearn.domain.base import load_domain
+    from agentlearn.learning.lessons.start import library_caution
+    from agentlearn.library import LibraryStore
+    from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
     from agentlearn.rollout.solve import run_solving
+    from agentlearn.types.task import Task
+    from agentlearn.views.rollouts import step_lines
 
     fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
     settings = given_settings(SolveSettings, fields)
@@ -36,14 +40,19 @@ def solve(
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
     trajectory = run_async(lambda: run_solving(settings))
-    notes = [note for note in (_caution(settings), _limits(settings)) if note is not None]
+    library = LibraryStore(settings.store / "libraries").load(settings.library)
+    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
+    limits = limits_note(settings.model, load_domain(settings.domain).question(task))
+    notes = [note for note in (library_caution(settings.library, library), limits) if note is not None]
     if json:
         print_json(trajectory)
         for note in notes:
             console(to_stderr=True).print(f"note: {note}")
     else:
         out = console()
-        out.print(f"model {settings.model}{_kind(settings.model)} · library {settings.library}")
+        kind = " (a real but tiny transformer)" if is_lab(settings.model) else ""
+        kind = " (simulated)" if is_simulated(settings.model) else kind
+        out.print(f"model {settings.model}{kind} · library {settings.library}")
         for number, step in enumerate(trajectory.steps, start=1):
             for line in step_lines(number, step, full=False):
                 out.print(line)
@@ -55,29 +64,3 @@ def solve(
             out.print(f"recorded: {recording_words(settings.record / trajectory.id)}")
     if trajectory.failure is not None:
         raise RolloutError(f"the rollout failed: {trajectory.failure.message}", code=trajectory.failure.code)
-
-
-def _caution(settings: SolveSettings) -> str | None:
-    """A caution about lessons of a library that was given as a file."""
-    from agentlearn.learning.lessons.start import library_caution
-    from agentlearn.library import LibraryStore
-
-    return library_caution(settings.library, LibraryStore(settings.store / "libraries").load(settings.library))
-
-
-def _limits(settings: SolveSettings) -> str | None:
-    """What to know about an answer of a model that ships; None for other models."""
-    from agentlearn.cli.ask import limits_note
-    from agentlearn.domain.base import load_domain
-    from agentlearn.types.task import Task
-
-    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
-    return limits_note(settings.model, load_domain(settings.domain).question(task))
-
-
-def _kind(model: str) -> str:
-    from agentlearn.models.endpoint import is_simulated
-
-    if is_simulated(model):
-        return " (simulated)"
-    return " (a real but tiny transformer)" if is_lab(model) else ""

@@ -36,7 +36,7 @@ def nothing_to_say() -> str:
     return ""
 
 
-class StopSignals:
+class _StopSignals:
     """The signals that this process has got, and what is done when one arrives."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class StopSignals:
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            release_dead_streams()
+            _release_dead_streams()
         if not self._again and not self._counts(number):
             return
         self._again = False
@@ -155,7 +155,7 @@ def _initialises_extension(frame: FrameType | None) -> bool:
     return False
 
 
-def release_dead_streams() -> None:
+def _release_dead_streams() -> None:
     """Send output that nobody can read any more to nowhere, so that printing does not fail."""
     for stream in (0, 1, 2):
         with suppress(OSError):
@@ -188,5 +188,5 @@ def _ignore(_error: Any) -> None:
     pass
 
 
-SIGNALS = StopSignals()
+SIGNALS = _StopSignals()
 """The signals of this process."""

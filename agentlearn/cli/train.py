@@ -7,14 +7,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agentlearn.cli.options import DryRunOption, GivenSettings, JsonOption, LogOption, ResumeOption, setting_options
-from agentlearn.cli.output import console, count_words, print_json, print_plan, show_logs
+from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, setting_options
+from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
+from agentlearn.domain.base import is_source
+from agentlearn.domain.chosen_settings import GivenSettings, custom_task_fields, with_domain
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GRPOArguments, LossName
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn.types.ids import RunId
+from agentlearn.views.figure import count_words
 
 LAB_RECIPE = "train-lab"
 """Name of the packaged recipe that trains a domain's own lab model."""
@@ -58,9 +61,9 @@ def train(
         return
     _require_training_packages()
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.cli.pages.train_page import write_train_page
     from agentlearn.cli.train_progress import TrainProgress
     from agentlearn.train.run_training import run_training
+    from agentlearn.views.train_page import write_train_page
 
     out = console(to_stderr=json)
     progress = TrainProgress(settings, out)
@@ -110,14 +113,13 @@ def _follow(log: LogOption) -> None:
     _require_training_packages()
     from agentlearn.train.run_training import follow_training
 
-    with SIGNALS.handled_by(_leader_decides):
+    def leader_decides() -> None:
+        # The first process gets the signal too, and ends the run in order.
+        if SIGNALS.count > 1:
+            SIGNALS.end_within(END_S)
+
+    with SIGNALS.handled_by(leader_decides):
         follow_training()
-
-
-def _leader_decides() -> None:
-    """React to a signal in a process that does not lead: the first process gets it too, and ends the run in order."""
-    if SIGNALS.count > 1:
-        SIGNALS.end_within(END_S)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -168,9 +170,6 @@ def _fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
     A domain without `--model` is trained by the recipe of its lab model, if any.
     """
-    from agentlearn.cli.ask import custom_task_fields, with_domain
-    from agentlearn.domain.base import is_source
-
     if _is_recipe(what):
         return with_domain(given.over(read_recipe(packaged_recipe(what) or Path(what))), what)
     if is_source(what):

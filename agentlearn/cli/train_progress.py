@@ -6,9 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentlearn.cli.live import Traffic
-from agentlearn.cli.output import clock_time, count_words, score_words
-from agentlearn.cli.progress_lines import ProgressLines
+from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.callbacks import Update
@@ -21,6 +19,7 @@ from agentlearn.train.report import TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.model_source import is_adapter
 from agentlearn.types.task import Task
+from agentlearn.views.figure import clock_time, count_words, score_words
 
 LINES = 15
 """Largest number of update lines that a run prints; each line is the mean of equally many updates."""

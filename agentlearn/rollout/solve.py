@@ -41,19 +41,9 @@ class Solved(Trajectory, Generic[Out]):
     """What to know about the answer."""
 
     def _repr_html_(self) -> str:
-        from agentlearn.html.table import NotebookSummary, summary_html
+        from agentlearn.views.notebook import solved_html
 
-        ended = self.answer or "no answer" if self.failure is None else f"failed: {self.failure.message}"
-        verdict = self.verdict
-        judged = "" if verdict is None else f"{verdict.status}: {verdict.reason}"
-        return summary_html(
-            NotebookSummary(
-                sentences=tuple(filter(None, (ended, judged))),
-                tone="plain" if self.failure is None else "bad",
-                cautions=self.notes,
-                footer=f"{len(self.steps)} steps · {self.treatment.model} · rollout {self.id}",
-            )
-        )
+        return solved_html(self, self.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

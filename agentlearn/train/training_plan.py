@@ -10,8 +10,8 @@ from typing import Any
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import model_path
 from agentlearn.domain.base import Domain
-from agentlearn.domain.demo import lab_model
 from agentlearn.domain.custom.reward import check_reference
+from agentlearn.domain.demo import lab_model
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.learning.estimate import (
     HELD_OUT,

@@ -1,6 +1,6 @@
 """The commands of this package, as entries of the group `agentlearn.commands`."""
 
-from agentlearn.cli.command_entry import CommandEntry
+from agentlearn.plugins import CommandEntry
 
 compare = CommandEntry(
     "agentlearn_evals.command:compare",

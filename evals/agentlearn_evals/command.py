@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
-    GivenSettings,
     JsonOption,
     LogOption,
     StoreOption,
@@ -18,6 +17,7 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
 from agentlearn.printing import print_line
 from agentlearn_evals.compare_settings import CompareSettings, PowerSettings

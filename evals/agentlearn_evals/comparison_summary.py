@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from agentlearn.cli.output import parts_of_table
-from agentlearn.html.table import NotebookSummary, summary_html
-from agentlearn.learning.report import SUMMARY_COLUMNS
 from agentlearn.text import number_text, wrapped
+from agentlearn.views.notebook import SUMMARY_COLUMNS, NotebookSummary, summary_html
+from agentlearn.views.terminal import parts_of_table
 from agentlearn_evals.contrast_words import cautions as interval_cautions
 from agentlearn_evals.contrast_words import full_sentence, rollouts_words, worst_first
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agentlearn.cli.live import short_count
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.sentences import signed_difference
+from agentlearn.views.figure import large as short_count
 from agentlearn_evals.comparison import ArmLine, Comparison
 
 _SEQUENTIAL = "p is valid at every look of the sequential comparison"

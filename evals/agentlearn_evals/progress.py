@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from agentlearn.cli.given_command import same_command
-from agentlearn.cli.live import short_count
-from agentlearn.cli.output import console
-from agentlearn.cli.progress_lines import Heartbeat
+from agentlearn.cli.live import Heartbeat
+from agentlearn.cli.output import console, same_command
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
 from agentlearn.text import number_text, visible_line
 from agentlearn.types.trajectory import Trajectory
+from agentlearn.views.figure import large as short_count
 
 if TYPE_CHECKING:
     from agentlearn_evals.plan import ComparePlan

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentlearn.cli.live import cost_words, short_count
-from agentlearn.cli.output import print_table
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference
 from agentlearn.text import number_text
+from agentlearn.views.figure import cost_words
+from agentlearn.views.figure import large as short_count
+from agentlearn.views.terminal import print_table
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
 from agentlearn_evals.contrast_words import (
     assumptions,

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from xml.etree.ElementTree import fromstring
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from agentlearn.cli.pages.learn_page import learn_page
+from agentlearn.views.learn_page import learn_page
 from agentlearn_evals.page import comparison_page
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE
@@ -292,37 +291,6 @@ def test_print_is_black_on_white_without_the_contents(browser: Browser, files: P
         page.emulate_media(media="print", color_scheme="dark")
         assert not page.locator("nav").is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"
-
-
-@pytest.mark.parametrize("scripts", [True, False])
-def test_every_figure_is_saved_as_an_svg_file(browser: Browser, files: Path, tmp_path: Path, scripts: bool) -> None:
-    with view(browser, files / "learned.html", scripts=scripts) as page:
-        links = page.get_by_text("Save as SVG", exact=True)
-        captions = page.locator("figure.chart > figcaption bdi").all_inner_texts()
-        assert links.count() == len(captions) >= 7
-        for number, caption in enumerate(captions):
-            with page.expect_download() as found:
-                links.nth(number).click()
-            file = tmp_path / found.value.suggested_filename
-            found.value.save_as(file)
-            assert file.suffix == ".svg"
-            root = fromstring(file.read_text(encoding="utf-8"))
-            words = [one.text for one in root.iter() if one.tag.endswith("}text")]
-            assert words[0] == f"{caption} (simulated)"
-            assert len(words) > 3
-            assert len(render(browser, file)) > 5_000
-
-
-def render(browser: Browser, file: Path) -> bytes:
-    """A picture of a saved figure, which is opened as a file of its own."""
-    context = browser.new_context(viewport={"width": 760, "height": 500})
-    page = context.new_page()
-    page.goto(file.as_uri())
-    assert page.evaluate("document.documentElement.localName") == "svg"
-    assert page.evaluate("getComputedStyle(document.querySelector('text')).fill") == "rgb(29, 31, 35)"
-    picture = page.screenshot(timeout=PATIENCE_MS)
-    context.close()
-    return picture
 
 
 def test_proposals_are_filtered_by_choice_and_by_text(browser: Browser, files: Path) -> None:

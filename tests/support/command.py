@@ -10,6 +10,8 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentlearn.cli.app import run
 
 AGENTLEARN = Path(sysconfig.get_path("scripts")) / "agentlearn"
@@ -48,3 +50,15 @@ def learn(cwd: Path, *options: str, here: bool = False) -> dict[str, Any]:
     done = (agentlearn_here if here else agentlearn)("learn", "math", "--json", *model, *options, cwd=cwd)
     assert done.stdout.count("\n") == 1, "exactly one JSON object on stdout"
     return json.loads(done.stdout)
+
+
+def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
+    """What one command prints that runs in this process on a store."""
+    capsys.readouterr()
+    assert run([*arguments, "--store", str(store)]) == 0
+    return capsys.readouterr().out
+
+
+def result(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
+    """The JSON that it prints."""
+    return json.loads(output(capsys, store, *arguments, "--json"))

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentlearn.cli.pages.learn_record import FamilyScore, LearnRecord, PageGroup
-from agentlearn.cli.show.lessons import LessonOrigin
 from agentlearn.config import LearnSettings
 from agentlearn.learning.report import (
     Allocated,
@@ -40,6 +38,9 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.trajectory import PromptRef
+from agentlearn.views.learn_record import FamilyScore, LearnRecord
+from agentlearn.views.lesson_origins import LessonOrigin
+from agentlearn.views.records import GroupRow
 
 RUN = RunId("01jc0000000000000000000001")
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -194,7 +195,7 @@ def learn_record(
             for n in range(tasks)
         ),
         groups=tuple(
-            PageGroup(
+            GroupRow(
                 phase=f"epoch-{epoch}",
                 batch=1 + n // 20,
                 task=task,

@@ -17,7 +17,6 @@ from agentlearn.errors import ConfigError, StopSignal
 from agentlearn.models.endpoint import GROUP, is_paid
 from agentlearn.models.services import SERVICES, is_service
 from agentlearn.plugins import (
-    COMMANDS,
     Plugin,
     announced,
     cause_words,
@@ -52,9 +51,7 @@ def test_every_service_of_pydantic_ai_is_reserved() -> None:
 
 
 def test_every_command_is_reserved() -> None:
-    ours = {name for name in build() if not name.startswith("-")}
-    assert ours - {"compare", "hybrid", "lab", "power", "sim"} <= COMMANDS
-    ours &= COMMANDS
+    ours = {name for name in build() if not name.startswith("-")} - {"compare", "hybrid", "lab", "power", "sim"}
     assert all(is_command(name) for name in (*ours, "LEARN", "--help", "-h", "", " "))
 
 

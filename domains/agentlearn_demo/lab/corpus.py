@@ -19,7 +19,7 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 
-from agentlearn.library.render import render
+from agentlearn.library.shown import render
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message

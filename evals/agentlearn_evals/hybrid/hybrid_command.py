@@ -8,7 +8,6 @@ from cyclopts import Parameter
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import (
     DryRunOption,
-    GivenSettings,
     JsonOption,
     LogOption,
     ResumeOption,
@@ -17,6 +16,7 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
+from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
 from agentlearn_evals.hybrid.hybrid_record import HybridPlan, HybridRecord, new_record, plan_hybrid, resumed_record
 from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, learn_stage, recipe_name
@@ -67,7 +67,7 @@ def hybrid(
 
 def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
     """All fields of a recipe, with options over them."""
-    from agentlearn.cli.ask import with_domain
+    from agentlearn.domain.chosen_settings import with_domain
 
     if what is None:
         raise ConfigError(

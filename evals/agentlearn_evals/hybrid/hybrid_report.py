@@ -5,12 +5,13 @@ from typing import Literal
 
 from rich.console import Console
 
-from agentlearn.cli.output import change_words, clock_time, count_words, print_table, score_words
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.contrast import ContrastVerdict
 from agentlearn.text import visible
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
+from agentlearn.views.figure import change_words, clock_time, count_words, score_words
+from agentlearn.views.terminal import print_table
 from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, of_lab
 
 RemovalState = Literal["proposed", "needed", "unclear"]

@@ -45,8 +45,8 @@ class ShownStages:
 
     def learn(self, settings: LearnSettings, resume: RunId | None) -> LearnReport:
         """Learn, or continue the interrupted run."""
-        from agentlearn.cli.pages import page_at_the_end
         from agentlearn.learning.lessons.run_learning import run_learning
+        from agentlearn.views.learn_page import page_at_the_end
 
         if resume is not None:
             _, settings = settings_of(resume, self.store, {})
@@ -60,8 +60,8 @@ class ShownStages:
 
     def train(self, settings: TrainSettings, resume: RunId | None) -> TrainReport:
         """Train, or continue the interrupted run."""
-        from agentlearn.cli.pages.train_page import write_train_page
         from agentlearn.train.run_training import run_training
+        from agentlearn.views.train_page import write_train_page
 
         if resume is not None:
             _, settings = resumed_train_settings(resume, self.store, {})

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from agentlearn.html import HtmlPage, render_page
-from agentlearn.html.markup import clipped
+from agentlearn.views import HtmlPage, render_page
+from agentlearn.views.markup import clipped
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.page.arm_tables import arms_section, cost_section, passes_section
 from agentlearn_evals.page.differences import differences_section

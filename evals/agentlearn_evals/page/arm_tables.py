@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agentlearn.html import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
-from agentlearn.html.figure import count, decimal, duration, interval, large, money
+from agentlearn.views import Column, PagePart, Scatter, ScatterPoint, Section, Table, TableCell, Tone
+from agentlearn.views.figure import count, decimal, duration, interval, large, money
 from agentlearn_evals.comparison import ArmLine, Comparison
 from agentlearn_evals.contrast_words import rollouts_words
 from agentlearn_evals.page.findings import TONES, level_text

@@ -1,8 +1,8 @@
 """The differences in numbers: intervals, p-values, corrections, detectable differences, bounds, margins and methods."""
 
-from agentlearn.html import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
-from agentlearn.html.figure import DASH, count, decimal, interval, p_value, signed
 from agentlearn.measure.contrast import Contrast
+from agentlearn.views import Column, Forest, ForestRow, Note, PagePart, Section, Table, TableCell
+from agentlearn.views.figure import DASH, count, decimal, interval, p_value, signed
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.contrast_words import assumptions, bounds_words
 from agentlearn_evals.page.findings import TONES, WORDS, scale_limits

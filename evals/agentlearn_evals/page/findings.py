@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from agentlearn.html import (
+from agentlearn.measure.contrast import Contrast, ContrastVerdict
+from agentlearn.views import (
     CodeBlock,
     Column,
     Forest,
@@ -18,9 +19,8 @@ from agentlearn.html import (
     TableCell,
     Tone,
 )
-from agentlearn.html.figure import count, duration, money, p_value, signed
-from agentlearn.html.markup import clipped
-from agentlearn.measure.contrast import Contrast, ContrastVerdict
+from agentlearn.views.figure import count, duration, money, p_value, signed
+from agentlearn.views.markup import clipped
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.contrast_words import cautions, full_sentence, looks_words, worst_first
 

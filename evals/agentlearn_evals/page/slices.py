@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from agentlearn.html import (
+from agentlearn.measure.contrast import Contrast
+from agentlearn.views import (
     CodeBlock,
     Column,
     Details,
@@ -21,9 +22,8 @@ from agentlearn.html import (
     Table,
     TableCell,
 )
-from agentlearn.html.figure import DASH, count, decimal, finite, interval, signed
-from agentlearn.html.markup import clipped
-from agentlearn.measure.contrast import Contrast
+from agentlearn.views.figure import DASH, count, decimal, finite, interval, signed
+from agentlearn.views.markup import clipped
 from agentlearn_evals.comparison import Comparison, Flip, Slice, TaskLine, VersionPoint
 from agentlearn_evals.page.findings import level_text, scale_limits
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agentlearn.cli.output import aligned
 from agentlearn.types.value import Value
+from agentlearn.views.terminal import parts_of_table
 
 
 class TrainingRun(Value):
@@ -136,20 +136,14 @@ def as_text(found: RealResults) -> str:
     )
     said = [
         title,
-        *aligned(rows),
+        *next(parts_of_table(rows)),
         f"{gains} of {len(own)} kinds of tasks gain with an interval above 0",
     ]
     if found.lessons is not None:
         said += ["", f"lessons on {found.lessons.task}: {'; '.join(found.lessons.notes)}"]
     if found.lessons is not None and found.lessons.changes:
-        said += list(
-            aligned(
-                [
-                    ("arm", "none", "with it", "difference"),
-                    *((one.name, f"{one.before:.2f}", f"{one.after:.2f}", one.words) for one in found.lessons.changes),
-                ]
-            )
-        )
+        changes = [(one.name, f"{one.before:.2f}", f"{one.after:.2f}", one.words) for one in found.lessons.changes]
+        said += next(parts_of_table([("arm", "none", "with it", "difference"), *changes]))
     if found.other_kind is not None:
         said += ["", found.other_kind.words]
     return "\n".join(said)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn import LearnReport, compare_sync, library_of, solve_sync
-from agentlearn.html.table import CHARACTERS, MOST, NotebookSummary, SummaryList, summary_html
 from agentlearn.learning.lessons.learn import learn_sync
+from agentlearn.views.notebook import CHARACTERS, MOST, NotebookSummary, SummaryList, summary_html
 from agentlearn_evals import Comparison
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
 

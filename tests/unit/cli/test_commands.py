@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from agentlearn.cli.app import run
 from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
 from agentlearn.store.store_files import read_watermark, write_watermark
+from tests.support.command import output, result
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +30,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
-    capsys.readouterr()
-    assert run([*arguments, "--store", str(store)]) == 0
-    return capsys.readouterr().out
-
-
-def result(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
-    return json.loads(output(capsys, store, *arguments, "--json"))
-
-
 def test_runs_are_listed_newest_first(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = output(capsys, finished, "runs", "list").splitlines()
     assert "solve" in first
@@ -49,49 +39,10 @@ def test_runs_are_listed_newest_first(finished: Path, capsys: pytest.CaptureFixt
     assert [one["kind"] for one in listed] == ["solve", "learn"]
     assert listed[1]["report"]["library"]["lessons"] > 0
     assert listed[1]["settings"]["epochs"] == 1
-
-
-def test_a_run_is_shown_whole(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
-    words = output(capsys, finished, "runs", "show", learned)
-    for part in (
-        "state      done",
-        "library    math@",
-        "refused",
-        "stage        calls",
-        "rollout  ",
-        "epoch-1",
-        "applied    epoch-1/1",
-    ):
-        assert part in words
-    whole = result(capsys, finished, "runs", "show", learned)
-    assert len(whole["rollouts"]) == sum(whole["run"]["report"]["rollouts"].values()) > 20
-
-
-def test_a_rollout_is_shown_step_by_step(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = result(capsys, finished, "runs", "list")["runs"]
-    rollouts = result(capsys, finished, "runs", "show", runs[1]["run"])["rollouts"]
-    words = output(capsys, finished, "trace", rollouts[0]["id"])
-    for part in ("rollout    ", "treatment  sim:novice", "task       ", "expected   ", "step 1 · model", "verdict    "):
-        assert part in words
-    assert "prompts    agentlearn_math.prompts:solve/v1" in words
-    whole = result(capsys, finished, "trace", rollouts[0]["id"])
-    assert whole["trajectory"]["id"] == rollouts[0]["id"]
-    solved = result(capsys, finished, "runs", "show", runs[0]["run"])["rollouts"][0]
+    rollouts = result(capsys, finished, "runs", "show", listed[1]["run"])["rollouts"]
+    assert len(rollouts) == sum(listed[1]["report"]["rollouts"].values()) > 20
+    solved = result(capsys, finished, "runs", "show", listed[0]["run"])["rollouts"][0]
     assert result(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
-
-
-def test_prompts_of_summaries_and_proposals_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    learned = result(capsys, finished, "runs", "list")["runs"][1]["run"]
-    assert "agentlearn.prompts:consolidate/v1)" in output(capsys, finished, "runs", "show", learned)
-    rollouts = result(capsys, finished, "runs", "show", learned)["rollouts"]
-    traces = (result(capsys, finished, "trace", one["id"]) for one in rollouts if one["phase"] == "epoch-1")
-    taught = next(one for one in traces if one["proposals"])
-    assert taught["summaries"][0]["prompts"][0]["name"] == "agentlearn.prompts:summarise"
-    words = output(capsys, finished, "trace", taught["trajectory"]["id"])
-    assert "asked with agentlearn.prompts:summarise/v1" in words
-    assert "proposal   " in words
-    assert "asked with agentlearn.prompts:compare/v1" in words
 
 
 def test_libraries_are_listed_shown_logged_and_exported(
@@ -311,35 +262,26 @@ def ran_on(damaged: bytes, finished: Path, folder: Path, command: list[str]) -> 
     return run([*(names.get(word, word) for word in command), "--store", str(store)]), store
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("command", "damage"), list(zip(COMMANDS, cycle(TRUNCATED), strict=False)))
-def test_a_truncated_database_is_one_sentence_and_never_a_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
-) -> None:
-    damaged = TRUNCATED[damage]((finished / "store.duckdb").read_bytes())
-    status, store = ran_on(damaged, finished, tmp_path, COMMANDS[command])
-    complaint = capsys.readouterr().err
-    assert "Traceback" not in complaint
-    assert complaint.count("\n") == (1 if status else 0)
-    if command != "store repair":
-        assert status == 1
-        assert "store" in complaint
-        assert (store / "store.duckdb").read_bytes() == damaged
-    elif status == 0:
-        assert run(["store", "check", "--store", str(store)]) == 0
+DAMAGE = TRUNCATED | OVERWRITTEN
+PAIRS = [pair for kind in (TRUNCATED, OVERWRITTEN) for pair in zip(COMMANDS, cycle(kind), strict=False)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "damage"), list(zip(COMMANDS, cycle(OVERWRITTEN), strict=False)))
-def test_an_overwritten_database_is_one_sentence_and_never_a_traceback(
+@pytest.mark.parametrize(
+    ("command", "damage"),
+    [pair for kind in (TRUNCATED, OVERWRITTEN) for pair in zip(COMMANDS, cycle(kind), strict=False)],
+)
+def test_a_damaged_database_is_one_sentence_and_never_a_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
 ) -> None:
-    damaged = OVERWRITTEN[damage]((finished / "store.duckdb").read_bytes())
+    damaged = DAMAGE[damage]((finished / "store.duckdb").read_bytes())
     status, store = ran_on(damaged, finished, tmp_path, COMMANDS[command])
     complaint = capsys.readouterr().err
     assert "Traceback" not in complaint
     assert complaint.count("agentlearn: ") == (1 if status else 0)
     if command == "store check" or (command != "store repair" and "half" not in damage):
         assert status == 1
+    if damage in TRUNCATED and command != "store repair":
+        assert (store / "store.duckdb").read_bytes() == damaged
     if command == "store repair" and status == 0:
         assert run(["store", "check", "--store", str(store)]) == 0

@@ -9,11 +9,10 @@ from pydantic_ai.models.test import TestModel
 
 from agentlearn.cli.app import run
 from agentlearn.cli.ask import require_model
-from agentlearn.cli.learn import learn_fields
-from agentlearn.cli.options import GivenSettings
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import BudgetOptions, LearnSettings
+from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.domain.custom import default_reward
 from agentlearn.errors import ConfigError, UnknownDomain
 from agentlearn.models.budget import Budget

@@ -7,8 +7,8 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from rich.console import Console
 
+from agentlearn.cli.live import EVERY_S, ProgressLines
 from agentlearn.cli.progress import LearnProgress
-from agentlearn.cli.progress_lines import EVERY_S, ProgressLines
 from agentlearn.cli.train_progress import TrainProgress
 from agentlearn.config import BudgetOptions, LearnSettings
 from agentlearn.models.budget import Budget

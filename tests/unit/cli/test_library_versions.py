@@ -1,13 +1,12 @@
 """`library show`: every version that the store holds, and where each lesson comes from."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentlearn.cli.app import run
+from tests.support.command import output, result
 
 
 @pytest.fixture(scope="module")
@@ -19,16 +18,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(["learn", "math", *options]) == 0
     assert run(["learn", "math", *options, "--name", "other", "--seed", "5"]) == 0
     return store
-
-
-def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
-    capsys.readouterr()
-    assert run([*arguments, "--store", str(store)]) == 0
-    return capsys.readouterr().out
-
-
-def result(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
-    return json.loads(output(capsys, store, *arguments, "--json"))
 
 
 def in_between(capsys: pytest.CaptureFixture[str], store: Path, name: str) -> str:

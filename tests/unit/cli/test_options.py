@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import build, run
-from agentlearn.cli.learn import learn_fields
-from agentlearn.cli.options import GivenSettings, setting_options
+from agentlearn.cli.options import setting_options
 from agentlearn.cli.train import train_run
 from agentlearn.config import LearnSettings, OptionGroup
+from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.train.settings import TrainSettings
 
 

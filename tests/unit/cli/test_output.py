@@ -22,12 +22,11 @@ from rich.text import Text
 
 from agentlearn.cli import output
 from agentlearn.cli.app import run
-from agentlearn.cli.command_entry import CommandEntry
-from agentlearn.cli.output import aligned, console, print_json, print_table, show_logs
-from agentlearn.cli.show.words import indented, labelled
-from agentlearn.plugins import OWN_PACKAGE, Announced, Plugin
+from agentlearn.cli.output import console, print_json, show_logs
+from agentlearn.plugins import OWN_PACKAGE, Announced, CommandEntry, Plugin
 from agentlearn.printing import GuardedStream, guard_streams, print_line
 from agentlearn.text import Block, block, visible, visible_json, visible_line
+from agentlearn.views.terminal import indented, labelled, parts_of_table, print_table
 from tests.support.hostile import CONTROLS, FORGED, HOSTILE, POISON, assert_harmless, texts, unseen
 
 VISIBLE_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -244,7 +243,7 @@ class HostileEntry:
 
     @staticmethod
     def load() -> CommandEntry:
-        return CommandEntry("agentlearn.cli.init:init", POISON)
+        return CommandEntry("agentlearn.cli.setup:init", POISON)
 
 
 def hostile_plugins(group: str, **_: object) -> Announced:
@@ -301,6 +300,6 @@ def test_a_log_event_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 def test_cells_are_aligned_as_they_are_shown() -> None:
-    lines = aligned([("name", "1"), ("a\x1b[31m\n", "22")])
+    (lines,) = parts_of_table([("name", "1"), ("a\x1b[31m\n", "22")])
     assert lines == ("name          1", "a\\x1b[31m\\n  22")
     assert output.MAX_LINE == 4_000

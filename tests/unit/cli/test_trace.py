@@ -15,6 +15,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Verdict
+from tests.support.command import output, result
 
 RUN = RunId("01jc0000000000000000000001")
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eback\r\x08"
@@ -28,16 +29,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--limit", "6", *shape, "--no-eval", "--validation-rollouts", "0", "--store", str(store)]
     assert run(["learn", "math", "--model", "sim:novice", *options]) == 0
     return store
-
-
-def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:
-    capsys.readouterr()
-    assert run([*arguments, "--store", str(store)]) == 0
-    return capsys.readouterr().out
-
-
-def result(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> Any:
-    return json.loads(output(capsys, store, *arguments, "--json"))
 
 
 def groups(capsys: pytest.CaptureFixture[str], store: Path) -> list[dict[str, Any]]:

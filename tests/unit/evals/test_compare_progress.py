@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agentlearn.cli.progress_lines import EVERY_S
+from agentlearn.cli.live import EVERY_S
 from agentlearn.config import BudgetOptions, RequestOptions
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext

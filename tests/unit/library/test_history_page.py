@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.app import _GROUPS, _HISTORY  # pyright: ignore[reportPrivateUsage]
+from agentlearn.plugins import GROUPS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
 
@@ -19,4 +19,6 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_the_page_names_every_command_and_no_other() -> None:
     named = set(re.findall(r"^agentlearn library ([a-z]+)", PAGE, re.MULTILINE))
-    assert set(_HISTORY) <= named <= set(_GROUPS["library"][1])
+    commands = GROUPS["library"].commands
+    history = {name for name, one in commands.items() if "library_history" in one.function}
+    assert history <= named <= set(commands)

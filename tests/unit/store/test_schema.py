@@ -17,7 +17,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from agentlearn.cli.pages.learn_record import stored_report
 from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
@@ -30,6 +29,7 @@ from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
+from agentlearn.views.learn_record import stored_report
 from tests.support.learn_records import learn_record
 from tests.unit.store import nouns
 

@@ -1,0 +1,408 @@
+"""`agentlearn library audit`, `card`, `effects` and `prune`: how good the lessons are, and which not to show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from agentlearn.cli.interrupt import run_async
+from agentlearn.cli.options import JsonOption, LibraryReference, StoreOption
+from agentlearn.cli.output import console, print_json
+from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
+from agentlearn.errors import AgentlearnError, LibraryError
+from agentlearn.library.audit import DEFAULT_THRESHOLD
+from agentlearn.text import block, visible
+from agentlearn.views.figure import count_words
+from agentlearn.views.terminal import print_table
+
+if TYPE_CHECKING:
+    from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, ParkingPlan, ToPark
+    from agentlearn.library.audit import AuditedLesson, KnownTasks, LibraryAudit
+    from agentlearn.types.experience import Library
+    from agentlearn.types.ids import LibraryVersion
+
+_ENDINGS = (".json", ".jsonl", ".md", ".markdown", ".txt", ".yaml", ".yml")
+_LESSON_SHOWN = 160
+
+
+def library_audit(
+    what: Annotated[str, Parameter(help="NAME, NAME@VERSION, or a file or folder of any format.")],
+    /,
+    *,
+    against: Annotated[
+        tuple[Path, ...], Parameter(help="File of tasks that no lesson may repeat; may be repeated.")
+    ] = (),
+    threshold: Annotated[int, Parameter(help="Score of a lesson, 0 to 100, below which the audit fails.")] = (
+        DEFAULT_THRESHOLD
+    ),
+    model: Annotated[
+        str | None, Parameter(help="Model that looks for contradictions. [default: only those found by words]")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Audit the lessons of a library. The exit status is 1 when a lesson scores below the threshold."""
+    if not 0 <= threshold <= 100:
+        raise LibraryError(
+            f"--threshold {threshold!r} is not a score; give a number from 0 to 100", code="bad_threshold"
+        )
+    audit = _audit(_lessons(store, what), _known_tasks(against), model)
+    failing = audit.failing(threshold)
+    if json:
+        print_json(_audit_json(audit, threshold))
+    else:
+        for line in _audit_lines(what, audit, threshold):
+            console().print(line)
+    if failing:
+        removal = _removal(what, failing[0].lesson.name, store)
+        raise AgentlearnError(
+            f"{count_words(len(failing), 'lesson')} of {what!r} below {threshold}:"
+            f" {', '.join(one.lesson.name[:12] for one in failing[:5])}{' and more' if len(failing) > 5 else ''};"
+            f" correct {'it' if len(failing) == 1 else 'them'}, give a lower --threshold, or"
+            f" {removal}",
+            code="audit_failed",
+        )
+
+
+def library_card(
+    reference: LibraryReference,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="Markdown file to write. [default: print it]")] = None,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
+    from agentlearn.config.outputs import Outputs
+    from agentlearn.files import write_whole
+    from agentlearn.library.audit import audit_lessons, audited, card_page
+    from agentlearn.views.learn_record import card_facts
+    from agentlearn.views.lesson_origins import find_library
+
+    library = find_library(store, reference).library
+    page = card_page(card_facts(store, reference, library, audit_lessons(audited(library))))
+    if out is None:
+        console().print(block(page.rstrip("\n")))
+        return
+    outputs = Outputs(store)
+    outputs.refuse_others(out)
+    try:
+        write_whole(out, page.encode("utf-8", "backslashreplace"))
+        outputs.remember(out)
+    except OSError as error:
+        raise LibraryError(f"the card could not be written to {str(out)!r}: {error}") from error
+    console().print(f"wrote {out}")
+
+
+def _removal(what: str, lesson: str, store: Path) -> str:
+    """How to remove a lesson, with the command for the newest version of a library."""
+    if _is_file(what) or "@" in what:
+        return "remove what does not help"
+    return f"remove what does not help: {command_words('library', 'remove', what, lesson[:12], store=store)}"
+
+
+def _is_file(what: str) -> bool:
+    return what.lower().endswith(_ENDINGS) or "/" in what
+
+
+def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
+    """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
+    from agentlearn.library.audit import AuditedLesson, audited
+    from agentlearn.library.formats import format_of
+    from agentlearn.library.formats.source_files import read_source
+    from agentlearn.views.lesson_origins import find_library
+
+    if not _is_file(what):
+        return audited(find_library(store, what).library)
+    source = read_source(what)
+    read = format_of(source).read(source)
+    if read.library is not None:
+        return audited(read.library)
+    return tuple(
+        AuditedLesson(
+            one.place,
+            one.text if isinstance(one.text, str) else "",
+            tuple(tag for tag in one.tags if isinstance(tag, str)) if isinstance(one.tags, list | tuple) else (),
+            "pending" if one.withheld else "",
+        )
+        for one in read.lessons
+    )
+
+
+def _known_tasks(against: tuple[Path, ...]) -> "KnownTasks":
+    from agentlearn.data import read_tasks
+    from agentlearn.library.audit import KnownTasks
+
+    return KnownTasks.of(
+        task for file in against for task in read_tasks(file, domain="audit", split="test", answer_required=False)
+    )
+
+
+def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str | None) -> "LibraryAudit":
+    from agentlearn.library.audit import audit_lessons, contradiction_findings, with_findings
+
+    audit = audit_lessons(lessons, given)
+    if model is None:
+        return audit
+    pairs = run_async(lambda: _contradictions(lessons, model))
+    return with_findings(audit, contradiction_findings(lessons, pairs))
+
+
+async def _contradictions(lessons: "tuple[AuditedLesson, ...]", model: str) -> Any:
+    from agentlearn.config import BudgetOptions, CallOptions
+    from agentlearn.doctor.model_probe import MemoryJournal
+    from agentlearn.library.audit import audit_contradictions
+    from agentlearn.models.budget import Budget
+    from agentlearn.models.call_context import CallContext
+    from agentlearn.models.endpoint import open_endpoint
+    from agentlearn.models.work_unit import WorkUnit
+    from agentlearn.types.ids import derive_seed, new_run_id
+
+    async with open_endpoint(model, CallOptions()) as endpoint:
+        context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
+        unit = WorkUnit(context, "probe", "audit", derive_seed("audit", model))
+        return await audit_contradictions(lessons, endpoint.client(unit))
+
+
+def _audit_lines(what: str, audit: "LibraryAudit", threshold: int) -> list[str]:
+    found = sorted((one for one in audit.lessons if one.findings), key=lambda one: one.score)
+    lines: list[str] = []
+    for one in found:
+        lesson, status = one.lesson, f" ({one.lesson.status})" if one.lesson.status else ""
+        text = lesson.text if len(lesson.text) <= _LESSON_SHOWN else lesson.text[:_LESSON_SHOWN] + "…"
+        findings = "\n".join(f"{found.code} -{found.weight}: {found.sentence}; {found.fix}" for found in one.findings)
+        lines.append(block(f"{text}\n{findings}", f"{one.score:>4}  {lesson.name[:12]}{status}  ", "      "))
+    failing = len(audit.failing(threshold))
+    lines.append(
+        f"{what}: score {audit.score} of 100; {count_words(len(audit.lessons), 'lesson')}, {len(found)} with findings,"
+        f" {failing} below {threshold}"
+    )
+    return lines
+
+
+def _audit_json(audit: "LibraryAudit", threshold: int) -> dict[str, Any]:
+    return {
+        "score": audit.score,
+        "threshold": threshold,
+        "failing": [one.lesson.name for one in audit.failing(threshold)],
+        "lessons": [
+            {
+                "name": one.lesson.name,
+                "lesson": one.lesson.text,
+                "status": one.lesson.status,
+                "score": one.score,
+                "findings": [
+                    {"code": found.code.value, "weight": found.weight, "sentence": found.sentence, "fix": found.fix}
+                    for found in one.findings
+                ],
+            }
+            for one in audit.lessons
+        ],
+    }
+
+
+LibraryName = Annotated[str, Parameter(help="Name of a library.")]
+ModelOption = Annotated[str | None, Parameter(help="Only evidence with this model. Default: with every model.")]
+MaxLessons = Annotated[
+    int | None, Parameter(help="Park lessons until at most this many are shown.", validator=Number(gte=1))
+]
+MaxTokens = Annotated[
+    int | None, Parameter(help="Park lessons until all have at most this many tokens.", validator=Number(gte=1))
+]
+PruneDryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Show what would be parked, and stop.")]
+_ID_SHOWN = 12
+
+
+def library_effects(
+    name: LibraryName,
+    /,
+    *,
+    model: ModelOption = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Show what each lesson does to the reward, measured by rollouts that it was hidden from.
+
+    proven: it raises the reward. harmful: it lowers the reward. unknown: neither has been shown. On average at most
+    10 % of the lessons labelled proven are not, and the same holds for harmful, whenever you look. A label holds for
+    the tasks that were compared ("these 12 tasks"), or also for others like them ("tasks like these 100").
+    """
+    found = _evidence(store, name)
+    rows = _rows(found, model)
+    if json:
+        print_json(_effects_json(found, rows))
+        return
+    out = console()
+    if not found.tested:
+        out.print(f"nothing was measured about the lessons of {name} yet; hide them from some rollouts:")
+        out.print(f"    {command_words('learn', 'DOMAIN', '--from', name, '--hidden-rollouts', '1', store=store)}")
+        return
+    titles = ("lesson", "model", "label", "points", "interval", "with", "without", "blocks", "tokens", "to know", "on")
+    print_table(out, [titles, *(_cells(one) for one in rows)])
+    for lesson, text in {one.lesson: one.text for one in rows}.items():
+        out.print(f"{lesson[:_ID_SHOWN]}  {visible(text)}")
+    for one in rows:
+        if one.evidence is not None and one.evidence.withheld:
+            out.print(f"{one.lesson[:_ID_SHOWN]}  no label with {one.evidence.model}: {one.evidence.withheld}")
+    if own := sum(one.evidence.own_task_blocks for one in rows if one.evidence is not None):
+        out.print(f"not counted: {count_words(own, 'block')} on tasks that the lesson was learned from")
+    out.print(
+        f"{count_words(found.tested, 'test')} share the error budget of {name}, those of removed lessons included"
+    )
+
+
+def library_prune(
+    name: LibraryName,
+    /,
+    *,
+    model: ModelOption = None,
+    max_lessons: MaxLessons = None,
+    max_tokens: MaxTokens = None,
+    dry_run: PruneDryRun = False,
+    store: StoreOption = DEFAULT_STORE,
+    json: JsonOption = False,
+) -> None:
+    """Park the lessons that the evidence calls harmful. They stay in the library, and are shown to no agent.
+
+    With a limit, lessons with the least value per token are parked too, until the library fits. Lessons that a person
+    wrote are named and stay as they are.
+    """
+    from agentlearn.learning.evidence import ParkingPlan, to_evict, to_park
+    from agentlearn.library import LibraryStore
+    from agentlearn.library.curate.library_draft import withhold
+    from agentlearn.library.history.change_log import ParkLesson
+
+    found = _evidence(store, name)
+    harmful = to_park(found.evidence, found.library, model=model)
+    rest = withhold(found.library, harmful.reasons)
+    evicted = to_evict(found.evidence, rest, max_lessons=max_lessons, max_tokens=max_tokens, model=model)
+    plan = ParkingPlan((*harmful.park, *evicted), harmful.reported)
+    left = withhold(found.library, plan.reasons)
+    after = found.library
+
+    def parked(current: "Library") -> "Library":
+        nonlocal after
+        after = withhold(current, {lesson: why for lesson, why in plan.reasons.items() if lesson in current.by_id})
+        return after
+
+    changed = False
+    if plan.park and not dry_run:
+        operations = tuple(ParkLesson(target=lesson, reason=why) for lesson, why in plan.reasons.items())
+        history = LibraryStore(store / "libraries").history(name)
+        changed = history.update(parked, kind="park", operations=operations, note="library prune") is not None
+    if json:
+        print_json(_pruned_json(plan, after.version if changed else found.library.version))
+        return
+    out = console()
+    for one in plan.park:
+        out.print(f"{'would park' if dry_run else 'parked'}  {_parked_words(one)}")
+    for one in plan.reported:
+        out.print(f"kept, for you to decide  {_parked_words(one)}")
+    if not plan.park:
+        out.print(f"nothing to park in {name}: the evidence calls no {'other ' if plan.reported else ''}lesson harmful")
+    if len(left) > (max_lessons or len(left)) or left.tokens > (max_tokens or left.tokens):
+        size = f"{count_words(len(left), 'lesson')} with {count_words(left.tokens, 'token')}"
+        out.print(f"{size} are left, more than asked for: all are proven, by a person, or were never measured")
+    if changed:
+        show = command_words("library", "show", name, store=store)
+        out.print(f"{name}@{after.version[:8]} shows {count_words(len(after), 'lesson')}      {show}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line of the table: a lesson, and what is known about it with one model."""
+
+    lesson: str
+    text: str
+    tokens: int
+    status: str
+    """shown, parked or pending."""
+    evidence: "LessonEvidence | None"
+
+
+def _evidence(store: Path, name: str) -> "LibraryEvidence":
+    from agentlearn.learning.evidence import library_evidence
+    from agentlearn.library import LibraryStore
+    from agentlearn.store import read_store
+
+    libraries = LibraryStore(store / "libraries")
+    libraries.load(name)
+    with read_store(store) as reader:
+        return library_evidence(reader, libraries, name)
+
+
+def _rows(found: "LibraryEvidence", model: str | None) -> list[_Row]:
+    """A row for each lesson that is shown or withheld now, and model; lessons without evidence have one row."""
+    from agentlearn.learning.evidence import evidence_of
+    from agentlearn.types.experience import estimated_tokens
+
+    known = evidence_of(found.evidence, model)
+    held = [(one, "shown") for one in found.library.experiences]
+    held += [(one.experience, one.status) for one in found.library.withheld]
+    return [
+        _Row(one.id, one.lesson, estimated_tokens(one.lesson), status, evidence)
+        for one, status in held
+        for evidence in known.get(one.id, (None,))
+    ]
+
+
+def _cells(row: _Row) -> Sequence[str]:
+    known = row.evidence
+    shown = row.lesson[:_ID_SHOWN] + ("" if row.status == "shown" else f" ({row.status})")
+    if known is None:
+        return (shown, "", "unknown", "", "", "0", "0", "0", str(row.tokens), "never hidden", "-")
+    return (
+        shown,
+        known.model,
+        known.label,
+        f"{known.points:+.1f}",
+        f"[{known.low:+.1f}, {known.high:+.1f}]",
+        _with_undecided(known.shown, known.undecided_shown),
+        _with_undecided(known.hidden, known.undecided_hidden),
+        str(known.blocks),
+        str(row.tokens),
+        _to_know(known),
+        known.holds_for_words or "-",
+    )
+
+
+def _with_undecided(rollouts: int, undecided: int) -> str:
+    return f"{rollouts} + {undecided} undecided" if undecided else str(rollouts)
+
+
+def _to_know(known: "LessonEvidence") -> str:
+    if known.rollouts_to_know is None:
+        return "cannot say"
+    return "known" if known.label != "unknown" else f"about {known.rollouts_to_know:,} rollouts"
+
+
+def _effects_json(found: "LibraryEvidence", rows: Sequence[_Row]) -> dict[str, Any]:
+    return {
+        "library": found.name,
+        "version": found.library.version,
+        "tests": found.tested,
+        "lessons": [
+            {
+                "id": row.lesson,
+                "lesson": row.text,
+                "status": row.status,
+                "tokens": row.tokens,
+                "evidence": None if row.evidence is None else row.evidence.model_dump(mode="json", exclude={"lesson"}),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _pruned_json(plan: "ParkingPlan", version: "LibraryVersion") -> dict[str, Any]:
+    def listed(entries: "Sequence[ToPark]") -> list[dict[str, str]]:
+        return [{"id": one.experience.id, "lesson": one.experience.lesson, "reason": one.reason} for one in entries]
+
+    return {"version": version, "parked": listed(plan.park), "reported": listed(plan.reported)}
+
+
+def _parked_words(one: "ToPark") -> str:
+    return f"{one.experience.id[:_ID_SHOWN]}  {visible(one.experience.lesson)}\n    {visible(one.reason)}"

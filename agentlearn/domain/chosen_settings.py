@@ -1,0 +1,82 @@
+"""The settings that a user gave on the command line, with what a recipe or a source of tasks adds to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentlearn.config import default_recipe, packaged_recipe, read_recipe
+from agentlearn.domain.base import is_source
+from agentlearn.errors import ConfigError
+
+LEARN_OPTION_NAMES = {"library": "--from", "evaluate": "--eval"}
+"""Options of `learn` that are not called like their setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """Settings that the user gave, not yet validated."""
+
+    options: Mapping[str, Any]
+    """Settings given as options on the command line."""
+    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings given as environment variables."""
+
+    def over(self, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All fields, in order of precedence: options, then `recipe`, then environment variables."""
+        return {**self.environment, **(recipe or {}), **self.options}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options or name in self.environment
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value from the command line, or from the environment, or the default."""
+        return self.options.get(name, self.environment.get(name, default))
+
+
+def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
+    """All fields of a learn run: options over a recipe, the environment, and the domain's default recipe."""
+    path, recipe, usual = packaged_recipe(what) or Path(what), dict[str, Any](), dict[str, Any]()
+    if path.suffix in {".yaml", ".yml"}:
+        recipe = read_recipe(path)
+    elif is_source(what):
+        recipe = custom_task_fields("learn", what, given)
+    else:
+        default = None if "from_store" in given else default_recipe(what)
+        usual = {**(read_recipe(default) if default else {}), "domain": what}
+    if "from_store" in given:
+        usual["epochs"] = 1  # the same rollouts teach little a second time
+    fields = usual | given.over(recipe)
+    return with_domain(fields, what) if path.suffix in {".yaml", ".yml"} else fields
+
+
+def with_domain(fields: dict[str, Any], recipe: str) -> dict[str, Any]:
+    """The fields of a recipe, with a name for tasks of one's own that it gives none.
+
+    Raises ConfigError when it names neither a domain nor tasks with a reward.
+    """
+    from agentlearn.domain.custom import name_for
+
+    if "domain" in fields:
+        return fields
+    source, reward = fields.get("data"), fields.get("reward")
+    if source is None or reward is None:
+        raise ConfigError(
+            f"the recipe {recipe!r} says no tasks; write `domain: math`, or `data: FILE` and `reward: number`",
+            code="no_task",
+        )
+    return {**fields, "domain": fields.get("name") or name_for(str(source))}
+
+
+def custom_task_fields(command: str, source: str, given: GivenSettings) -> dict[str, Any]:
+    """The settings that a source of tasks stands for, where a command names one in place of a domain."""
+    from agentlearn.domain.custom import default_reward, name_for
+
+    reward = given.get("reward") or default_reward(source)
+    if reward is None:
+        raise ConfigError(
+            f"say how answers in {source!r} are judged: --reward exact, number, choice, contains, judge or"
+            f" module:function; or name the domain that judges them: agentlearn {command} math --data {source}",
+            code="no_reward",
+        )
+    return {"domain": given.get("name") or name_for(source), "data": source, "reward": reward}

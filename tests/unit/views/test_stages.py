@@ -1,0 +1,98 @@
+"""The stage table: every figure in its column, narrow, and an unknown price never shown as nothing."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from agentlearn.learning.report import StageLine
+from agentlearn.views.figure import cost_words, large
+from agentlearn.views.terminal import print_table, stage_lines, stage_rows
+
+LARGEST = StageLine(
+    calls=999_999,
+    tokens_in=999_900_000,
+    tokens_cached=999_900_000,
+    tokens_out=999_900_000,
+    cost_usd=None,
+    seconds=999_999,
+    retried=99_999,
+    replayed=999_999,
+    malformed={"prose": 99_999},
+)
+
+
+def cells(line: str) -> list[str]:
+    return line.split()
+
+
+def test_every_figure_is_under_its_header() -> None:
+    one = StageLine(
+        calls=1234,
+        tokens_in=2_345_678,
+        tokens_cached=81_200,
+        tokens_out=812,
+        cost_usd=0.0123,
+        seconds=56.7,
+        retried=3,
+        replayed=4,
+        malformed={"prose": 2, "cut_json": 3},
+    )
+    header, row, _ = stage_lines({"rollout": one})
+    assert dict(zip(cells(header), cells(row), strict=True)) == {
+        "stage": "rollout",
+        "calls": "1,234",
+        "in": "2.3M",
+        "cached": "81.2k",
+        "out": "812",
+        "cost": "$0.0123",
+        "seconds": "57",
+        "retried": "3",
+        "replayed": "4",
+        "malformed": "5",
+    }
+    assert len(header) == len(row)
+
+
+def test_several_stages_are_summed_and_one_unknown_price_makes_the_sum_unknown() -> None:
+    priced, unknown = StageLine(calls=2, tokens_in=10, cost_usd=1.5), StageLine(calls=3, tokens_in=5, cost_usd=None)
+    _, first, second, total = stage_lines({"compare": unknown, "rollout": priced})
+    assert (cells(first)[0], cells(second)[0]) == ("rollout", "compare"), "as a run goes through them"
+    assert cells(total)[:3] == ["all", "5", "15"]
+    assert "unknown" in total
+    _, _, _, total = stage_lines({"rollout": priced, "compare": priced})
+    assert "$3.00" in total
+
+
+def test_a_simulated_stage_costs_nothing_and_a_stage_without_calls_is_left_out() -> None:
+    _, row = stage_lines({"rollout": StageLine(calls=1), "compare": StageLine()})
+    assert "nothing" in row
+    assert [cost_words(None), cost_words(0.0), cost_words(12.5)] == ["unknown", "nothing", "$12.50"]
+
+
+@pytest.mark.parametrize("indent", [0, 2])
+def test_the_table_needs_no_more_than_100_columns(indent: int) -> None:
+    out = Console(file=io.StringIO(), record=True, soft_wrap=True, width=100)
+    print_table(out, stage_rows({"rollout": LARGEST, "consolidate": LARGEST}), label=11, indent=indent)
+    lines = out.export_text().splitlines()
+    assert len(lines) == 4
+    assert max(len(line) for line in lines) <= 100
+
+
+def test_there_is_no_table_of_a_run_without_calls() -> None:
+    assert stage_rows({"rollout": StageLine()}) == [*stage_lines({})] == []
+
+
+@given(st.integers(min_value=0, max_value=10**12))
+def test_a_short_count_is_close_to_the_number(number: int) -> None:
+    words = large(number)
+    assert len(words) <= 7
+    scale = {"G": 1e9, "M": 1e6, "k": 1e3}.get(words[-1], 1)
+    assert abs(float(words.rstrip("GMk")) * scale - number) <= 0.051 * scale * (scale > 1)
+
+
+def test_malformed_replies_are_named_by_stage() -> None:
+    stages = {"summarise": StageLine(calls=3, malformed={"prose": 2, "cut_json": 1}), "compare": StageLine(calls=1)}
+    assert [*stage_lines(stages)][-1] == "malformed  summarise: prose 2, cut_json 1"
