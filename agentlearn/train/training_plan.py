@@ -27,15 +27,14 @@ from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_r
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store
-from agentlearn.train.distill.teaching import library_to_distil
 from agentlearn.train.engine.attention import check_attention_config
+from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.weights.adapter_settings import check_adapter_settings
+from agentlearn.train.teaching import library_to_distil
 from agentlearn.train.weights.loading import check_model_type, check_tokenizer_files, quantised_weights, tokenizer_place
-from agentlearn.train.weights.model_source import ModelSource, find_source, read_model_config
-from agentlearn.train.weights.stored_size import size_words, stored_size
+from agentlearn.train.weights.model_source import ModelSource, check_adapter_settings, find_source, read_model_config
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.value import Value
 

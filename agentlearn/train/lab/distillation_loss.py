@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.models.qwen3.modeling_qwen3 import apply_rotary_pos_emb
 
-from agentlearn.train.engine.kv_cache import cache_argument
+from agentlearn.train.engine.active_batch import cache_argument
 from agentlearn.train.lab.example_batches import DialoguePart, ExampleBatch
 
 if TYPE_CHECKING:

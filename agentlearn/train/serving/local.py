@@ -20,7 +20,7 @@ from agentlearn.train.weights.model_source import check_model_files, find_source
 
 if TYPE_CHECKING:
     from agentlearn.train.distributed.spread_engine import SpreadEngine
-    from agentlearn.train.engine.template_abilities import TemplateAbilities
+    from agentlearn.train.engine.chat_template import TemplateAbilities
     from agentlearn.train.engine.torch_engine import TorchEngine
 
 TRAIN_EXTRA = "pip install 'agentlearn-lib[train]'"
@@ -102,7 +102,7 @@ def load_for_serving(
     tokenizer = tokenizer_of(source)
     network = load_base(source, dtype=chosen, device=device)
     if source.adapter is not None:
-        from agentlearn.train.weights.adapter import attach_adapter, check_adapter
+        from agentlearn.train.weights.model import attach_adapter, check_adapter
 
         if merged:
             check_adapter(source)
@@ -128,7 +128,7 @@ async def serve_model(
     """
     from agentlearn.train.engine.attention import attention_layout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.engine_check import check_engine
+    from agentlearn.train.engine.torch_engine import check_engine
 
     network: Any = loaded.model
     layout = attention_layout(network)
@@ -147,8 +147,7 @@ def torch_engine(
     network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
 ) -> "TorchEngine":
     """Return an engine of a loaded network. context, cache_bytes: as in `serve_model`."""
-    from agentlearn.train.engine.engine_check import exact_context
-    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine
+    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine, exact_context
 
     limit = exact_context(network)
     return TorchEngine(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from agentlearn.train.arguments import GradientArguments
-from agentlearn.train.distributed.processes import Processes
+from agentlearn.train.distributed.sharding import Processes
 from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
 
 UNEXPLAINED = "sampling/unexplained_difference"

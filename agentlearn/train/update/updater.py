@@ -13,37 +13,36 @@ from torch import Tensor, nn
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
-from agentlearn.train.distributed.processes import Processes, Reduction
-from agentlearn.train.distributed.sharding import gather_optimizer, is_sharded, shard_optimizer
-from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
-from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
-from agentlearn.train.update.memory_plan import (
+from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
+from agentlearn.train.memory import (
     MemoryPlan,
     RowMemory,
     fixed_bytes,
-    keep_freed_memory,
     longest_row,
     measure_rows,
     memory_at_hand,
     plan_memory,
     refuse_too_little,
-    return_freed_memory,
     said_when_out_of_memory,
 )
+from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.metrics import EntropyBonus, Meter, StepMetrics, highest_entropies, peak_memory_mib
 from agentlearn.train.update.microbatch import (
     MicroBatch,
     check_rows,
     collate,
+    collate_shared,
     divide_rows,
     forward_length,
+    packs_rows,
     plan_microbatches,
+    plan_shared,
     select_rows,
+    shares_prompts,
 )
-from agentlearn.train.update.packing import packs_rows
 from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
 from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.shared_prompts import collate_shared, plan_shared, shares_prompts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -453,8 +452,8 @@ class Updater:
         All must plan alike, because each computes its share of the same micro-batches. A process that gets its shards
         from the first one had no weights to measure.
         """
-        own = [float(self._packed), *((-1.0,) * 3 if memory is None else memory.measured)]
-        packed, *measured = self._over_processes(own, "max").tolist()
+        known = (-1.0,) * 3 if memory is None else (memory.constant, memory.per_token, memory.per_token_squared)
+        packed, *measured = self._over_processes([float(self._packed), *known], "max").tolist()
         longest = longest_row(self.model, packed=bool(packed))
         return bool(packed), None if measured[0] < 0 else RowMemory(*measured, longest=longest)
 
@@ -465,17 +464,13 @@ class Updater:
 
     def _check_memory(self, rows: Sequence[TrainingRow]) -> None:
         """Raise ConfigError when the longest row does not fit into the memory at hand."""
-        if device_of(self.model).type == "cpu" and self.memory.is_large:
-            (return_freed_memory if self.memory.is_tight(self._fixed_bytes()) else keep_freed_memory)()
         longest = max(map(forward_length, rows), default=0)
-        if longest and self.memory.rows is not None:
-            refuse_too_little(
-                self.memory.rows,
-                self.arguments,
-                tokens=longest,
-                at_hand=self._memory_at_hand(),
-                fixed=self._fixed_bytes(),
-            )
+        if self.memory.rows is None or not longest:
+            return
+        fixed = self._fixed_bytes()
+        if device_of(self.model).type == "cpu":
+            self.memory.set_allocator(fixed)
+        refuse_too_little(self.memory.rows, self.arguments, tokens=longest, at_hand=self._memory_at_hand(), fixed=fixed)
 
 
 def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:

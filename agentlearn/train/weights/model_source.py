@@ -1,7 +1,7 @@
 """What the name of a model stands for: a folder, a hub id, or an adapter on a base model.
 
-Files are checked here before torch is imported, so that a folder that cannot be used is refused in a second. Nothing in
-a checkpoint is ever executed.
+Files and settings are checked here before torch is imported, so that a folder that cannot be used is refused in a
+second. Nothing in a checkpoint is ever executed.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import GradientArguments
 
 WAIT_S = 5.0
 """How long the hub may take to answer the first question about a model."""
@@ -317,3 +318,52 @@ def _gguf(name: str, file: Path) -> ConfigError:
 
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def check_adapter_settings(source: ModelSource, arguments: GradientArguments) -> None:
+    """Raise ConfigError for settings of an adapter when none is trained, or that are not those of the given adapter."""
+    if source.adapter is not None:
+        _check_same(source, arguments)
+    elif not arguments.lora_rank:
+        _check_unused(arguments)
+
+
+def _check_unused(arguments: GradientArguments) -> None:
+    if arguments.reference == "adapter_off":
+        raise ConfigError(
+            "reference is 'adapter_off', but lora_rank=0 trains this model without an adapter; set lora_rank, or"
+            " reference=copy",
+            code="contradiction",
+        )
+    if arguments.lora_dropout:
+        raise ConfigError(
+            f"lora_dropout is {arguments.lora_dropout}, but lora_rank=0 trains this model without an adapter; set"
+            " lora_rank",
+            code="contradiction",
+        )
+
+
+def _check_same(source: ModelSource, arguments: GradientArguments) -> None:
+    assert source.adapter is not None
+    given, defaults = read_adapter_config(source.adapter), type(arguments).model_fields
+    rank, alpha = given.get("r", 8), given.get("lora_alpha", 8)
+    if arguments.lora_rank not in (0, rank):
+        raise ConfigError(
+            f"lora_rank is {arguments.lora_rank}, but the adapter in {source.name!r} has rank {rank}; leave lora_rank"
+            " out to train this adapter on, or give its base model to start a new one",
+            code="adapter_rank",
+        )
+    if arguments.lora_alpha not in (defaults["lora_alpha"].default, alpha):
+        raise ConfigError(
+            f"lora_alpha is {arguments.lora_alpha:g}, but the adapter in {source.name!r} has {alpha}; leave lora_alpha"
+            " out to train this adapter on",
+            code="adapter_alpha",
+        )
+    own = given.get("target_modules")
+    targets = {own} if isinstance(own, str) else set(own or ())
+    if arguments.lora_targets != defaults["lora_targets"].default and set(arguments.lora_targets) != targets:
+        raise ConfigError(
+            f"lora_targets is {list(arguments.lora_targets)}, but the adapter in {source.name!r} is on"
+            f" {sorted(targets)}; leave lora_targets out to train this adapter on",
+            code="adapter_targets",
+        )

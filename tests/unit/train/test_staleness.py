@@ -6,31 +6,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.learning.callbacks import Update  # noqa: E402
-from agentlearn.train.gradient_learner import (  # noqa: E402
+from agentlearn.learning.callbacks import Update
+from agentlearn.train.gradient_learner import (
     GradientLearner,
     WeightVersions,
 )
-from agentlearn.train.settings import train_settings  # noqa: E402
-from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
-from agentlearn.types.experience import EMPTY_LIBRARY  # noqa: E402
-from agentlearn.types.group import Group  # noqa: E402
-from agentlearn.types.trajectory import (  # noqa: E402
+from agentlearn.train.settings import train_settings
+from agentlearn.train.update.updater import Updater
+from agentlearn.train.weights.checkpoint import CheckpointStore
+from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.group import Group
+from agentlearn.types.trajectory import (
     ModelTurn,
     SampledTokens,
     Treatment,
     Verdict,
 )
-from tests.support.tiny_lm import tiny_lm, tiny_tokenizer, true_logprobs  # noqa: E402
-from tests.unit.store import nouns  # noqa: E402
+from tests.support.tiny_lm import tiny_lm, tiny_tokenizer, true_logprobs
+from tests.unit.store import nouns
 
 Metrics = dict[int, dict[str, float]]
 
@@ -48,15 +44,6 @@ def test_staleness_is_the_number_of_updates_since_whatever_steps_they_made(made:
         last = max(one for one, other in enumerate(steps) if other == step)  # updates without a step change no weights
         assert versions.staleness(step, len(made)) == len(made) - max(update, last)
     assert versions.step == steps[-1]
-
-
-def test_metrics_of_updates_that_are_made_again_do_not_count() -> None:
-    metrics: Metrics = {1: {"optimiser_steps": 8.0}, 2: {"optimiser_steps": 16.0}, 3: {"optimiser_steps": 24.0}}
-    versions = WeightVersions.of(8, 1, metrics)
-    assert versions.staleness(24, 1) == 0  # sampled before the interruption with weights that are yet to be made again
-    versions.add(15, 2)  # one step was skipped this time
-    assert versions.staleness(8, 2) == 1
-    assert versions.staleness(16, 2) == 0
 
 
 class Served:
@@ -129,24 +116,3 @@ def test_rows_older_than_the_limit_are_dropped_and_counted(tmp_path: Path) -> No
         learned(trained, first, number)
     metrics = learned(trained, first, 3).evidence.metrics
     assert (metrics["rows"], metrics["rows/stale"], metrics["staleness/2"]) == (0, 8, 8)
-
-
-def test_a_rollout_is_planned_with_the_weights_that_the_sampler_has(tmp_path: Path) -> None:
-    """While an update makes its optimiser steps, the sampler still has the weights from before."""
-    trained = learner(tmp_path, max_staleness=2)
-    seen: list[int | None] = []
-    real = trained.updater.optimizer.step
-
-    def step(*arguments: Any, **named: Any) -> Any:
-        seen.append(trained.assign(nouns.TASK, 0).weights_step)
-        return real(*arguments, **named)
-
-    trained.updater.optimizer.step = step
-    learned(trained, trained.assign(nouns.TASK, 0), 1)
-    assert seen == [0] * 8
-    assert trained.assign(nouns.TASK, 0).weights_step == 8
-
-
-def test_sampling_runs_at_most_8_updates_ahead() -> None:
-    with pytest.raises(ConfigError, match="less than or equal to 8"):
-        train_settings({"domain": "math", "model": "vllm:m", "max_staleness": 9})

@@ -3,7 +3,8 @@
 A rollout has only one of them, as the sampler's tokens. The other one is made from its text: the agent's instructions
 are found in it, and lessons are put after them or taken away, as `Experiences` puts them.
 
-A student that lessons are distilled into can please its teacher by saying less and less (arXiv:2606.11709).
+A student that lessons are distilled into can please its teacher by saying less and less (arXiv:2606.11709). So this
+module also says when a run must end early.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
