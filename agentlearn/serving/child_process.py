@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -26,7 +25,7 @@ from agentlearn.printing import print_line
 from agentlearn.text import Block
 
 
-async def start_module(
+async def _start_module(
     module: str,
     arguments: Sequence[str],
     *,
@@ -52,7 +51,7 @@ async def start_module(
     )
 
 
-async def end_process(process: asyncio.subprocess.Process, *, grace_s: float) -> None:
+async def _end_process(process: asyncio.subprocess.Process, *, grace_s: float) -> None:
     """Close the child's stdin and wait until it has ended. Kill its process group after `grace_s` seconds."""
     assert process.stdin is not None
     process.stdin.close()
@@ -122,7 +121,7 @@ class SupervisedServer:
         self.starts += 1
         started = time.monotonic()
         with self.log.open("ab") as log:
-            self._process = await start_module(
+            self._process = await _start_module(
                 "agentlearn.serving.server_wrapper",
                 self._command.command,
                 stdout=log,
@@ -161,7 +160,7 @@ class SupervisedServer:
     async def end(self) -> None:
         """End the server and wait until it has ended."""
         if self._process is not None and self._process.returncode is None:
-            await end_process(self._process, grace_s=SERVER_GRACE_S)
+            await _end_process(self._process, grace_s=SERVER_GRACE_S)
 
     async def _healthy(self) -> bool:
         import httpx2
@@ -236,7 +235,7 @@ class ChildService:
 
 
 @dataclass(slots=True)
-class RunningChild:
+class _RunningChild:
     """A child process that is ready."""
 
     base_url: str
@@ -250,17 +249,16 @@ class RunningChild:
 
     async def wait_until_ready(self, child: ChildService, stderr: IO[bytes]) -> None:
         """Wait for the URL; start a child again that was killed by a signal. Raises EndpointError."""
-        for _ in range(RESTARTS):
+        for left in range(RESTARTS, -1, -1):
             try:
                 self.base_url = await _wait_for_url(self.process, child, stderr)
             except EndpointError:
-                if (self.process.returncode or 0) >= 0:
+                if not left or (self.process.returncode or 0) >= 0:
                     raise
                 _LOG.warning("service.restarted", service=child.called, status=self.process.returncode)
                 self.process = await _start(child, stderr)
             else:
                 return
-        self.base_url = await _wait_for_url(self.process, child, stderr)
 
     async def keep_running(self, child: ChildService, stderr: IO[bytes]) -> None:
         """Start the child again, on the same port, when it ends by itself; returns when it stays down."""
@@ -281,10 +279,10 @@ class RunningChild:
 
 
 @asynccontextmanager
-async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
+async def running_child(child: ChildService) -> AsyncGenerator[_RunningChild]:
     """Run the child while the block runs, with restarts. Raises EndpointError when it is not ready within a minute."""
     with tempfile.TemporaryFile() as stderr:
-        running = RunningChild("", await _start(child, stderr))
+        running = _RunningChild("", await _start(child, stderr))
         try:
             await running.wait_until_ready(child, stderr)
             keeping = asyncio.create_task(running.keep_running(child, stderr))
@@ -296,7 +294,7 @@ async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
         finally:
             with suppress(ProcessLookupError):
                 running.process.terminate()
-            await end_process(running.process, grace_s=GRACE_S)
+            await _end_process(running.process, grace_s=GRACE_S)
 
 
 async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
@@ -308,7 +306,12 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    threading.Thread(target=wait_for_stdin_end, args=(partial(_stop_from_thread, loop, stop),), daemon=True).start()
+
+    def stop_from_thread() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait_for_stdin_end, args=(stop_from_thread,), daemon=True).start()
     async with service as url:
         print_line(Block(json.dumps({"url": url, "pid": os.getpid()})))  # the parent waits for this line
         # The parent reads no further. Send later output to stderr, so that a full pipe cannot block this process.
@@ -324,23 +327,19 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
 
 
 async def _start(child: ChildService, stderr: IO[bytes]) -> asyncio.subprocess.Process:
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
     try:
-        return await start_module(
+        return await _start_module(
             child.module,
             child.arguments,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
-            environment=_environment(child.environment),
+            environment={**kept, "PYTHONUTF8": "1", **child.environment},
         )
     except OSError as error:
         raise EndpointError(
             f"{child.called} could not be started: {words_of_failed_start(error)}", code=child.code
         ) from error
-
-
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
-    return {**kept, "PYTHONUTF8": "1", **more}
 
 
 async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService, stderr: IO[bytes]) -> str:
@@ -360,8 +359,3 @@ async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService
     lines = stderr.read().decode(errors="replace").strip().splitlines()
     reason = lines[-1] if lines else f"exit status {process.returncode}"
     raise EndpointError(f"{child.called} did not start: {reason}", code=child.code)
-
-
-def _stop_from_thread(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(stop.set)

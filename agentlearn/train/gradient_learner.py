@@ -15,14 +15,7 @@ from agentlearn.errors import WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.teaching import (
-    ANSWER_TOKENS,
-    HINT_AFTER,
-    Teaching,
-    early_end,
-    no_place_for_lessons,
-    nothing_left,
-)
+from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, no_place_for_lessons, nothing_left
 from agentlearn.train.trainable import Sampler
 from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
@@ -388,11 +381,7 @@ class GradientLearner:
                 for name, reward in own.items()
             }
         return batch_advantages(
-            groups,
-            scaling=given.advantages,
-            eps=given.advantage_eps,
-            rewards=own,
-            several=self.rewards.several(own),
+            groups, scaling=given.advantages, eps=given.advantage_eps, rewards=own, several=self.rewards.several(own)
         )
 
     def weights_sha256(self) -> str:

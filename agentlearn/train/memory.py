@@ -32,7 +32,7 @@ _ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSize:
+class _StoredSize:
     """Size of the weights in a folder."""
 
     size_bytes: int
@@ -41,14 +41,14 @@ class StoredSize:
     """Number of weights; None when the files do not say."""
 
 
-def stored_size(folder: Path) -> StoredSize:
+def stored_size(folder: Path) -> _StoredSize:
     """Return the size of the weights in a folder. An adapter's base model is not counted."""
     files = [one for one in sorted(folder.iterdir()) if one.suffix in _WEIGHTS and one.is_file()]
     counts = [
         None if (found := _tensors(one)) is None else sum(math.prod(shape) for _, shape in found) for one in files
     ]
     known = [count for count in counts if count is not None]
-    return StoredSize(
+    return _StoredSize(
         size_bytes=sum(one.stat().st_size for one in files),
         parameters=sum(known) if known and len(known) == len(counts) else None,
     )

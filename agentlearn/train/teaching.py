@@ -27,7 +27,7 @@ _BETWEEN = "\n\n"
 """What pydantic-ai puts between the instructions of an agent and those of its capabilities."""
 
 
-class Codec(Protocol):
+class _Codec(Protocol):
     """Turns text into tokens and back, special tokens included."""
 
     def encode(self, text: str) -> list[int]:
@@ -50,7 +50,7 @@ class PromptPair(NamedTuple):
 class RolloutPrompts:
     """Makes both prompts of the answers of one rollout."""
 
-    codec: Codec
+    codec: _Codec
     lessons: str
     """The block of advice that the teacher reads for the rollout's task."""
     guided: bool = False
@@ -91,7 +91,7 @@ class Teaching:
 
     library: Library
     settings: TrainSettings
-    codec: Codec
+    codec: _Codec
     _experiences: Experiences = field(init=False)
     _blocks: dict[TaskId, str] = field(init=False, default_factory=dict[TaskId, str])
     """The block of advice of each task so far."""

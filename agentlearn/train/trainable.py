@@ -51,7 +51,7 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TrainableModel:
+class _TrainableModel:
     """A loaded model, its endpoint and its sampler."""
 
     loaded: LoadedModel
@@ -60,7 +60,7 @@ class TrainableModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedWeights:
+class _SharedWeights:
     """A sampler that uses the weights in training themselves. Nothing has to be copied after an update."""
 
     engine: TorchEngine | SpreadEngine
@@ -130,7 +130,7 @@ class ServedWeights:
 
 
 @asynccontextmanager
-async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableModel]:
+async def open_trainable(settings: TrainSettings) -> AsyncGenerator[_TrainableModel]:
     """Load the model and open its sampler. Raises ConfigError or EndpointError."""
     source = await asyncio.to_thread(model_source, settings)
     CONNECTED.tell("source", source)
@@ -157,7 +157,7 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableMod
             )
             opened = open_service(settings.endpoint, local, options, tokens=tokens, adaptive=False, call_settings=calls)
             endpoint = await stack.enter_async_context(opened)
-            yield TrainableModel(loaded, endpoint, SharedWeights(local.engine, loaded.model))
+            yield _TrainableModel(loaded, endpoint, _SharedWeights(local.engine, loaded.model))
             return
         # A context in which the trainer computes the same probabilities: vLLM chooses the frequencies of a longrope
         # model by the largest context that it serves.
@@ -174,7 +174,7 @@ async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableMod
         endpoint = await stack.enter_async_context(opened)
         sampler = ServedWeights(service, settings.vllm_sleep)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
-        yield TrainableModel(loaded, endpoint, sampler)
+        yield _TrainableModel(loaded, endpoint, sampler)
 
 
 def model_source(settings: TrainSettings) -> str:

@@ -13,7 +13,7 @@ so that no process but the first ever holds all weights.
 
 import copy
 import gc
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
@@ -191,11 +191,6 @@ def layout_of(model: nn.Module) -> nn.Module:
     return _copied(model, lambda one: torch.empty_like(one, device="meta"))
 
 
-def remember_layout(model: nn.Module, layout: nn.Module) -> None:
-    """Keep the layout of a model that is about to be sharded, for `gather_model`."""
-    _LAYOUTS[model] = layout
-
-
 def gather_model(model: nn.Module) -> nn.Module | None:
     """Return a copy of a sharded model with all weights on the CPU, in the first process; None in the others.
 
@@ -218,7 +213,7 @@ def move_to_meta(model: nn.Module) -> None:
     _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
 
 
-def allocate(model: nn.Module, device: torch.device) -> None:
+def _allocate(model: nn.Module, device: torch.device) -> None:
     """Give weights on the device `meta` memory on this device, without values, and move all others there."""
 
     def allocated(tensor: Tensor) -> Tensor:
@@ -276,13 +271,14 @@ class ShardingAccelerator:
         """
         names = {one: name for name, one in module.named_parameters()}
         weights = dict(module.state_dict()) if self.process_index == 0 else {}
-        remember_layout(module.model, layout_of(module.model))
+        _LAYOUTS[module.model] = layout_of(module.model)  # for `gather_model`
         move_to_meta(module)
         mesh = init_device_mesh(self.device.type, (self.num_processes,))
-        for layer in layers_of(module.model):
+        layers = [one for one in module.model.modules() if isinstance(one, GradientCheckpointingLayer)]
+        for layer in reversed(layers):  # inner ones first
             fully_shard(layer, mesh=mesh, mp_policy=self._precision)
         fully_shard(module, mesh=mesh, mp_policy=self._precision)
-        allocate(module, self.device)
+        _allocate(module, self.device)
         shard_weights(module, weights)
         sharded = dict(module.named_parameters())
         for group in optimizer.param_groups:
@@ -314,8 +310,3 @@ class ShardingAccelerator:
     def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
         """Scale the gradient down to `bound`; returns its norm before."""
         return torch.nn.utils.clip_grad_norm_(parameters, bound)
-
-
-def layers_of(model: nn.Module) -> Sequence[nn.Module]:
-    """The transformer layers of a model, inner ones first. They are sharded one by one."""
-    return [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)][::-1]

@@ -39,7 +39,7 @@ def spread_over(links: LeaderLinks | None) -> Callable[[TorchEngine], AbstractCo
 
 
 class RemoteEngine:
-    """The engine of another process, which `sampling_share` answers for."""
+    """The engine of another process, which `share_in_sampling` answers for."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -112,7 +112,7 @@ class SpreadEngine:
         self._own = own
         self._others = others
         self._places = ConversationPlaces(1 + len(others))
-        self._rounds: SpreadRounds | None = None
+        self._rounds: _SpreadRounds | None = None
 
     @property
     def context(self) -> int:
@@ -127,7 +127,7 @@ class SpreadEngine:
     def rounds(self, conversations: int, *, at_once: int) -> Generator[RoundBarrier]:
         """Inside the block, answer requests in rounds, as `TorchEngine.rounds` does."""
         self._places.forget()
-        rounds = SpreadRounds(conversations, at_once, self._sample_round)
+        rounds = _SpreadRounds(conversations, at_once, self._sample_round)
         for other in self._others:
             other.set_rounds(on=True)
         with self._own.rounds(0, at_once=0):
@@ -144,16 +144,13 @@ class SpreadEngine:
         if (rounds := self._rounds) is not None:
             return await rounds.sample(prompt, sampling)
         with self._places.taken(prompt) as place:
-            answer = await self._sample_at(place, prompt, sampling)
+            if place == 0:
+                answer = await self._own.sample(prompt, sampling)
+            else:
+                (answer,) = await self._others[place - 1].ask([(prompt, sampling)], together=False)
+            if isinstance(answer, EndpointError):
+                raise answer
         self._places.remember([*prompt, *answer.ids], place)
-        return answer
-
-    async def _sample_at(self, place: int, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        if place == 0:
-            return await self._own.sample(prompt, sampling)
-        (answer,) = await self._others[place - 1].ask([(prompt, sampling)], together=False)
-        if isinstance(answer, EndpointError):
-            raise answer
         return answer
 
     async def _sample_round(self, asked: Sequence[AskedAnswer]) -> list[Sampled | EndpointError]:
@@ -254,7 +251,7 @@ class _WaitingRequest:
     answer: "asyncio.Future[Sampled]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class SpreadRounds:
+class _SpreadRounds:
     """Conversations that are sampled in rounds over several engines."""
 
     def __init__(
@@ -333,57 +330,47 @@ def share_in_sampling(
     network: Any = loaded.model
     ends = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config)).stop_ids
     engine = torch_engine(network, ends)
+    serving = _answer_requests(engine, links.requests)
     with engine.running():
-        share = _Share(engine, links)
-        threading.Thread(target=lambda: asyncio.run(share.serve()), name="agentlearn-share", daemon=True).start()
+        threading.Thread(target=lambda: asyncio.run(serving), name="agentlearn-share", daemon=True).start()
         yield engine.paused
 
 
-class _Share:
-    """Answers requests until the connection closes."""
+async def _answer_requests(engine: TorchEngine, connection: Connection) -> None:
+    """Answer the leader's requests until the connection closes."""
+    running: dict[int, asyncio.Task[None]] = {}
 
-    def __init__(self, engine: TorchEngine, links: FollowerLinks) -> None:
-        self._engine = engine
-        self._connection = links.requests
-        self._rounds = ExitStack()
-        self._running: dict[int, asyncio.Task[None]] = {}
-
-    async def serve(self) -> None:
-        async with asyncio.TaskGroup() as answers:
-            while (message := await asyncio.to_thread(self._next)) is not None:
-                match message:
-                    case ("sample", number, asked, together):
-                        task = answers.create_task(self._answer(number, asked, together=together))
-                        self._running[number] = task
-                    case ("cancel", number) if number in self._running:
-                        self._running[number].cancel()
-                    case ("rounds", on):
-                        self._rounds.close()
-                        if on:
-                            self._rounds.enter_context(self._engine.rounds(0, at_once=0))
-                    case _:
-                        pass
-            for task in self._running.values():
-                task.cancel()
-        self._rounds.close()
-
-    def _next(self) -> Any:
-        """The next message; None when the leader has ended."""
-        try:
-            return pickle.loads(self._connection.recv_bytes())  # noqa: S301  from our own leader
-        except (EOFError, OSError):
-            return None
-
-    async def _answer(self, number: int, asked: Any, *, together: bool) -> None:
+    async def answer(number: int, asked: Any, *, together: bool) -> None:
         try:
             answers: list[Sampled | EndpointError] = (
-                await self._engine.sample_round(asked)
+                await engine.sample_round(asked)
                 if together
-                else [await self._engine.sample(prompt, sampling) for prompt, sampling in asked]
+                else [await engine.sample(prompt, sampling) for prompt, sampling in asked]
             )
         except EndpointError as error:
             answers = [error] * len(asked)
         finally:
-            self._running.pop(number, None)
+            running.pop(number, None)
         with suppress(OSError):
-            self._connection.send_bytes(pickle.dumps((number, answers)))
+            connection.send_bytes(pickle.dumps((number, answers)))
+
+    with ExitStack() as rounds:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    sent = await asyncio.to_thread(connection.recv_bytes)
+                except (EOFError, OSError):  # the leader has ended
+                    break
+                match pickle.loads(sent):  # noqa: S301  from our own leader
+                    case ("sample", int(number), asked, together):
+                        running[number] = tasks.create_task(answer(number, asked, together=bool(together)))
+                    case ("cancel", int(number)) if number in running:
+                        running[number].cancel()
+                    case ("rounds", on):
+                        rounds.close()
+                        if on:
+                            rounds.enter_context(engine.rounds(0, at_once=0))
+                    case _:
+                        pass
+            for task in running.values():
+                task.cancel()

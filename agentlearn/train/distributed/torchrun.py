@@ -215,7 +215,7 @@ _EXCHANGING = threading.Lock()
 
 
 @dataclass(slots=True)
-class ConnectedProcess:
+class _ConnectedProcess:
     """This process and its connections; all None in a single process."""
 
     accelerator: Any = None
@@ -251,7 +251,7 @@ class ConnectedProcess:
             updater.release()
 
 
-CONNECTED = ConnectedProcess()
+CONNECTED = _ConnectedProcess()
 """This process."""
 
 

@@ -253,33 +253,24 @@ def sample_tokens(
         least_B_1 = min_p_B.double()[:, None] * probs_B_V.amax(dim=-1, keepdim=True)
         probs_B_V = probs_B_V * (probs_B_V >= least_B_1)
     if bool(((top_p_B < 1) | (top_k_B > 0)).any()):
-        probs_B_V = probs_B_V * _kept(probs_B_V, top_p_B, top_k_B)
-    ids_B = torch.where(greedy_B, logits_B_V.argmax(dim=-1), _inverse(probs_B_V, uniform_B))
-    return ids_B, logprobs_B_V.gather(1, ids_B[:, None])[:, 0]
-
-
-def _inverse(probs_B_V: Tensor, uniform_B: Tensor) -> Tensor:
-    """Invert the cumulative distribution at uniform_B; never returns a token of weight 0."""
+        # The k likeliest tokens, and of those the fewest whose weight reaches p (at least one)
+        sorted_B_V, order_B_V = probs_B_V.sort(dim=-1, descending=True, stable=True)
+        rank_V = torch.arange(probs_B_V.shape[1], device=probs_B_V.device)
+        limit_B = torch.where(top_k_B > 0, top_k_B, torch.full_like(top_k_B, probs_B_V.shape[1]))
+        in_k_B_V = rank_V[None] < limit_B[:, None]
+        sorted_B_V = sorted_B_V * in_k_B_V
+        before_B_V = sorted_B_V.cumsum(dim=-1) - sorted_B_V
+        share_B = top_p_B.double() * sorted_B_V.sum(dim=-1)
+        # At p = 1, rounding of the sums must not exclude a token.
+        in_p_B_V = (before_B_V < share_B[:, None]) | (top_p_B >= 1)[:, None]
+        probs_B_V = probs_B_V * torch.zeros_like(in_k_B_V).scatter(1, order_B_V, in_k_B_V & in_p_B_V)
+    # The inverse of the cumulative distribution, which never gives a token of weight 0
     weights_B_V = probs_B_V.cumsum(dim=-1)
     whole_B = weights_B_V[:, -1]
-    below_B = torch.nextafter(whole_B, torch.zeros_like(whole_B))
-    at_B = torch.minimum(uniform_B * whole_B, below_B)
-    found_B = torch.searchsorted(weights_B_V, at_B[:, None], right=True)[:, 0]
-    return found_B.clamp(max=probs_B_V.shape[1] - 1)
-
-
-def _kept(probs_B_V: Tensor, top_p_B: Tensor, top_k_B: Tensor) -> Tensor:
-    """Mask of the tokens to keep: the k likeliest, and of those the fewest whose weight reaches p (at least one)."""
-    sorted_B_V, order_B_V = probs_B_V.sort(dim=-1, descending=True, stable=True)
-    rank_V = torch.arange(probs_B_V.shape[1], device=probs_B_V.device)
-    limit_B = torch.where(top_k_B > 0, top_k_B, torch.full_like(top_k_B, probs_B_V.shape[1]))
-    in_k_B_V = rank_V[None] < limit_B[:, None]
-    sorted_B_V = sorted_B_V * in_k_B_V
-    before_B_V = sorted_B_V.cumsum(dim=-1) - sorted_B_V
-    share_B = top_p_B.double() * sorted_B_V.sum(dim=-1)
-    # At p = 1, rounding of the sums must not exclude a token.
-    in_p_B_V = (before_B_V < share_B[:, None]) | (top_p_B >= 1)[:, None]
-    return torch.zeros_like(in_k_B_V).scatter(1, order_B_V, in_k_B_V & in_p_B_V)
+    at_B = torch.minimum(uniform_B * whole_B, torch.nextafter(whole_B, torch.zeros_like(whole_B)))
+    found_B = torch.searchsorted(weights_B_V, at_B[:, None], right=True)[:, 0].clamp(max=probs_B_V.shape[1] - 1)
+    ids_B = torch.where(greedy_B, logits_B_V.argmax(dim=-1), found_B)
+    return ids_B, logprobs_B_V.gather(1, ids_B[:, None])[:, 0]
 
 
 @dataclass(slots=True, eq=False)
@@ -335,16 +326,17 @@ class SamplingRequest:
 
     def deliver(self, result: Sampled | EndpointError) -> None:
         """Hand the result to the event loop that waits for it. Does nothing when that loop is closed."""
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._set, result)
 
-    def _set(self, result: Sampled | EndpointError) -> None:
-        if self.answer.done():
-            return
-        if isinstance(result, Sampled):
-            self.answer.set_result(result)
-        else:
-            self.answer.set_exception(result)
+        def set_result() -> None:
+            if self.answer.done():
+                return
+            if isinstance(result, Sampled):
+                self.answer.set_result(result)
+            else:
+                self.answer.set_exception(result)
+
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(set_result)
 
 
 PREFILL_TOKENS = 8_192
@@ -487,17 +479,13 @@ class ActiveBatch:
             request = self.requests[row]
             self._rows.write(row, len(request.ids), token)
             request.append(token, logprob)
-        for row in sorted(rows, reverse=True):
-            self._finish(row)
-
-    def _finish(self, row: int) -> None:
-        """Deliver the answer of a row if it is complete."""
-        request = self.requests[row]
-        stopped = request.ids[-1] in self._stop_ids
-        full = len(request.logprobs) >= request.sampling.max_tokens or len(request.ids) >= self._context
-        if stopped or full:
-            self._leave(row)
-            request.deliver(request.sampled(stopped=stopped))
+        for row in sorted(rows, reverse=True):  # requests whose answer is complete
+            request = self.requests[row]
+            stopped = request.ids[-1] in self._stop_ids
+            full = len(request.logprobs) >= request.sampling.max_tokens or len(request.ids) >= self._context
+            if stopped or full:
+                self._leave(row)
+                request.deliver(request.sampled(stopped=stopped))
 
     def _leave(self, row: int) -> None:
         """Park the row; the last request of the batch moves into its place."""
@@ -518,11 +506,9 @@ def _bytes_per_token(model: Any) -> int:
     """Memory of one token's keys and values in all layers."""
     config = model.config.get_text_config()
     own = getattr(config, "per_layer_config", None)  # Gemma 4: layers of different sizes
-    layers = [own[at] for at in range(config.num_hidden_layers)] if own else [config] * config.num_hidden_layers
-    return 2 * model.dtype.itemsize * sum(map(_key_size, layers))
-
-
-def _key_size(config: Any) -> int:
-    """Numbers in the keys of one token in a layer."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    return heads * (getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    numbers = 0
+    for at in range(config.num_hidden_layers):
+        layer = own[at] if own else config
+        heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+        numbers += heads * (getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads)
+    return 2 * model.dtype.itemsize * numbers

@@ -11,11 +11,11 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from jinja2 import TemplateError
 
@@ -25,48 +25,41 @@ from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer
 from agentlearn.serving.tool_calls import parse_calls
 
 
-def tools_in_words(messages: Sequence[Message], tools: Sequence[Tool]) -> Sequence[Message]:
-    """Return the conversation with its tools, calls and results as text. Results in a row become one user message."""
+def _tools_in_words(messages: Sequence[Message], tools: Sequence[Tool]) -> Sequence[Message]:
+    """Return the conversation with its tools, calls and results as text. Results in a row become one user message.
+
+    What the model itself wrote stays as it is. The description of the tools is put behind the instructions.
+    """
     made: list[Message] = []
     in_results = False
     for one in messages:
-        if one.role != "tool":
-            made.append(_call_as_text(one))
-        elif in_results:
-            made[-1] = replace(made[-1], text=f"{made[-1].text}\n{_result(one)}")
+        if one.role == "tool":
+            result = f"<tool_response>\n{one.text}\n</tool_response>"
+            if in_results:
+                made[-1] = replace(made[-1], text=f"{made[-1].text}\n{result}")
+            else:
+                made.append(Message("user", result))
+        elif one.calls:
+            bodies = ({"name": call.name, "arguments": _arguments(call.arguments)} for call in one.calls)
+            calls = [f"<tool_call>\n{json.dumps(body, ensure_ascii=False)}\n</tool_call>" for body in bodies]
+            made.append(replace(one, text="\n".join(filter(None, [one.text, *calls])), calls=()))
         else:
-            made.append(Message("user", _result(one)))
+            made.append(one)
         in_results = one.role == "tool"
-    return _with_description(made, tools) if tools else made
-
-
-def _with_description(messages: Sequence[Message], tools: Sequence[Tool]) -> Sequence[Message]:
-    """Put the description of the tools behind the instructions."""
-    described = load_prompt("tools_in_words", 1).fill({"tools": "\n".join(tool.size for tool in tools)}).strip()
-    system = [one.text for one in messages if one.role == "system"]
-    rest = [one for one in messages if one.role != "system"]
+    if not tools:
+        return made
+    described = load_prompt("_tools_in_words", 1).fill({"tools": "\n".join(tool.size for tool in tools)}).strip()
+    system = [one.text for one in made if one.role == "system"]
+    rest = [one for one in made if one.role != "system"]
     return [Message("system", "\n\n".join(filter(None, [*system, described]))), *rest]
 
 
-def _call_as_text(message: Message) -> Message:
-    """The message with its calls written out; what the model itself wrote stays as it is."""
-    if not message.calls:
-        return message
-    text = "\n".join(filter(None, [message.text, *map(_call_in_words, message.calls)]))
-    return replace(message, text=text, calls=())
-
-
-def _call_in_words(call: CallInMessage) -> str:
+def _arguments(written: str) -> object:
+    """Arguments as a JSON value; as text if they are none."""
     try:
-        arguments: object = json.loads(call.arguments)
+        return json.loads(written)
     except ValueError:
-        arguments = call.arguments
-    body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>\n{body}\n</tool_call>"
-
-
-def _result(message: Message) -> str:
-    return f"<tool_response>\n{message.text}\n</tool_response>"
+        return written
 
 
 _SYSTEM, _QUESTION, _RESULT, _NAME, _SAID = "Lore 4711.", "Why 4712?", "Because 4713.", "probe_4714", "Said 4715."
@@ -81,7 +74,7 @@ _ANSWERED = Message("tool", _RESULT, answers="call_1")
 
 
 @dataclass(frozen=True, slots=True)
-class CallStyle:
+class _CallStyle:
     """How a template wants to be given calls."""
 
     ids: Literal["own", "nine", "numbered"] = "own"
@@ -94,24 +87,10 @@ class CallStyle:
 
 
 STYLES = tuple(
-    CallStyle(ids, text_arguments, without_text)
+    _CallStyle(ids, text_arguments, without_text)
     for without_text, ids, text_arguments in product((False, True), ("own", "nine", "numbered"), (False, True))
 )
 DEFAULT_STYLE = STYLES[0]
-
-
-class Render(Protocol):
-    """Renders a conversation."""
-
-    def __call__(
-        self, messages: Sequence[Message], tools: Sequence[Tool], style: CallStyle = ..., *, answer: bool = True
-    ) -> str:
-        """Return the prompt. answer: whether to add the start of an answer. Raises RequestRefused."""
-        ...
-
-
-Parse = Callable[[str, Sequence[Tool], str], ParsedAnswer]
-"""Parses an answer, given the tools and the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +101,7 @@ class TemplateAbilities:
     """Whether the system message must become the start of the first user message."""
     refused: str = ""
     """Why it cannot hold a question at all; empty when it can."""
-    calls: CallStyle = DEFAULT_STYLE
+    calls: _CallStyle = DEFAULT_STYLE
     """How it is given calls."""
     tools_as_text: str = ""
     """Why tools, calls and results must become text, as the end of a sentence about the template; empty when they
@@ -152,7 +131,7 @@ class TemplateAbilities:
         return tuple(notes)
 
 
-def with_one_system(messages: Sequence[Message]) -> Sequence[Message]:
+def _with_one_system(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the conversation with its system messages as one at the start: many templates read only the first."""
     system = [one.text for one in messages if one.role == "system"]
     if len(system) < 2:
@@ -161,7 +140,7 @@ def with_one_system(messages: Sequence[Message]) -> Sequence[Message]:
     return [Message("system", "\n\n".join(filter(None, system))), *rest]
 
 
-def folded_system(messages: Sequence[Message]) -> Sequence[Message]:
+def _folded_system(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the conversation with its system messages at the start of the first user message."""
     system = "\n\n".join(one.text for one in messages if one.role == "system")
     rest = [one for one in messages if one.role != "system"]
@@ -170,79 +149,6 @@ def folded_system(messages: Sequence[Message]) -> Sequence[Message]:
         return messages
     rest[at] = replace(rest[at], text=f"{system}\n\n{rest[at].text}")
     return rest
-
-
-def template_abilities(render: Render, parse: Parse, ends: Sequence[str]) -> TemplateAbilities:
-    """Try a template.
-
-    render: renders what it is given, without folding. parse: reads the calls of replies. ends: texts of the tokens that
-    end an answer.
-    """
-    system, user = Message("system", _SYSTEM), Message("user", _QUESTION)
-    fold = bool(_problem(render, (system, user), (), _SYSTEM, _QUESTION))
-    begun = tuple(folded_system((system, user))) if fold else (system, user)
-    if problem := _problem(render, begun, (), _SYSTEM, _QUESTION):
-        return TemplateAbilities(refused=f"a question: {problem}")
-    if problem := _problem(render, (*begun, Message("assistant", "So."), user), (), _SYSTEM, _QUESTION):
-        return TemplateAbilities(fold, refused=f"a second question: {problem}")
-    calls = _call_style(render, parse, ends, begun)
-    if isinstance(calls, CallStyle):
-        return TemplateAbilities(fold, calls=calls)
-    described = tools_in_words((system, user, _CALLED, _ANSWERED), (_TOOL,))
-    described = folded_system(described) if fold else described
-    if problem := _problem(render, described, (), _QUESTION, _RESULT, _NAME):
-        return TemplateAbilities(fold, tools_refused=problem if calls == _NO_TOOLS else f"it {calls}; {problem}")
-    return TemplateAbilities(fold, tools_as_text=calls)
-
-
-def _call_style(render: Render, parse: Parse, ends: Sequence[str], begun: Sequence[Message]) -> CallStyle | str:
-    """Return how the template is given calls so that its own call can be read, or why it cannot be used for tools."""
-    if _problem(render, begun, (_TOOL,), _NAME):
-        return _NO_TOOLS
-    why = "does not show a tool call with its result"
-    for style in STYLES:
-        if _problem(render, (*begun, _CALLED, _ANSWERED), (_TOOL,), _QUESTION, _RESULT, style=style):
-            continue
-        parsed = _own_call(render, parse, ends, begun, style)
-        if [(name, json.loads(arguments)) for name, arguments in parsed.calls] == [(_NAME, _ARGUMENTS)]:
-            return style
-        why = "writes tool calls in a form that agentlearn does not read"
-    return why
-
-
-def _own_call(
-    render: Render, parse: Parse, ends: Sequence[str], begun: Sequence[Message], style: CallStyle
-) -> ParsedAnswer:
-    """Parse the answer that the template writes for an assistant's message with a call."""
-    try:
-        prompt = render(begun, (_TOOL,), style)
-        answered = render((*begun, Message("assistant", _SAID)), (_TOOL,), style, answer=False)
-        called = render((*begun, _CALLED), (_TOOL,), style, answer=False)
-        before = render(begun, (_TOOL,), style, answer=False)
-    except RequestRefused:
-        return ParsedAnswer()
-    starts = (start for start in (prompt, answered.partition(_SAID)[0], before) if called.startswith(start))
-    start = max(starts, key=len, default="")
-    answer = called[len(start) :]
-    for end in ends:
-        answer = answer.partition(end)[0]
-    return parse(answer, (_TOOL,), start)
-
-
-def _problem(
-    render: Render,
-    messages: Sequence[Message],
-    tools: Sequence[Tool],
-    *texts: str,
-    style: CallStyle = DEFAULT_STYLE,
-) -> str:
-    """Return why these messages cannot be rendered with all these texts in them; empty when they can."""
-    try:
-        rendered = render(messages, tools, style)
-    except RequestRefused as refused:
-        return refused.message.rpartition("conversation: ")[2]
-    missing = [text for text in texts if text not in rendered]
-    return "it leaves out a part of the conversation" if missing else ""
 
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
@@ -268,12 +174,12 @@ class TemplateFormat:
         """Tokens that end an answer."""
         ends = [end for one in sorted(self.stop_ids) if (end := self.decode([one]))]
         self._with_transformers = False
-        self.abilities = template_abilities(self._rendered, self._parsed, ends)
+        self.abilities = self._tried(ends)
         """What the template can hold. A system message that it cannot hold is put before the first question;
         tools that it does not know, or whose calls cannot be read, become text."""
         if self.abilities.tools_as_text and getattr(tokenizer, "response_template", None):
             self._with_transformers = True
-            abilities = template_abilities(self._rendered, self._parsed, ends)
+            abilities = self._tried(ends)
             self._with_transformers = not abilities.tools_as_text
             self.abilities = abilities if self._with_transformers else self.abilities
         self._turn_end = re.compile("|".join(re.escape(end) for end in (*ends, *self._end_of_turn())) or "(?!)")
@@ -288,15 +194,17 @@ class TemplateFormat:
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
         """Return the prompt as text. Raises RequestRefused (400) with the template's error message."""
         if self.abilities.tools_as_text:
-            messages, tools = tools_in_words(messages, tools), ()
-        messages = folded_system(messages) if self.abilities.fold_system else with_one_system(messages)
+            messages, tools = _tools_in_words(messages, tools), ()
+        messages = _folded_system(messages) if self.abilities.fold_system else _with_one_system(messages)
         marks = {f"{_OPEN}{at}{_CLOSE}": one.verbatim for at, one in enumerate(messages) if one.verbatim}
         style = self.abilities.calls
         if not marks:
             return self._rendered(messages, tools, style)
         if self._splices and (spliced := self._spliced(messages, tools)) is not None:
             return spliced
-        prompt = self._rendered([_marked(one, at) for at, one in enumerate(messages)], tools, style)
+        prompt = self._rendered(
+            [_without_words(one, at, keeps_calls=False) for at, one in enumerate(messages)], tools, style
+        )
         if any(prompt.count(mark) != 1 for mark in marks):  # the template changes message texts
             return self._rendered(messages, tools, style)
         for mark, text in marks.items():
@@ -315,15 +223,10 @@ class TemplateFormat:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, special tokens included."""
-        return str(
-            self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False),
-        )
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def parse(self, text: str, tools: Sequence[Tool], *, prompt: str) -> ParsedAnswer:
         """Split an answer into text and tool calls."""
-        return self._parsed(text, tools, prompt)
-
-    def _parsed(self, text: str, tools: Sequence[Tool], prompt: str) -> ParsedAnswer:
         if not self._with_transformers:
             return parse_calls(text, tools, prompt=prompt)
         try:
@@ -357,25 +260,91 @@ class TemplateFormat:
         self,
         messages: Sequence[Message],
         tools: Sequence[Tool],
-        style: CallStyle = DEFAULT_STYLE,
+        style: _CallStyle = DEFAULT_STYLE,
         *,
         answer: bool = True,
     ) -> str:
-        calls = [call for message in messages for call in message.calls]
-        names = {call.id: call.name for call in calls}
-        ids = {call.id: _styled_id(call, at, style) for at, call in enumerate(calls)}
+        numbered = [call for message in messages for call in message.calls]
+        names = {call.id: call.name for call in numbered}
+        ids = {call.id: call.id for call in numbered}
+        if style.ids == "nine":
+            ids = {one: hashlib.sha256(one.encode()).hexdigest()[:9] for one in ids}
+        elif style.ids == "numbered":
+            ids = {call.id: f"functions.{call.name}:{at}" for at, call in enumerate(numbered)}
+        plain: list[dict[str, object]] = []
+        for one in messages:
+            plain.append({"role": one.role, "content": None if one.calls and style.without_text else one.text})
+            if one.role == "tool":
+                plain[-1] |= {"tool_call_id": ids.get(one.answers, one.answers), "name": names.get(one.answers, "")}
+            if one.calls:
+                calls: list[object] = []
+                for call in one.calls:
+                    # Most templates expect an object.
+                    value = call.arguments if style.text_arguments else _arguments(call.arguments)
+                    function = {"name": call.name, "arguments": value if isinstance(value, dict) else call.arguments}
+                    calls.append({"type": "function", "id": ids[call.id], "function": function})
+                plain[-1]["tool_calls"] = calls
         try:
             return str(
                 self._tokenizer.apply_chat_template(
-                    [_message(one, names, ids, style) for one in messages],
-                    tools=_definitions(tools) or None,
-                    tokenize=False,
-                    add_generation_prompt=answer,
+                    plain, tools=_definitions(tools) or None, tokenize=False, add_generation_prompt=answer
                 )
             )
         except (TemplateError, TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
             message = f"The model's chat template cannot take this conversation: {error}"
             raise RequestRefused(400, message, code="chat_template_error") from None
+
+    def _tried(self, ends: Sequence[str]) -> TemplateAbilities:
+        """Try the template. ends: texts of the tokens that end an answer."""
+        system, user = Message("system", _SYSTEM), Message("user", _QUESTION)
+        fold = bool(self._problem((system, user), (), _SYSTEM, _QUESTION))
+        begun = tuple(_folded_system((system, user))) if fold else (system, user)
+        if problem := self._problem(begun, (), _SYSTEM, _QUESTION):
+            return TemplateAbilities(refused=f"a question: {problem}")
+        if problem := self._problem((*begun, Message("assistant", "So."), user), (), _SYSTEM, _QUESTION):
+            return TemplateAbilities(fold, refused=f"a second question: {problem}")
+        why = "knows no tools"
+        if not self._problem(begun, (_TOOL,), _NAME):
+            why = "does not show a tool call with its result"
+            for style in STYLES:  # how it is given calls so that its own call can be read
+                if self._problem((*begun, _CALLED, _ANSWERED), (_TOOL,), _QUESTION, _RESULT, style=style):
+                    continue
+                parsed = self._own_call(ends, begun, style)
+                if [(name, json.loads(arguments)) for name, arguments in parsed.calls] == [(_NAME, _ARGUMENTS)]:
+                    return TemplateAbilities(fold, calls=style)
+                why = "writes tool calls in a form that agentlearn does not read"
+        described = _tools_in_words((system, user, _CALLED, _ANSWERED), (_TOOL,))
+        described = _folded_system(described) if fold else described
+        if problem := self._problem(described, (), _QUESTION, _RESULT, _NAME):
+            return TemplateAbilities(fold, tools_refused=problem if why == "knows no tools" else f"it {why}; {problem}")
+        return TemplateAbilities(fold, tools_as_text=why)
+
+    def _own_call(self, ends: Sequence[str], begun: Sequence[Message], style: _CallStyle) -> ParsedAnswer:
+        """Parse the answer that the template writes for an assistant's message with a call."""
+        try:
+            prompt = self._rendered(begun, (_TOOL,), style)
+            answered, called, before = (
+                self._rendered((*begun, *more), (_TOOL,), style, answer=False)
+                for more in ((Message("assistant", _SAID),), (_CALLED,), ())
+            )
+        except RequestRefused:
+            return ParsedAnswer()
+        starts = (start for start in (prompt, answered.partition(_SAID)[0], before) if called.startswith(start))
+        start = max(starts, key=len, default="")
+        answer = called[len(start) :]
+        for end in ends:
+            answer = answer.partition(end)[0]
+        return self.parse(answer, (_TOOL,), prompt=start)
+
+    def _problem(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *texts: str, style: _CallStyle = DEFAULT_STYLE
+    ) -> str:
+        """Return why these messages cannot be rendered with all these texts in them; empty when they can."""
+        try:
+            rendered = self._rendered(messages, tools, style)
+        except RequestRefused as refused:
+            return refused.message.rpartition("conversation: ")[2]
+        return "" if all(text in rendered for text in texts) else "it leaves out a part of the conversation"
 
     def _needs_splicing(self) -> bool:
         """Whether an answer's exact text cannot stand in the place of its words.
@@ -405,11 +374,17 @@ class TemplateFormat:
         """The token that ends an answer in mid-conversation, which need not be the one that ends the last answer."""
         asked, answered = Message("user", "a"), Message("assistant", f"{_OPEN}1{_CLOSE}")
         try:
-            after = self.encode(self._rendered((asked, answered, asked), ()).rpartition(answered.text)[2])
+            return [
+                self.decode([one])
+                for one in self._special_after(self._rendered((asked, answered, asked), ()), answered.text)
+            ]
         except RequestRefused:
             return []
-        added = set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids)
-        return [self.decode(after[:1])] if set(after[:1]) & added else []
+
+    def _special_after(self, text: str, words: str) -> set[int]:
+        """The special token that follows these words; empty when another token does."""
+        after = self.encode(text.rpartition(words)[2])
+        return set(after[:1]) & (set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids))
 
     def _stop_ids(self) -> frozenset[int]:
         """The tokenizer's end-of-text token, and the special token that the template puts after an answer."""
@@ -419,64 +394,17 @@ class TemplateFormat:
             text = str(self._tokenizer.apply_chat_template(chat, tokenize=False))
         except TemplateError:
             return frozenset(ends)
-        after = self.encode(text.rpartition(_OPEN)[2])
-        added = set(self._tokenizer.get_added_vocab().values()) | set(self._tokenizer.all_special_ids)
-        return frozenset(ends | (set(after[:1]) & added))
+        return frozenset(ends | self._special_after(text, _OPEN))
 
 
-def _marked(message: Message, at: int) -> Message:
-    """The message with a mark in the place of its exact text, if that is known."""
-    return replace(message, text=f"{_OPEN}{at}{_CLOSE}", calls=()) if message.verbatim else message
-
-
-def _without_words(message: Message, at: int) -> Message:
-    """The message with its calls, but with nothing in it that the model wrote, if the exact text is known."""
+def _without_words(message: Message, at: int, *, keeps_calls: bool = True) -> Message:
+    """The message without what the model wrote, if its exact text is known: with its calls, or a mark in its place."""
     if not message.verbatim:
         return message
-    if not message.calls:
-        return _marked(message, at)
+    if not (keeps_calls and message.calls):
+        return replace(message, text=f"{_OPEN}{at}{_CLOSE}", calls=())
     return replace(message, text="", calls=tuple(replace(call, arguments="{}") for call in message.calls))
-
-
-def _message(
-    message: Message, names: Mapping[str, str], ids: Mapping[str, str], style: CallStyle
-) -> Mapping[str, object]:
-    """A message as templates need it. names, ids: of the called tools, and of the calls, by the calls' ids."""
-    plain: dict[str, object] = {"role": message.role, "content": message.text}
-    if message.calls:
-        plain["tool_calls"] = [_call(call, ids[call.id], style) for call in message.calls]
-        if style.without_text:
-            plain["content"] = None
-    if message.role == "tool":
-        answers = message.answers
-        plain |= {"tool_call_id": ids.get(answers, answers), "name": names.get(answers, "")}
-    return plain
-
-
-def _call(call: CallInMessage, identity: str, style: CallStyle) -> Mapping[str, object]:
-    arguments = call.arguments if style.text_arguments else _arguments(call.arguments)
-    return {"type": "function", "id": identity, "function": {"name": call.name, "arguments": arguments}}
-
-
-def _styled_id(call: CallInMessage, at: int, style: CallStyle) -> str:
-    """The call's id as the template wants it. at: its number in the conversation."""
-    match style.ids:
-        case "own":
-            return call.id
-        case "nine":
-            return hashlib.sha256(call.id.encode()).hexdigest()[:9]
-        case "numbered":
-            return f"functions.{call.name}:{at}"
 
 
 def _definitions(tools: Sequence[Tool]) -> list[dict[str, object]]:
     return [{"type": "function", "function": json.loads(tool.size)} for tool in tools]
-
-
-def _arguments(written: str) -> object:
-    """Arguments as an object, as most templates expect; as text if they are not an object."""
-    try:
-        value: object = json.loads(written)
-    except ValueError:
-        return written
-    return value if isinstance(value, dict) else written

@@ -74,7 +74,7 @@ StepStart = Literal["step", "step_after_change", "closed"]
 """How a step begins. `step_after_change`: the weights may have changed, so cached keys and values are wrong."""
 
 
-class RequestQueue:
+class _RequestQueue:
     """Requests that have not joined the batch yet, and when the engine may run its next step. Thread-safe."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class TorchEngine:
         self._max_batch = max_batch
         self._cache_bytes = cache_bytes
         self._batch = self._empty_batch()
-        self._queue = RequestQueue()
+        self._queue = _RequestQueue()
 
     @contextmanager
     def running(self) -> Generator[None]:

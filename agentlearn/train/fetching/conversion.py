@@ -22,12 +22,7 @@ from agentlearn.files import sha256_of, sync
 from agentlearn.installed import version
 from agentlearn.train.memory import free_bytes, in_units, is_out_of_memory
 from agentlearn.train.serving.local import generation_ends, need_extra
-from agentlearn.train.weights.loading import (
-    load_base,
-    load_tokenizer,
-    no_progress_bars,
-    short,
-)
+from agentlearn.train.weights.loading import load_base, load_tokenizer, no_progress_bars, short
 from agentlearn.train.weights.model_source import ModelSource
 
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "codeshell", "command-r", "exaone", "minerva-7b"})
@@ -50,7 +45,7 @@ _INSTEAD = "use the model's safetensors version"
 
 
 @dataclass(frozen=True, slots=True)
-class GgufFile:
+class _GgufFile:
     """The metadata of a GGUF file with a language model."""
 
     path: Path
@@ -75,7 +70,7 @@ class GgufFile:
         return self.tokenizer("model") == "gpt2"
 
 
-def read_gguf(path: Path) -> GgufFile:
+def read_gguf(path: Path) -> _GgufFile:
     """Read the metadata of a GGUF file.
 
     Raises ConfigError for a file that is damaged, is one part of several, or holds no language model with a tokenizer.
@@ -99,7 +94,7 @@ def read_gguf(path: Path) -> GgufFile:
         missing = "tokenizer" if parameters else "weights"
         why = f"holds no language model: it has no {missing}; give the GGUF file of a whole model"
     else:
-        return GgufFile(path, parameters, fields)
+        return _GgufFile(path, parameters, fields)
     raise ConfigError(f"{str(path)!r} {why}", code="bad_gguf")
 
 
@@ -125,7 +120,7 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
     with _quiet(), TemporaryDirectory(prefix="agentlearn-gguf-") as temporary:
         alone = Path(temporary, "model.gguf")  # transformers would use other files in its folder
         alone.symlink_to(file.resolve())
-        tokenizer = load_gguf_tokenizer(gguf, alone)
+        tokenizer = _load_gguf_tokenizer(gguf, alone)
         logits = _write(_load(gguf, alone), tokenizer, gguf, folder)
         if fault := _fault(logits, gguf, folder):
             raise ConfigError(
@@ -154,7 +149,7 @@ def convert_gguf(file: Path, folder: Path, *, name: str, source: str, sha256: st
     return record
 
 
-def load_gguf_tokenizer(gguf: GgufFile, alone: Path) -> Any:
+def _load_gguf_tokenizer(gguf: _GgufFile, alone: Path) -> Any:
     """Load the tokenizer of a GGUF file. Raises ConfigError when transformers cannot read it as llama.cpp does.
 
     alone: a path of the file in a folder without other files.
@@ -182,7 +177,7 @@ def load_gguf_tokenizer(gguf: GgufFile, alone: Path) -> Any:
     return tokenizer
 
 
-def _load(gguf: GgufFile, alone: Path) -> Any:
+def _load(gguf: _GgufFile, alone: Path) -> Any:
     """Load the model in fp32. alone: as in `load_gguf_tokenizer`."""
     import torch
     from transformers import AutoModelForCausalLM, __version__
@@ -208,7 +203,7 @@ def _load(gguf: GgufFile, alone: Path) -> Any:
     return model
 
 
-def _write(model: Any, tokenizer: Any, gguf: GgufFile, folder: Path) -> Any:
+def _write(model: Any, tokenizer: Any, gguf: _GgufFile, folder: Path) -> Any:
     """Write the model and its tokenizer, and return the logits of a short text with the rounded weights."""
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
@@ -232,7 +227,7 @@ def _write(model: Any, tokenizer: Any, gguf: GgufFile, folder: Path) -> Any:
         return plain.float().eval()(ids).logits
 
 
-def _fault(logits: Any, gguf: GgufFile, folder: Path) -> str:
+def _fault(logits: Any, gguf: _GgufFile, folder: Path) -> str:
     """What differs between the file and the folder: tokens, logits or ends of answers; empty when nothing does."""
     import torch
 

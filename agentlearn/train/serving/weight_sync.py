@@ -3,7 +3,7 @@
 A server that loads only a part of the weights, or none, shows no error. So each transfer is proven:
 
 1. by hashes of all tensors that the server computes with, where its worker gives them (`worker_extension`);
-2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer (`weight_probe`).
+2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer (`weight_hashes`).
 
 The served copy is never tied, because a server keeps the output weights of a tied checkpoint when it loads new ones.
 """
@@ -131,7 +131,7 @@ class WeightTransfer:
         if report is not None:
             self.dtype = report.dtype
             if report.whole:
-                found = await self._compare(http, report, compared_weights(network, weights))
+                found = await self._compare(http, report, _compared_weights(network, weights))
                 if first:
                     self._other_form |= frozenset(found.unknown)
                 if different := [name for name in found.different if name not in self._other_form]:
@@ -283,7 +283,7 @@ def save_served(
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     new = folder / f".{_WEIGHTS}.new"
     state = served_state(network) if weights is None else weights
-    save_file(checkpoint_state(network, state), new, metadata={"format": "pt"})
+    save_file(_checkpoint_state(network, state), new, metadata={"format": "pt"})
     new.replace(folder / _WEIGHTS)
     for stale in (*folder.glob("model-*.safetensors*"), folder / f"{_WEIGHTS}.index.json"):
         stale.unlink(missing_ok=True)
@@ -312,7 +312,7 @@ def served_state(network: Any) -> Mapping[str, Tensor]:
     return state
 
 
-def checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The network's weights as a checkpoint holds them. weights: its `served_state`.
 
     transformers has other names than checkpoints for some architectures, and joins the experts of a layer.
@@ -322,10 +322,15 @@ def checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, T
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     with torch.no_grad():
         found = revert_weight_conversion(base, dict(weights))
-    return {name: _alone(one) for name, one in found.items()}
+    # A part of another tensor is copied into memory of its own.
+    whole = {name: one.untyped_storage().nbytes() == one.numel() * one.element_size() for name, one in found.items()}
+    return {
+        name: one.contiguous() if whole[name] else one.clone(memory_format=torch.contiguous_format)
+        for name, one in found.items()
+    }
 
 
-def compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights by the names that a server has for them, without buffers such as masks, which it need not have.
 
     weights: the network's `served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
@@ -333,7 +338,7 @@ def compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str
     """
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     buffers = {name.replace(".base_layer.", ".") for name, _ in base.named_buffers()}
-    names = {(one.data_ptr(), one.shape): name for name, one in checkpoint_state(network, weights).items()}
+    names = {(one.data_ptr(), one.shape): name for name, one in _checkpoint_state(network, weights).items()}
     return {names.get((one.data_ptr(), one.shape), name): one for name, one in weights.items() if name not in buffers}
 
 
@@ -343,20 +348,14 @@ def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -
     weights: the network's `served_state`.
     """
     found = load_file(folder / _WEIGHTS)
-    if found.keys() >= compared_weights(network, weights).keys():
+    if found.keys() >= _compared_weights(network, weights).keys():
         return found
     from transformers import AutoModelForCausalLM
 
     del found
     with no_progress_bars():
         read: Any = cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype="auto", trust_remote_code=False)
-    return compared_weights(read, served_state(read))
-
-
-def _alone(tensor: Tensor) -> Tensor:
-    """The tensor in memory of its own: a copy if it is a part of another one."""
-    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-    return tensor.contiguous() if whole else tensor.clone(memory_format=torch.contiguous_format)
+    return _compared_weights(read, served_state(read))
 
 
 def _deltas(base: Any) -> Mapping[str, Tensor]:

@@ -242,7 +242,11 @@ class FurtherRewards:
         if not self.functions:
             return
         decided = [(group.task_of(one), one) for group in groups for one in group.decided]
-        found = await asyncio.gather(*(self._rewards(task, one) for task, one in decided))
+
+        async def judged(task: Task, one: Trajectory) -> list[float | None]:
+            return [await self._reward(function, task, one) for function in self.functions]
+
+        found = await asyncio.gather(*(judged(task, one) for task, one in decided))
         given = {one.id: parts for (_, one), parts in zip(decided, found, strict=True)}
         for k, function in enumerate(self.functions):
             known = [part for parts in given.values() if (part := parts[k]) is not None]
@@ -277,10 +281,6 @@ class FurtherRewards:
             return None
         counts = ", ".join(f"{name!r} {count} times" for name, count in self.failures.items())
         return f"these rewards failed: {counts}; their rollouts were left out. The first time, {self.first_failure}"
-
-    async def _rewards(self, task: Task, trajectory: Trajectory) -> list[float | None]:
-        """Return every function's reward of a rollout."""
-        return [await self._reward(function, task, trajectory) for function in self.functions]
 
     async def _reward(self, function: FunctionReward, task: Task, trajectory: Trajectory) -> float | None:
         """Return a function's reward; 0 where the agent gave no usable answer, None when the function gives none."""

@@ -70,6 +70,23 @@ class _ScoredBatch:
             targets_N = torch.cat([targets_N.unsqueeze(1), self.teacher.tokens_N_K], dim=1)
         return ids_BT, places_N, targets_N, *layout
 
+    def scored(self, logprobs: Tensor) -> TokenScores:
+        """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
+        logprobs_N = logprobs if self.teacher is None else logprobs[:, 0]
+        return TokenScores(
+            logprobs_N=logprobs_N,
+            old_N=logprobs_N.detach() if self.old_N is None else self.old_N,
+            sampler_N=self.batch.sampler_N,
+            reference_N=self.reference_N,
+            row_N=self.batch.row_N,
+            advantages_B=self.batch.advantages_B,
+            weights_B=self.weights_B,
+            comparable_B=self.batch.comparable_B,
+            chosen_N=self.chosen_N,
+            teacher=self.teacher,
+            student_N_K=None if self.teacher is None else logprobs[:, 1:],
+        )
+
 
 class Updater:
     """Trains a model's weights on rows. With several processes, each gets all rows and computes its share."""
@@ -120,8 +137,11 @@ class Updater:
         self._processes = Processes(accelerator)
         self._vocabulary = vocabulary_of(model)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
-        if self._processes.count == 1:
-            _add_gradients_in_fp32(model)
+        # Gradients of all micro-batches add up in fp32, also for weights in bf16, where a sum of hundreds of gradients
+        # would lose the small ones. Several processes exchange them in the format of the weights.
+        for one in model.parameters() if self._processes.count == 1 else ():
+            if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
+                one.grad_dtype = torch.float32
         precision = self._precision_on(device_of(model))
         self._shared = shares_prompts(scorer, arguments, precision)
         self._packed = not self._shared and packs_rows(scorer, arguments, precision)
@@ -178,18 +198,22 @@ class Updater:
         began_s = time.perf_counter()
         check_rows(rows, self._vocabulary)
         kept = select_rows(rows, self.arguments)
-        self._check_memory(kept.rows)
+        self._check_memory(kept)
         meter, before = Meter(), (self.steps, self.skipped)
         norms: list[float] = []
         rate = self.learning_rate
         with said_when_out_of_memory(self.arguments, self.memory.tokens):
-            work = self._work(kept.rows)
+            cut = divide_rows(kept, self.arguments.minibatches, (self.arguments.seed, self.batches))
+            batch_tokens = sum(row.trained for row in kept) / max(1, len(cut))
+            repeated = len(cut) * self.arguments.iterations > 1
+            # Steps with nothing to learn are left out.
+            work = [one for window in cut if (one := self._batches(window, batch_tokens, repeated=repeated))]
             for _ in range(self.arguments.iterations):
                 norms += [self._optimise(batches, meter) for batches in work]
         self._scorer.eval()  # no dropout while the model is sampled from
         self.batches += 1
         seconds = time.perf_counter() - began_s
-        tokens = sum(row.trained for row in kept.rows)
+        tokens = sum(row.trained for row in kept)
         made = len(norms)
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
@@ -199,21 +223,21 @@ class Updater:
         finite = [norm for norm in norms if math.isfinite(norm)]
         figures |= {
             "learning_rate": rate,
-            "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept.rows)),
+            "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept)),
             "tokens_per_s": tokens * self.arguments.iterations / seconds,
             "peak_memory_mib": peak_memory_mib(device_of(self.model)),
             "tokens_per_microbatch": float(self.memory.tokens),
             **({"grad_norm": sum(finite) / len(finite)} if finite else {}),
-            **({"zero_advantage_share": _share_without_advantage(kept.rows)} if kept.rows else {}),
-            **({"reward": sum(row.reward for row in kept.rows) / len(kept.rows)} if kept.rows else {}),
+            **({"zero_advantage_share": sum(not row.advantage for row in kept) / len(kept)} if kept else {}),
+            **({"reward": sum(row.reward for row in kept) / len(kept)} if kept else {}),
             **({"forks": float(forks)} if forks is not None else {}),
             **({"frac_reward_zero_std": zero_std_share} if zero_std_share is not None else {}),
         }
         return StepMetrics(
             steps=self.steps - before[0],
             skipped=self.skipped - before[1],
-            rows=len(kept.rows),
-            masked=kept.masked,
+            rows=len(kept),
+            masked=len(rows) - len(kept),
             tokens=tokens * self.arguments.iterations,
             seconds=seconds,
             figures=figures,
@@ -255,14 +279,6 @@ class Updater:
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
-    def _work(self, rows: Sequence[TrainingRow]) -> list[list[_ScoredBatch]]:
-        """This process's micro-batches of each optimiser step. Steps with nothing to learn are left out."""
-        cut = divide_rows(rows, self.arguments.minibatches, (self.arguments.seed, self.batches))
-        batch_tokens = sum(row.trained for row in rows) / max(1, len(cut))
-        repeated = len(cut) * self.arguments.iterations > 1
-        work = [self._batches(window, batch_tokens, repeated=repeated) for window in cut]
-        return [batches for batches in work if batches]
-
     def _batches(self, window: Sequence[TrainingRow], batch_tokens: float, *, repeated: bool) -> list[_ScoredBatch]:
         weights = row_weights(
             self.arguments.loss,
@@ -298,12 +314,16 @@ class Updater:
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
             old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
             entropies.append(entropy_N)
+            reference_N = None
+            if self.arguments.kl != "none":
+                with self._as_reference() as scorer:
+                    reference_N = self._scored(scorer, batch)[0]
             batches.append(
                 _ScoredBatch(
                     batch=batch,
                     weights_B=weights_B,
                     old_N=old_N if repeated else None,
-                    reference_N=self._reference_logprobs(batch),
+                    reference_N=reference_N,
                     idle=idle,
                     entropy_tokens=tokens,
                     teacher=self._taught([window[b] for b in part], 0 if idle else taught) if taught else None,
@@ -342,12 +362,6 @@ class Updater:
         """The tensors of one forward pass."""
         made = collate_shared(rows, most=self.memory.tokens) if self._shared else collate(rows, packed=self._packed)
         return made.to(device_of(self.model))
-
-    def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
-        if self.arguments.kl == "none":
-            return None
-        with self._as_reference() as scorer:
-            return self._scored(scorer, batch)[0]
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
@@ -414,7 +428,7 @@ class Updater:
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
                     logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
-                scored = _token_scores(scored_batch, logprobs)
+                scored = scored_batch.scored(logprobs)
                 losses = token_losses(scored, self.arguments)
                 share = loss_share(losses, scored)
                 chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
@@ -484,39 +498,6 @@ def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> f
         return 1.0
     done = min(1.0, (step - arguments.warmup_steps) / max(1, total - arguments.warmup_steps))
     return 1 - done if arguments.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
-
-
-def _share_without_advantage(rows: Sequence[TrainingRow]) -> float:
-    return sum(1 for row in rows if not row.advantage) / len(rows)
-
-
-def _token_scores(batch: _ScoredBatch, logprobs: Tensor) -> TokenScores:
-    """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
-    logprobs_N = logprobs if batch.teacher is None else logprobs[:, 0]
-    return TokenScores(
-        logprobs_N=logprobs_N,
-        old_N=logprobs_N.detach() if batch.old_N is None else batch.old_N,
-        sampler_N=batch.batch.sampler_N,
-        reference_N=batch.reference_N,
-        row_N=batch.batch.row_N,
-        advantages_B=batch.batch.advantages_B,
-        weights_B=batch.weights_B,
-        comparable_B=batch.batch.comparable_B,
-        chosen_N=batch.chosen_N,
-        teacher=batch.teacher,
-        student_N_K=None if batch.teacher is None else logprobs[:, 1:],
-    )
-
-
-def _add_gradients_in_fp32(model: nn.Module) -> None:
-    """Make the gradients of all micro-batches add up in fp32, also for weights in bf16.
-
-    A sum of hundreds of gradients in bf16 would lose the small ones. Several processes exchange them in the format of
-    the weights.
-    """
-    for one in model.parameters():
-        if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
-            one.grad_dtype = torch.float32
 
 
 def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Optimizer:

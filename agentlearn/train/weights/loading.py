@@ -50,7 +50,8 @@ def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
             model, found = load(
                 source.base, dtype=dtype, trust_remote_code=False, weights_only=True, output_loading_info=True
             )
-            lacking = _lacking(found)
+            mismatched = {name if isinstance(name, str) else name[0] for name in found.get("mismatched_keys") or ()}
+            lacking = sorted({*(found.get("missing_keys") or ()), *mismatched})
             if not lacking:
                 refuse_bad_numbers(model, _model_at(source.base))
                 return model.to(device)
@@ -80,7 +81,7 @@ def refuse_bad_numbers(model: "nn.Module", where: str) -> None:
         )
 
 
-def check_config(source: ModelSource) -> None:
+def _check_config(source: ModelSource) -> None:
     """Raise ConfigError when the model is no causal language model that transformers knows."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PreTrainedConfig
 
@@ -138,7 +139,7 @@ def quantised_weights(name: str) -> ConfigError:
 
 def check_tokenizer_files(folder: Path, *, code: str = "no_tokenizer") -> None:
     """Raise ConfigError with this code when the folder holds no tokenizer. Does not import torch."""
-    if not has_tokenizer(folder):
+    if not _has_tokenizer(folder):
         raise ConfigError(_without_tokenizer(str(folder)), code=code)
 
 
@@ -159,17 +160,17 @@ def tokenizer_of(source: ModelSource) -> Any:
 
     Raises ConfigError for a model without tokenizer, and for what is no causal language model or needs its own code.
     """
-    check_config(source)
+    _check_config(source)
     return load_tokenizer(tokenizer_place(source))
 
 
 def tokenizer_place(source: ModelSource) -> str:
     """Return the folder or hub id of the model's tokenizer: the adapter's folder if it has one, else the model's."""
-    own = source.adapter is not None and has_tokenizer(source.adapter)
+    own = source.adapter is not None and _has_tokenizer(source.adapter)
     return str(source.adapter) if own else source.base
 
 
-def has_tokenizer(folder: Path) -> bool:
+def _has_tokenizer(folder: Path) -> bool:
     """Whether the folder holds a tokenizer."""
     return any((folder / name).is_file() for name in _TOKENIZER_FILES)
 
@@ -191,13 +192,6 @@ def no_progress_bars() -> Generator[None]:
 def short(error: BaseException) -> str:
     """The error's message in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _lacking(found: Any) -> list[str]:
-    """Names of weights that the files lack or hold in another shape."""
-    mismatched = {name if isinstance(name, str) else name[0] for name in found.get("mismatched_keys") or ()}
-    lacking = {*(found.get("missing_keys") or ()), *mismatched}
-    return sorted(lacking)
 
 
 def _not_causal(where: str, kind: str) -> ConfigError:

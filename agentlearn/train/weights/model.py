@@ -76,7 +76,7 @@ def with_adapter(model: PreTrainedModel, arguments: GradientArguments) -> nn.Mod
     return adapted
 
 
-def continue_adapter(model: PreTrainedModel, source: ModelSource, arguments: GradientArguments) -> nn.Module:
+def _continue_adapter(model: PreTrainedModel, source: ModelSource, arguments: GradientArguments) -> nn.Module:
     """Return the model with the adapter in `source.adapter`, whose weights alone are trained.
 
     The adapter keeps its own rank, alpha and layers, but not its dropout: `lora_dropout` is used instead.
@@ -102,7 +102,13 @@ def attach_adapter(
     where = f"the adapter in {source.name!r}"
     try:
         config = PeftConfig.from_pretrained(str(source.adapter))
-        _refuse_prompt_learning(config, where)
+        if config.is_prompt_learning:
+            kind = getattr(config.peft_type, "value", config.peft_type)
+            raise ConfigError(  # noqa: TRY301
+                f"{where} is of the type {kind}, which adds tokens to every prompt and cannot be used here; use a LoRA"
+                " adapter",
+                code="unsupported_adapter",
+            )
         config.inference_mode = not trainable
         if trainable:
             cast("Any", config).lora_dropout = dropout
@@ -121,16 +127,6 @@ def attach_adapter(
     refuse_bad_numbers(adapted, where)
     _name_base(adapted, source.base)
     return cast("nn.Module", adapted)
-
-
-def _refuse_prompt_learning(config: Any, where: str) -> None:
-    if config.is_prompt_learning:
-        kind = getattr(config.peft_type, "value", config.peft_type)
-        raise ConfigError(
-            f"{where} is of the type {kind}, which adds tokens to every prompt and cannot be used here; use a LoRA"
-            " adapter",
-            code="unsupported_adapter",
-        )
 
 
 def check_adapter(source: ModelSource) -> None:
@@ -237,10 +233,16 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
     frozen = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     trained = torch.float32 if arguments.master_weights else torch.bfloat16
     base = cast("PreTrainedModel", load_base(source, dtype=frozen if adapted else trained, device=device))
-    _refuse_quantised(base, name)
-    _without_dropout(base)
+    if getattr(base, "is_quantized", False) or getattr(base.config, "quantization_config", None) is not None:
+        raise quantised_weights(name)
+    for module in base.modules():  # with its own dropout, the trainer's probabilities would not be the sampler's
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for attribute, value in vars(module).items():
+            if "drop" in attribute and isinstance(value, float):
+                setattr(module, attribute, 0.0)
     if source.adapter is not None:
-        model: nn.Module = continue_adapter(base, source, arguments)
+        model: nn.Module = _continue_adapter(base, source, arguments)
     else:
         model = with_adapter(base, arguments) if adapted else base
     check_head(model)
@@ -248,7 +250,9 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
     if arguments.reference in ("copy", "copy_int8"):
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
-        checkpoint_layers(base)
+        # Layers store only their inputs, and recompute the rest in the backward pass.
+        older = base.gradient_checkpointing_enable  # the name before transformers 5.22
+        getattr(base, "activation_checkpointing_enable", older)({"use_reentrant": False})
     return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference)
 
 
@@ -263,27 +267,6 @@ def load_reference_model(name: str, arguments: GradientArguments, *, device: str
             model = cast("nn.Module", cast("Any", model).merge_and_unload())
     model = model.eval().requires_grad_(False)
     return quantised(model) if arguments.reference == "copy_int8" else model
-
-
-def _refuse_quantised(model: PreTrainedModel, name: str) -> None:
-    if getattr(model, "is_quantized", False) or getattr(model.config, "quantization_config", None) is not None:
-        raise quantised_weights(name)
-
-
-def _without_dropout(model: PreTrainedModel) -> None:
-    """Turn off the model's own dropout: with it, the trainer's probabilities would not be those of the sampler."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        for name, value in vars(module).items():
-            if "drop" in name and isinstance(value, float):
-                setattr(module, name, 0.0)
-
-
-def checkpoint_layers(model: PreTrainedModel) -> None:
-    """Make layers store only their inputs, and recompute the rest in the backward pass."""
-    older = model.gradient_checkpointing_enable  # the name before transformers 5.22
-    getattr(model, "activation_checkpointing_enable", older)({"use_reentrant": False})
 
 
 def weights_hash(model: nn.Module) -> str:

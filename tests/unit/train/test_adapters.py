@@ -18,13 +18,12 @@ from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.serving.weight_sync import served_state
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore, restore_checkpoint, save_checkpoint
-from agentlearn.train.weights.model import load_for_training, load_reference_model, weights_hash
+from agentlearn.train.weights.model import load_for_training, weights_hash
 from tests.support.families import family_folder, family_model
 from tests.support.tiny_lm import some_rows
 from tests.support.tiny_model import forward_logprobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
-KL = {"kl": "k3", "kl_beta": 0.5}
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
@@ -116,23 +115,6 @@ def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
     merged = family_model("qwen3")
     merged.load_state_dict(dict(served_state(model)))
     assert logprobs(merged) == pytest.approx(logprobs(model), abs=1e-4)
-
-
-def test_the_reference_without_the_adapter_is_the_base_and_a_copy_has_it(base: Path, adapter: Path) -> None:
-    arguments = told(reference="adapter_off", **KL)
-    loaded = load_for_training(str(adapter), arguments)
-    assert loaded.reference is None
-    with loaded.model.disable_adapter():  # type: ignore[operator]
-        assert logprobs(loaded.model) == logprobs(load_for_training(str(base), told()).model)
-    rows = some_rows(4)
-    assert Updater(loaded.model, arguments).step(rows).figures["kl"] > 1e-3
-    for reference, far in (("copy", 1e-10), ("copy_int8", 0.05)):
-        arguments = told(reference=reference, **KL)
-        loaded = load_for_training(str(adapter), arguments)
-        assert Updater(loaded.model, arguments, reference=loaded.reference).step(rows).figures["kl"] < far
-    kept = load_reference_model(str(adapter), told(reference="copy", **KL))
-    assert logprobs(kept) == logprobs(load_for_training(str(adapter), told()).model)
-    assert not any(one.requires_grad for one in kept.parameters())
 
 
 @pytest.mark.parametrize(

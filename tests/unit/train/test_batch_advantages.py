@@ -150,9 +150,6 @@ def test_they_sum_to_nothing_and_ignore_shifts(rewards: list[list[float]], scali
     moved = dict.fromkeys(plain.by_rollout, 0.0)
     for n, one in enumerate(rewards):
         moved |= {RolloutId(f"t{n}-{g}"): reward + shift for g, reward in enumerate(one)}
-    if scaling in (
-        "none",
-        "leave_one_out",
-    ):  # the others divide by a std, which may be rounding of the shift
+    if scaling in ("none", "leave_one_out"):  # the others divide by a std, which may be rounding of the shift
         shifted = batch_advantages(groups, scaling=scaling, rewards=moved)
         assert list(shifted.by_rollout.values()) == pytest.approx(list(plain.by_rollout.values()), abs=1e-9)

@@ -14,9 +14,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentlearn.errors import ConfigError
+from agentlearn.train import memory as load_memory
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.serving.local import load_for_serving
-from agentlearn.train import memory as load_memory
 from agentlearn.train.weights import model_source as hub
 from agentlearn.train.weights.model import load_for_training, weights_hash
 from tests.support.families import family_folder, family_model
@@ -134,9 +134,7 @@ def test_code_of_a_checkpoint_is_never_executed(load: Loader, folder: Path, monk
     (folder / "own.py").write_text(code)
     monkeypatch.setattr("builtins.input", _answering("y"))
     change_config(
-        folder,
-        model_type="own_kind",
-        auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
+        folder, model_type="own_kind", auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
     )
     error = refusal(load, folder)
     assert error.code == "own_code"

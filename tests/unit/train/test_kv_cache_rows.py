@@ -9,10 +9,7 @@ import numpy as np  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.active_batch import (  # noqa: E402
-    KVCache,
-    KVCacheRows,
-)
+from agentlearn.train.engine.active_batch import KVCache, KVCacheRows  # noqa: E402
 
 BEGIN = [[7] * 40, [7] * 30 + [8] * 30, [9] * 3]
 PROMPTS = st.tuples(st.sampled_from(BEGIN), st.lists(st.integers(1, 3), min_size=1, max_size=20)).map(

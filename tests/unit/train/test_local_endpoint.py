@@ -23,14 +23,7 @@ from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
 from agentlearn.train.serving import local  # noqa: E402
 from agentlearn.train.serving.local import local_endpoint  # noqa: E402
 from tests.support.adding import Reciting, Total, adder  # noqa: E402
-from tests.support.tiny_model import (  # noqa: E402
-    forward_logprobs,
-    saved,
-    spread,
-    taught,
-    tiny_network,
-    tiny_tokenizer,
-)
+from tests.support.tiny_model import forward_logprobs, saved, spread, taught, tiny_network, tiny_tokenizer  # noqa: E402
 
 
 def sampled_tokens(messages: list[ModelMessage]) -> list[SampledTokens]:

@@ -21,10 +21,8 @@ def test_losses_and_gradients_equal_trl(dtype: torch.dtype, tolerance: float) ->
 
 
 def test_the_oracle_has_every_loss_clips_from_both_sides_and_leaves_some_free() -> None:
-    clipped, seen = (
-        {"low": 0, "high": 0, "free": 0},
-        {"distill"},
-    )  # which `test_distillation.py` compares with TRL's sdft
+    clipped = {"low": 0, "high": 0, "free": 0}
+    seen = {"distill"}  # which `test_distillation.py` compares with TRL's sdft
     for arguments, case in grid(seeds=range(2), dtype=torch.float64):
         _, _, found = our_loss(losses, arguments, case)
         seen.add(arguments.loss)

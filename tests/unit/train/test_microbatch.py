@@ -92,11 +92,7 @@ def _without(row, **changes):
             "foreign_tokens",
             ("has token ids from 48 to 48, but the model has 0 to 47; train the model that sampled them"),
         ),
-        (
-            {"advantage": float("nan")},
-            "bad_row",
-            "has the advantage nan; an advantage is a finite number",
-        ),
+        ({"advantage": float("nan")}, "bad_row", "has the advantage nan; an advantage is a finite number"),
     ],
 )
 def test_rows_that_are_not_whole_are_refused_by_a_sentence(changes: dict, code: str, words: str) -> None:

@@ -9,16 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import transformers
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.microbatch import (
-    packs_rows,
-    plan_microbatches,
-)
+from agentlearn.train.update.microbatch import packs_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.model import weights_hash
 from tests.support.gradients import gradients
@@ -97,13 +92,3 @@ def test_rows_are_packed_by_default_with_flash_attention_only() -> None:
         patched.setattr("agentlearn.train.update.microbatch.is_exact_when_packed", lambda *_: False)
         assert not packs_rows(scorer, told(), nullcontext)
     assert weights_hash(scorer.model) == before
-
-
-@given(lengths=st.lists(st.integers(0, 50), max_size=30), budget=st.integers(1, 200))
-def test_every_packed_row_is_in_one_micro_batch_within_the_budget(lengths: list[int], budget: int) -> None:
-    parts = plan_microbatches(lengths, budget, packed=True)
-    assert sorted(b for part in parts for b in part) == [b for b, length in enumerate(lengths) if length]
-    held = [sum(lengths[b] for b in part) for part in parts]
-    assert all(len(part) == 1 or tokens <= budget for part, tokens in zip(parts, held, strict=True))
-    for tokens, following in zip(held, parts[1:], strict=False):
-        assert tokens + lengths[following[0]] > budget  # the next row would not have fitted

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.microbatch import (
-    collate,
-    collate_shared,
-    forward_length,
-    plan_shared,
-)
+from agentlearn.train.update.microbatch import collate, collate_shared, forward_length, plan_shared
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from tests.support.gradients import gradients

@@ -119,10 +119,7 @@ DESCRIBED = {
         ),
         UNREAD,
     ),
-    "quotation marks are lost": (
-        with_calls("<tool_call>\n<function={{ f.name }}>\n</function>\n</tool_call>"),
-        UNREAD,
-    ),
+    "quotation marks are lost": (with_calls("<tool_call>\n<function={{ f.name }}>\n</function>\n</tool_call>"), UNREAD),
     "without tools": (READ["Hermes"].replace(OFFER, ""), "knows no tools"),
     "without results": (
         READ["Hermes"].replace("{{ m.content }}<|im_end|>\n{% else %}", "<|im_end|>\n{% else %}"),

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 import numpy as np
 
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.losses import row_weights
 from agentlearn.train.update.updater import Updater, rate_factor
 from agentlearn.train.weights.model import weights_hash
 from tests.support.gradients import gradients
@@ -44,23 +43,6 @@ def test_gradients_do_not_depend_on_micro_batches_padding_or_order(subtests: pyt
                 for order in (rows[::-1], [*rows[4:], *rows[:4]]):
                     arguments = told(tokens_per_microbatch=budget, logits_mib=1, **fields)
                     assert worst_difference(gradients(Updater(tiny_lm(), arguments), order), whole) < 1e-5
-
-
-def test_gradients_equal_those_of_a_loss_written_over_whole_rows() -> None:
-    """No micro-batch, no trimming, no chunk: one row at a time, by all logits, and the sum by hand."""
-    model, rows = tiny_lm(), some_rows(5, model=tiny_lm())
-    arguments = told(loss="grpo", importance_sampling="token_truncate", importance_cap=1.05, temperature=0.8)
-    weights = row_weights("grpo", [row.trained for row in rows])
-    total = torch.tensor(0.0)
-    for row, weight in zip(rows, weights, strict=True):
-        logits = model(torch.from_numpy(row.ids_T)[None]).logits[0, :-1] / 0.8
-        logprobs = logits.log_softmax(-1).gather(1, torch.from_numpy(row.ids_T)[1:, None])[:, 0]
-        kept = torch.from_numpy(row.mask_T[1:])
-        correction = (logprobs.detach() - torch.from_numpy(row.logprobs_T[1:])).exp().clamp(max=1.05)
-        total = total - weight * (row.advantage * correction * (logprobs - logprobs.detach()).exp())[kept].sum()
-    total.backward()
-    written = {name: one.grad for name, one in model.named_parameters()}
-    assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows), written) < 1e-5
 
 
 def test_figures_by_hand() -> None:
@@ -160,22 +142,6 @@ def without_advantage(rows: list[Any]) -> list[Any]:
     return [dataclasses.replace(row, advantage=0.0) for row in rows]
 
 
-def test_the_entropy_bonus_is_the_mean_over_all_tokens_of_the_step() -> None:
-    """Also over tokens of rows without advantage, and in any micro-batches."""
-    rows = [*some_rows(3, model=tiny_lm()), *without_advantage(some_rows(3, seed=5, model=tiny_lm()))]
-    tokens = sum(row.trained for row in rows)
-
-    def loss(logprobs: Any, entropies: Any, row: Any) -> Any:
-        return -row.advantage * (logprobs - logprobs.detach()).exp().sum() / tokens - 0.4 * entropies.sum() / tokens
-
-    whole = written(tiny_lm(), rows, loss)
-    for budget in (1, 40, 8192):
-        arguments = told(
-            loss="bnpo", entropy_coef=0.4, importance_sampling="none", tokens_per_microbatch=budget, logits_mib=1
-        )
-        assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows), whole) < 1e-5
-
-
 @pytest.mark.parametrize("minibatches", [1, 2])
 def test_only_tokens_of_high_entropy_are_trained(minibatches: int) -> None:
     """The choice is over the step, not over a micro-batch, and the denominator stays."""
@@ -228,16 +194,3 @@ def test_adaptive_entropy_continues_after_a_resume() -> None:
     above = Updater(tiny_lm(), told(entropy_target=1e-6, entropy_coef=0.3))
     assert worst_difference(gradients(above, rows), gradients(Updater(tiny_lm(), told()), rows)) == 0
     assert above.step(rows).figures["entropy_coef"] == pytest.approx(0.295)
-
-
-def test_rows_far_off_the_policy_are_masked_and_counted() -> None:
-    some = some_rows(6, model=tiny_lm())
-    rows = [dataclasses.replace(row, advantage=-1.0 if n < 3 else 1.0) for n, row in enumerate(some)]
-    far = [dataclasses.replace(row, logprobs_T=row.logprobs_T + 0.5 * (n % 2)) for n, row in enumerate(rows)]
-    arguments = told(loss="bnpo", off_policy_mask_threshold=0.3, importance_sampling="none")
-    masked = [dataclasses.replace(row, advantage=0.0 if n == 1 else row.advantage) for n, row in enumerate(far)]
-    plain = told(loss="bnpo", importance_sampling="none")
-    found = gradients(Updater(tiny_lm(), arguments), far)
-    assert worst_difference(found, gradients(Updater(tiny_lm(), plain), masked)) < 1e-5
-    figures = Updater(tiny_lm(), arguments).step(far).figures
-    assert figures["off_policy_masked_share"] == pytest.approx(rows[1].trained / sum(row.trained for row in rows))

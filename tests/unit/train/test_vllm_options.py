@@ -12,11 +12,7 @@ pytest.importorskip("transformers")
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.http11 import HOST, listening
-from agentlearn.train.serving.vllm import (
-    EXTENSION,
-    VllmService,
-    existing_vllm,
-)
+from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
 from agentlearn.train.settings import TrainSettings, VllmOptions, server_arguments, server_environment, train_settings

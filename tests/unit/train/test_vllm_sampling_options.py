@@ -10,11 +10,9 @@ import pytest
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampling
-from agentlearn.serving.http11 import HttpRequest
 from agentlearn.train.serving.vllm import VllmEngine
 
 ONE = Sampling(seed=7, max_tokens=4)
-CHAT = HttpRequest("POST", "/v1/chat/completions", {}, b'{"messages": [], "seed": 7}')
 
 
 def answered(**changes: Any) -> dict[str, Any]:
@@ -74,42 +72,3 @@ def test_an_answer_that_cannot_be_trained_on_is_an_error(subtests: pytest.Subtes
                 with_answers(lambda _: httpx2.Response(status, json=body), lambda engine: engine.sample([1], ONE))
             assert refused.value.code == code
             assert refused.value.message.startswith(sentence)
-
-
-@pytest.mark.parametrize("kind", ["sample", "chat"])
-@pytest.mark.parametrize("cpu", [True, False])
-def test_a_server_on_a_cpu_gets_no_seed_after_a_call_was_given_up(kind: str, cpu: bool) -> None:
-    """Nobody knows when it stops to compute that call, and a seed beside another request would end it."""
-    seeded: list[bool] = []
-
-    async def answer(request: httpx2.Request) -> httpx2.Response:
-        seeded.append("seed" in json.loads(request.content))
-        if len(seeded) == 2:
-            await asyncio.Event().wait()
-        if len(seeded) == 4:
-            raise httpx2.ReadError("gone")
-        return httpx2.Response(200, json=answered())
-
-    async def call(engine: VllmEngine) -> None:
-        await (engine.sample([1], ONE) if kind == "sample" else engine.chat(CHAT))
-
-    async def cancelled(engine: VllmEngine) -> None:
-        await engine.sample([1], ONE)
-        running = asyncio.create_task(call(engine))
-        while len(seeded) < 2:
-            await asyncio.sleep(0)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        await engine.sample([1], ONE)
-
-    with_answers(answer, cancelled, cpu=cpu)
-    assert (seeded[0], seeded[2]) == (True, not cpu)
-
-    async def lost(engine: VllmEngine) -> None:
-        with pytest.raises(EndpointError, match="vLLM cannot be reached: gone"):
-            await call(engine)
-        await engine.sample([1], ONE)
-
-    with_answers(answer, lost, cpu=cpu)
-    assert seeded[4] == (not cpu)
