@@ -205,8 +205,6 @@ async def supervised_server(command: ServerCommand) -> AsyncGenerator[Supervised
         await server.end()
 
 
-_LOG = get_log()
-
 READY_S = 60.0
 BACK_OFF_S = 0.5
 """Seconds to wait after a restart that failed."""

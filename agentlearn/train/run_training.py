@@ -204,8 +204,7 @@ class TrainingRun(RunLoop[TrainSettings]):
         settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
         kept, totals = self.store.metrics(result.run), Counter[str]()
         for values in kept.values():
-            totals.update({name: value for name, value in values.items() if name.startswith(_COUNTED)})
-        seconds = {name: value for name, value in sorted(totals.items()) if name.startswith("seconds/")}
+            totals.update({name: values.get(name, 0) for name in _COUNTED})
         notes = [
             *([learner.no_reward] if learner.no_reward else []),
             *([f"{fallen}, {_NOT_PUBLISHED}"] if fallen else []),
@@ -252,7 +251,7 @@ class TrainingRun(RunLoop[TrainSettings]):
             stale=int(totals["rows/stale"]),
             stages=result.stages,
             services=result.services,
-            seconds={name.removeprefix("seconds/"): round(value, 3) for name, value in seconds.items()},
+            seconds=_seconds_of(kept),
             resumed=self.resumed,
             wall_s=result.wall_rounded_s,
             notes=tuple(dict.fromkeys((*notes, *result.notes()))),
@@ -263,8 +262,16 @@ _WORSE = "use the model as it was before, or a lower learning rate"
 _NOT_PUBLISHED = (
     "so the weights were not published; measure the lessons with `agentlearn compare` before distilling them"
 )
-_COUNTED = ("seconds/", "turns/clean", "turns/forked", "skipped", "rows/stale")
-"""Beginnings of the names of metrics that a report adds up."""
+_COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")
+"""Metrics that a report adds up."""
+
+
+def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds spent on each part of all updates, from their stored metrics."""
+    totals = Counter[str]()
+    for values in kept.values():
+        totals.update({name: value for name, value in values.items() if name.startswith("seconds/")})
+    return {name.removeprefix("seconds/"): round(seconds, 3) for name, seconds in sorted(totals.items())}
 
 
 async def run_training(

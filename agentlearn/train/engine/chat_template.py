@@ -48,7 +48,7 @@ def _tools_in_words(messages: Sequence[Message], tools: Sequence[Tool]) -> Seque
         in_results = one.role == "tool"
     if not tools:
         return made
-    described = load_prompt("_tools_in_words", 1).fill({"tools": "\n".join(tool.size for tool in tools)}).strip()
+    described = load_prompt("tools_in_words", 1).fill({"tools": "\n".join(tool.size for tool in tools)}).strip()
     system = [one.text for one in made if one.role == "system"]
     rest = [one for one in made if one.role != "system"]
     return [Message("system", "\n\n".join(filter(None, [*system, described]))), *rest]

@@ -273,7 +273,7 @@ class LogprobModel(nn.Module):
         hidden_B_T_H = layers(input_ids=ids_BT, use_cache=False, **layout).last_hidden_state
         hidden_N_H = hidden_B_T_H.flatten(0, 1).index_select(0, places_N)
         head = cast("nn.Linear", core.get_output_embeddings())
-        how = {"temperature": self.temperature, "logits_mib": self.logits_mib, "change": self.change}
+        how: dict[str, Any] = {"temperature": self.temperature, "logits_mib": self.logits_mib, "change": self.change}
         if top is not None:
             return _top_logprobs(hidden_N_H, head.weight, head.bias, top, **how)
         return token_logprobs(hidden_N_H, head.weight, head.bias, targets_N, **how)
@@ -324,7 +324,7 @@ def _unsupported_head(core: nn.Module, reason: str) -> ConfigError:
     return ConfigError(
         f"a {type(core).__name__} cannot be trained here: {reason}; train another model, and leave the head out of"
         " lora_targets",
-        code="_unsupported_head",
+        code="unsupported_head",
     )
 
 
