@@ -250,9 +250,7 @@ def load_for_training(name: str, arguments: GradientArguments, *, device: str = 
     if arguments.reference in ("copy", "copy_int8"):
         reference = load_reference_model(name, arguments, device=device)
     if arguments.gradient_checkpointing:
-        # Layers store only their inputs, and recompute the rest in the backward pass.
-        older = base.gradient_checkpointing_enable  # the name before transformers 5.22
-        getattr(base, "activation_checkpointing_enable", older)({"use_reentrant": False})
+        checkpoint_layers(base)
     return LoadedModel(model=model, tokenizer=tokenizer, name=Path(name).name, reference=reference)
 
 
@@ -267,6 +265,12 @@ def load_reference_model(name: str, arguments: GradientArguments, *, device: str
             model = cast("nn.Module", cast("Any", model).merge_and_unload())
     model = model.eval().requires_grad_(False)
     return quantised(model) if arguments.reference == "copy_int8" else model
+
+
+def checkpoint_layers(model: PreTrainedModel) -> None:
+    """Make layers store only their inputs, and recompute the rest in the backward pass."""
+    older = model.gradient_checkpointing_enable  # the name before transformers 5.22
+    getattr(model, "activation_checkpointing_enable", older)({"use_reentrant": False})
 
 
 def weights_hash(model: nn.Module) -> str:
