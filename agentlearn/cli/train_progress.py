@@ -14,8 +14,7 @@ from agentlearn.learning.report import HeldOutScore
 from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.report import TrainReport, UpdateLine, update_line
+from agentlearn.train.report import TrainCallbacks, TrainReport, UpdateLine, update_line
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.model_source import is_adapter
 from agentlearn.types.task import Task

@@ -92,7 +92,11 @@ def completion(
         text=text,
         calls=((call_id, *answer.call),) if answer.call else (),
         finish=finish,
-        prompt_tokens=_prompt_tokens(request),
+        prompt_tokens=sum(_tokens(tool.size) for tool in request.tools)
+        + sum(
+            MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
+            for message in request.messages
+        ),
         answer_tokens=max(1, estimated_tokens(text) + (estimated_tokens(answer.call[1]) + 4 if answer.call else 0)),
         created=int(time.time()),
         served_by=served_by,
@@ -137,13 +141,8 @@ def _ids(done: Completion) -> JsonObject:
 
 
 def _head(done: Completion, kind: str) -> JsonObject:
-    return {
-        "id": done.id,
-        "object": kind,
-        "created": done.created,
-        "model": done.model,
-        "system_fingerprint": done.served_by,
-    }
+    named = {"id": done.id, "object": kind, "created": done.created}
+    return {**named, "model": done.model, "system_fingerprint": done.served_by}
 
 
 def _delta(delta: JsonObject) -> JsonObject:
@@ -153,14 +152,6 @@ def _delta(delta: JsonObject) -> JsonObject:
 def _call(call: tuple[str, str, str]) -> JsonObject:
     identity, tool, arguments = call
     return {"id": identity, "type": "function", "function": {"name": tool, "arguments": arguments}}
-
-
-def _prompt_tokens(request: ChatRequest) -> int:
-    said = sum(
-        MESSAGE_TOKENS + _tokens(message.text) + sum(_tokens(call.arguments) for call in message.calls)
-        for message in request.messages
-    )
-    return said + sum(_tokens(tool.size) for tool in request.tools)
 
 
 _tokens = lru_cache(maxsize=512)(estimated_tokens)

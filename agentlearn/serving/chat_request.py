@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 JsonObject = Mapping[str, object]
 
@@ -138,12 +138,12 @@ def chat_request(body: bytes) -> ChatRequest:
         tools=tuple(_tool(one, at) for at, one in enumerate(_list(sent.get("tools")))),
         choice=_choice(sent.get("tool_choice")),
         schema=_schema(_object(sent.get("response_format"))),
-        seed=_integer(sent, "seed"),
-        temperature=_real(sent, "temperature"),
-        max_tokens=_integer(sent, "max_completion_tokens") or _integer(sent, "max_tokens"),
-        top_p=_real(sent, "top_p"),
-        top_k=_integer(sent, "top_k"),
-        min_p=_real(sent, "min_p"),
+        seed=_number(sent, "seed", int),
+        temperature=_number(sent, "temperature", float),
+        max_tokens=_number(sent, "max_completion_tokens", int) or _number(sent, "max_tokens", int),
+        top_p=_number(sent, "top_p", float),
+        top_k=_number(sent, "top_k", int),
+        min_p=_number(sent, "min_p", float),
         logprobs=sent.get("logprobs") is True,
         token_ids=sent.get("return_token_ids") is True,
         stream=sent.get("stream") is True,
@@ -156,29 +156,19 @@ def _message(value: object, at: int) -> Message:
     sent = _object(value)
     role = _ROLES.get(str(sent.get("role")))
     if role is None:
-        raise RequestRefused(
-            400, f"Invalid value for 'messages[{at}].role': {sent.get('role')!r}.", code="invalid_value"
-        )
+        raise _invalid(f"'messages[{at}].role': {sent.get('role')!r}.")
+    content, calls = sent.get("content"), list[CallInMessage]()
+    if isinstance(content, list):  # the joined text parts
+        content = "\n".join(str(_object(part).get("text") or "") for part in cast("list[object]", content))
+    for one in map(_object, _list(sent.get("tool_calls"))):
+        function = _object(one.get("function"))
+        named = (one.get("id"), function.get("name"), function.get("arguments"))
+        calls.append(CallInMessage(*(str(part or "") for part in named)))
     return Message(
         role=role,
-        text=_text(sent.get("content")),
-        calls=tuple(_called(one) for one in _list(sent.get("tool_calls"))),
+        text=content if isinstance(content, str) else "",
+        calls=tuple(calls),
         answers=str(sent.get("tool_call_id") or ""),
-    )
-
-
-def _text(content: object) -> str:
-    """The content as text: a string, or the joined text parts of a list."""
-    if isinstance(content, list):
-        return "\n".join(str(_object(part).get("text") or "") for part in cast("list[object]", content))
-    return content if isinstance(content, str) else ""
-
-
-def _called(value: object) -> CallInMessage:
-    sent = _object(value)
-    function = _object(sent.get("function"))
-    return CallInMessage(
-        str(sent.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or "")
     )
 
 
@@ -198,7 +188,7 @@ def _choice(value: object) -> str:
         case {"function": {"name": str(name)}}:
             return name
         case _:
-            raise RequestRefused(400, f"Invalid value for 'tool_choice': {value!r}.", code="invalid_value")
+            raise _invalid(f"'tool_choice': {value!r}.")
 
 
 def _schema(response_format: JsonObject) -> JsonObject | None:
@@ -211,18 +201,16 @@ def _schema(response_format: JsonObject) -> JsonObject | None:
             return None
 
 
-def _integer(sent: JsonObject, name: str) -> int | None:
+def _number(sent: JsonObject, name: str, kind: type[int] | type[float]) -> Any:
+    """The number of this name; None when it is not given."""
     value = sent.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+    if value is None or (isinstance(value, (int, kind)) and not isinstance(value, bool)):
         return value
-    raise RequestRefused(400, f"Invalid value for '{name}': {value!r}; an integer is needed.", code="invalid_value")
+    raise _invalid(f"'{name}': {value!r}; {'an integer' if kind is int else 'a number'} is needed.")
 
 
-def _real(sent: JsonObject, name: str) -> float | None:
-    value = sent.get(name)
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise RequestRefused(400, f"Invalid value for '{name}': {value!r}; a number is needed.", code="invalid_value")
+def _invalid(what: str) -> RequestRefused:
+    return RequestRefused(400, f"Invalid value for {what}", code="invalid_value")
 
 
 def _object(value: object) -> JsonObject:
@@ -311,7 +299,7 @@ TEMPLATE = """\
 
 def conversation_text(messages: Sequence[Message], tools: Sequence[str] = (), *, answer: bool = True) -> str:
     """Return the conversation as text. tools: their names; answer: whether to add the start of an answer."""
-    return system_text(messages, tools) + "".join(map(turn_text, messages)) + (ANSWER if answer else "")
+    return system_text(messages, tools) + "".join(map(_turn_text, messages)) + (ANSWER if answer else "")
 
 
 def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
@@ -321,11 +309,9 @@ def system_text(messages: Sequence[Message], tools: Sequence[str] = ()) -> str:
     return f"{START}system\n" + "\n\n".join(said + offered) + f"{END}\n" if said or offered else ""
 
 
-def turn_text(message: Message) -> str:
+def _turn_text(message: Message) -> str:
     """Return one message as text; empty for system messages."""
-    if message.role == "system":
-        return ""
-    return f"{START}{message.role}\n{message_text(message)}{END}\n"
+    return "" if message.role == "system" else f"{START}{message.role}\n{message_text(message)}{END}\n"
 
 
 def message_text(message: Message) -> str:
@@ -333,10 +319,10 @@ def message_text(message: Message) -> str:
     if message.verbatim:
         return message.verbatim
     between = "\n" if message.calls and message.text and not message.text.endswith("\n") else ""
-    return message.text + between + "\n".join(call_text(one) for one in message.calls)
+    return message.text + between + "\n".join(_call_text(one) for one in message.calls)
 
 
-def call_text(call: CallInMessage) -> str:
+def _call_text(call: CallInMessage) -> str:
     """Return a tool call as text."""
     name = json.dumps(call.name, ensure_ascii=False)
     return f'{CALL}{{"name": {name}, "arguments": {call.arguments}}}{CALL_END}'
@@ -345,24 +331,18 @@ def call_text(call: CallInMessage) -> str:
 MAX_ANSWERS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    written: str
-    parsed: ParsedAnswer
-
-
 class WrittenReplies:
     """The exact text of answers, by the ids of their calls, or by their text if they have no calls."""
 
     def __init__(self, limit: int = MAX_ANSWERS) -> None:
         self._limit = limit
-        self._answers: OrderedDict[tuple[str, ...] | str, _Answer] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, ...] | str, tuple[str, ParsedAnswer]] = OrderedDict()
 
     def store(self, written: str, parsed: ParsedAnswer, calls: Sequence[str]) -> None:
         """Store an answer. calls: ids of its tool calls."""
         key = tuple(calls) or parsed.text
-        self._answers.pop(key, None)
-        self._answers[key] = _Answer(written, parsed)
+        self._answers[key] = (written, parsed)
+        self._answers.move_to_end(key)
         if len(self._answers) > self._limit:
             self._answers.popitem(last=False)
 
@@ -372,21 +352,21 @@ class WrittenReplies:
 
     def _restored(self, message: Message) -> Message:
         key = tuple(call.id for call in message.calls) or message.text
-        known = self._answers.get(key)
+        written, parsed = self._answers.get(key, ("", None))
         sent = ParsedAnswer(message.text, tuple((call.name, call.arguments) for call in message.calls))
-        if known is None or _meaning(known.parsed) != _meaning(sent):
+        if parsed is None or _meaning(parsed) != _meaning(sent):
             return message
         self._answers.move_to_end(key)
-        return replace(message, verbatim=known.written)
+        return replace(message, verbatim=written)
 
 
 def _meaning(parsed: ParsedAnswer) -> tuple[object, ...]:
     """The part of an answer to compare. Clients may change the white space in arguments."""
-    return parsed.text, [(name, _value(arguments)) for name, arguments in parsed.calls]
 
+    def value(arguments: str) -> object:
+        try:
+            return json.loads(arguments)
+        except ValueError:
+            return arguments
 
-def _value(arguments: str) -> object:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
+    return parsed.text, [(name, value(arguments)) for name, arguments in parsed.calls]

@@ -43,14 +43,6 @@ MAX_TOKENS_KEPT = 4_000_000
 """Number of tokens to keep (16 MB) before the oldest conversations are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    ids: "array[int]"
-    """Tokens of prompt and answer."""
-    calls: frozenset[str]
-    """Ids of the answer's tool calls, which distinguish answers with equal text."""
-
-
 class TokenCache:
     """Token ids by rendered text."""
 
@@ -60,14 +52,15 @@ class TokenCache:
         self._encode = encode
         self._limit = limit
         self._kept = 0
-        self._entries: OrderedDict[tuple[bytes, frozenset[str]], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[bytes, frozenset[str]], array[int]] = OrderedDict()
+        """Tokens of prompt and answer. The ids of an answer's tool calls distinguish answers with equal text."""
         self._named: OrderedDict[bytes, list[frozenset[str]]] = OrderedDict()
 
     def store(self, text: str, ids: Sequence[int], calls: Sequence[str]) -> None:
         """Store the token ids of a prompt with its answer. calls: ids of the answer's tool calls."""
         key, names = _key(text), frozenset(calls)
         self._drop(key, names)
-        self._entries[key, names] = _Entry(array("i", ids), names)
+        self._entries[key, names] = array("i", ids)
         self._named.setdefault(key, []).append(names)
         self._kept += len(ids)
         while self._kept > self._limit and len(self._entries) > 1:
@@ -78,23 +71,20 @@ class TokenCache:
 
         calls: ids of all tool calls in the conversation.
         """
-        for end in self._answer_ends(text):
+        # Positions where an answer may end, the last first: before and after each end text.
+        for end in sorted({at for found in self._ends.finditer(text) for at in found.span()}, reverse=True):
             key = _key(text[:end])
             if (named := self._named.get(key)) is not None:
                 names = next((one for one in reversed(named) if one and one <= set(calls)), named[-1])
                 self._entries.move_to_end((key, names))
-                return [*self._entries[key, names].ids, *self._encode(text[end:])]
+                return [*self._entries[key, names], *self._encode(text[end:])]
         return self._encode(text)
-
-    def _answer_ends(self, text: str) -> list[int]:
-        """Positions where an answer may end, the last first: before and after each end text."""
-        return sorted({at for found in self._ends.finditer(text) for at in found.span()}, reverse=True)
 
     def _drop(self, key: bytes, names: frozenset[str]) -> None:
         entry = self._entries.pop((key, names), None)
         if entry is None:
             return
-        self._kept -= len(entry.ids)
+        self._kept -= len(entry)
         self._named[key].remove(names)
         if not self._named[key]:
             del self._named[key]
@@ -168,35 +158,23 @@ class ChatService:
                 case "POST", "/v1/chat/completions":
                     return await self._answer_chat(request)
                 case "GET", "/v1/models":
-                    return _json({"object": "list", "data": [self._card]})
+                    card = {"id": self._model, "object": "model", "created": 0, "owned_by": "agentlearn"}
+                    return _json({"object": "list", "data": [{**card, "max_model_len": self._engine.context}]})
                 case "GET", "/health":
                     return _json({"status": "ok", "model": self._model})
                 case method, path:
-                    return _refusal(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
+                    return _refused(RequestRefused(404, f"Unknown request: {method} {path}.", code="unknown_url"))
         except RequestRefused as refused:
-            return _refusal(refused)
+            return _refused(refused)
         except AgentlearnError as error:
             _LOG.warning("request.failed", code=error.code, error=error.message)
-            return _refusal(RequestRefused(500, error.message, code=error.code, kind="server_error"))
-
-    @property
-    def _card(self) -> JsonObject:
-        return {
-            "id": self._model,
-            "object": "model",
-            "created": 0,
-            "owned_by": "agentlearn",
-            "max_model_len": self._engine.context,
-        }
+            return _refused(RequestRefused(500, error.message, code=error.code, kind="server_error"))
 
     async def _answer_chat(self, http: HttpRequest) -> HttpResponse:
         request = chat_request(http.body)
         bound = request.schema is not None or request.choice not in {"auto", "none"}
         if self._beyond is not None and bound and not request.token_ids:
             return await self._beyond(http)
-        return await self._complete(request)
-
-    async def _complete(self, request: ChatRequest) -> HttpResponse:
         prepared = self._prepare(request)
         done = self._completion(prepared, await self._engine.sample(prepared.ids, prepared.sampling))
         if not request.stream:
@@ -221,14 +199,11 @@ class ChatService:
                 f" in {len(ids)} tokens. Please reduce the length of the messages."
             )
             raise RequestRefused(400, message, code="context_length_exceeded")
-        return _PreparedRequest(request, prompt, ids, self._sampling(request, room))
-
-    def _sampling(self, request: ChatRequest, room: int) -> Sampling:
         seed = request.seed
         if seed is None:
             seed = derive_seed("unseeded", self._seed, self._unseeded)
             self._unseeded += 1
-        return Sampling(
+        sampling = Sampling(
             seed=seed,
             max_tokens=min(room, request.max_tokens or room),
             temperature=1.0 if request.temperature is None else request.temperature,
@@ -236,6 +211,7 @@ class ChatService:
             top_k=max(0, request.top_k or 0),
             min_p=request.min_p or 0.0,
         )
+        return _PreparedRequest(request, prompt, ids, sampling)
 
     def _completion(self, prepared: _PreparedRequest, sampled: Sampled) -> Completion:
         request, ended = prepared.request, sampled.finish == "stop"
@@ -253,6 +229,7 @@ class ChatService:
         )
         self._replies.store(written, parsed, identities)
         finish = "tool_calls" if calls else sampled.finish
+        pairs = zip(sampled.ids, sampled.logprobs, strict=True)
         return Completion(
             id=f"chatcmpl-{name}",
             model=self._model,
@@ -264,18 +241,14 @@ class ChatService:
             created=int(time.time()),
             served_by=self._served_by,
             cached_tokens=sampled.cached,
-            tokens=self._tokens(prepared, sampled),
+            tokens=Tokens(
+                prompt=prepared.ids if request.token_ids else None,
+                ids=sampled.ids if request.token_ids else None,
+                logprobs=tuple((self._chat.decode([one]), logprob) for one, logprob in pairs)
+                if request.logprobs
+                else None,
+            ),
         )
-
-    def _tokens(self, prepared: _PreparedRequest, sampled: Sampled) -> Tokens:
-        request = prepared.request
-        logprobs = None
-        if request.logprobs:
-            pairs = zip(sampled.ids, sampled.logprobs, strict=True)
-            logprobs = tuple((self._chat.decode([one]), logprob) for one, logprob in pairs)
-        if not request.token_ids:
-            return Tokens(logprobs=logprobs)
-        return Tokens(prompt=prepared.ids, ids=sampled.ids, logprobs=logprobs)
 
 
 def _check(request: ChatRequest) -> None:
@@ -300,12 +273,12 @@ def _range(name: str, value: object, holds: bool, wanted: str) -> None:
         raise RequestRefused(400, f"Invalid value for '{name}': {value!r}; it must be {wanted}.", code="invalid_value")
 
 
-def _refusal(refused: RequestRefused) -> HttpResponse:
-    return HttpResponse(refused.status, json.dumps(refused.body).encode())
+def _json(value: JsonObject, status: int = 200) -> HttpResponse:
+    return HttpResponse(status, json.dumps(value).encode())
 
 
-def _json(value: JsonObject) -> HttpResponse:
-    return HttpResponse(200, json.dumps(value).encode())
+def _refused(refused: RequestRefused) -> HttpResponse:
+    return _json(refused.body, refused.status)
 
 
 @asynccontextmanager
@@ -327,7 +300,9 @@ async def serve_in_thread(opened: Callable[[], AbstractAsyncContextManager[str]]
             asyncio.run(serve())
         except Exception as error:  # noqa: BLE001  raised again in the caller's thread
             if not ready.done():
-                ready.set_exception(_as_endpoint_error(error))
+                if isinstance(error, OSError):
+                    error = EndpointError(f"a local model cannot be served on loopback: {error}", code="not_served")
+                ready.set_exception(error)
 
     thread = threading.Thread(target=run, name="agentlearn-service", daemon=True)
     thread.start()
@@ -337,9 +312,3 @@ async def serve_in_thread(opened: Callable[[], AbstractAsyncContextManager[str]]
     finally:
         loop.call_soon_threadsafe(stop.set)
         await asyncio.to_thread(thread.join)
-
-
-def _as_endpoint_error(error: Exception) -> Exception:
-    if isinstance(error, OSError):
-        return EndpointError(f"a local model cannot be served on loopback: {error}", code="not_served")
-    return error

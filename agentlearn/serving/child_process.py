@@ -1,26 +1,209 @@
-"""A service of this library in a child process that runs as long as it is used, and is started again when it dies."""
+"""Servers in child processes that run as long as they are used: started, checked until ready, restarted when they die.
+
+This is a model server (`ServerCommand`), or a service of this library (`ChildService`).
+"""
 
 import asyncio
 import json
 import os
 import re
 import signal
+import sys
 import tempfile
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from agentlearn.errors import EndpointError, words_of_failed_start
 from agentlearn.log import get_log
 from agentlearn.printing import print_line
-from agentlearn.serving.supervised_server import end_process, start_module, wait_for_stdin_end
 from agentlearn.text import Block
 
+
+async def _start_module(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+    environment: Mapping[str, str],
+) -> asyncio.subprocess.Process:
+    """Start `python -m MODULE ARGUMENTS`. Raises OSError when the process cannot be created.
+
+    The child must end when its stdin closes, which happens at the latest when this process ends.
+    """
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # do not import modules from the user's current directory
+        "-m",
+        module,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        env=dict(environment),
+        start_new_session=True,  # Ctrl-C must reach only this process, which then ends the child
+    )
+
+
+async def _end_process(process: asyncio.subprocess.Process, *, grace_s: float) -> None:
+    """Close the child's stdin and wait until it has ended. Kill its process group after `grace_s` seconds."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(grace_s):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def wait_for_stdin_end(ended: Callable[[], object]) -> None:
+    """Read stdin until it closes, then call `ended`. For a daemon thread of the child."""
+    # os.read, not sys.stdin: a buffered reader's lock, held by a daemon thread, is fatal when the interpreter ends.
+    with suppress(OSError):
+        while os.read(0, 4_096):
+            pass
+    ended()
+
+
 _LOG = get_log()
+
+CHECK_S = 0.25
+"""Seconds between two checks whether a starting server is ready."""
+REPORT_S = 10.0
+"""Seconds between two log lines about a server that is still starting."""
+SERVER_GRACE_S = 15.0
+SERVER_RESTARTS = 2
+LAST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCommand:
+    """How to start a server and tell that it is ready."""
+
+    name: str
+    """Name in messages."""
+    command: Sequence[str]
+    health: str
+    """URL that answers with status 200 when the server is ready."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment variables besides those of this process."""
+    ready_s: float = 900.0
+    """Seconds before a start counts as failed."""
+    hints: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What to do about a failed start, by a text that its log contains."""
+
+
+class SupervisedServer:
+    """A running server. Its log file stays after its end."""
+
+    def __init__(self, command: ServerCommand, log: Path) -> None:
+        self._command = command
+        self.log = log
+        self.starts = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the wrapper around the server."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start the server and wait until it is ready. Raises EndpointError with the last lines of its log."""
+        self.starts += 1
+        started = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = await _start_module(
+                "agentlearn.serving.server_wrapper",
+                self._command.command,
+                stdout=log,
+                stderr=log,
+                environment={**os.environ, **self._command.environment},
+            )
+        _LOG.info("server.starting", server=self._command.name, log=str(self.log))
+        reported = started
+        while not await self._healthy():
+            now = time.monotonic()
+            if self._process.returncode is not None:
+                raise self._error(f"did not start (exit status {self._process.returncode})")
+            if now - started > self._command.ready_s:
+                raise self._error(f"did not get ready within {self._command.ready_s:g} s")
+            if now - reported > REPORT_S:
+                reported = now
+                last = self._last_lines()[-1:]
+                _LOG.info("server.waiting", server=self._command.name, seconds=round(now - started), last=last)
+            await asyncio.sleep(CHECK_S)
+        _LOG.info("server.ready", server=self._command.name, seconds=round(time.monotonic() - started, 1))
+
+    async def keep_running(self) -> None:
+        """Restart the server when it ends by itself, up to `RESTARTS` times; returns when it stays down."""
+        assert self._process is not None
+        while True:
+            status = await self._process.wait()
+            _LOG.warning("server.died", server=self._command.name, status=status, log=str(self.log))
+            if self.starts > SERVER_RESTARTS:
+                return
+            try:
+                await self.start()
+            except EndpointError as error:
+                _LOG.error("server.abandoned", server=self._command.name, error=error.message)
+                return
+
+    async def end(self) -> None:
+        """End the server and wait until it has ended."""
+        if self._process is not None and self._process.returncode is None:
+            await _end_process(self._process, grace_s=SERVER_GRACE_S)
+
+    async def _healthy(self) -> bool:
+        import httpx2
+
+        try:
+            async with httpx2.AsyncClient(timeout=5, trust_env=False) as http:
+                return (await http.get(self._command.health)).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    def _last_lines(self) -> list[str]:
+        with suppress(OSError):
+            lines = self.log.read_text(errors="replace").splitlines()
+            return [line for line in lines if line.strip()][-LAST_LINES:]
+        return []
+
+    def _error(self, what: str) -> EndpointError:
+        lines = self._last_lines()
+        text = "\n".join(lines)
+        hint = next((f"; {hint}" for piece, hint in self._command.hints.items() if piece in text), "")
+        end = f"; its last lines:\n{text}" if lines else ""
+        return EndpointError(
+            f"{self._command.name} {what}{hint}; its log is {self.log}{end}", code="server_not_started"
+        )
+
+
+@asynccontextmanager
+async def supervised_server(command: ServerCommand) -> AsyncGenerator[SupervisedServer]:
+    """Run the server while the block runs. Raises EndpointError when it does not start."""
+    number, name = tempfile.mkstemp(prefix="agentlearn-server-", suffix=".log")
+    os.close(number)
+    server = SupervisedServer(command, Path(name))
+    try:
+        await server.start()
+        keeping = asyncio.create_task(server.keep_running())
+        try:
+            yield server
+        finally:
+            keeping.cancel()
+            await asyncio.wait({keeping})
+    finally:
+        await server.end()
+
 
 READY_S = 60.0
 BACK_OFF_S = 0.5
@@ -50,7 +233,7 @@ class ChildService:
 
 
 @dataclass(slots=True)
-class RunningChild:
+class _RunningChild:
     """A child process that is ready."""
 
     base_url: str
@@ -64,17 +247,16 @@ class RunningChild:
 
     async def wait_until_ready(self, child: ChildService, stderr: IO[bytes]) -> None:
         """Wait for the URL; start a child again that was killed by a signal. Raises EndpointError."""
-        for _ in range(RESTARTS):
+        for left in range(RESTARTS, -1, -1):
             try:
                 self.base_url = await _wait_for_url(self.process, child, stderr)
             except EndpointError:
-                if (self.process.returncode or 0) >= 0:
+                if not left or (self.process.returncode or 0) >= 0:
                     raise
                 _LOG.warning("service.restarted", service=child.called, status=self.process.returncode)
                 self.process = await _start(child, stderr)
             else:
                 return
-        self.base_url = await _wait_for_url(self.process, child, stderr)
 
     async def keep_running(self, child: ChildService, stderr: IO[bytes]) -> None:
         """Start the child again, on the same port, when it ends by itself; returns when it stays down."""
@@ -95,10 +277,10 @@ class RunningChild:
 
 
 @asynccontextmanager
-async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
+async def running_child(child: ChildService) -> AsyncGenerator[_RunningChild]:
     """Run the child while the block runs, with restarts. Raises EndpointError when it is not ready within a minute."""
     with tempfile.TemporaryFile() as stderr:
-        running = RunningChild("", await _start(child, stderr))
+        running = _RunningChild("", await _start(child, stderr))
         try:
             await running.wait_until_ready(child, stderr)
             keeping = asyncio.create_task(running.keep_running(child, stderr))
@@ -110,7 +292,7 @@ async def running_child(child: ChildService) -> AsyncGenerator[RunningChild]:
         finally:
             with suppress(ProcessLookupError):
                 running.process.terminate()
-            await end_process(running.process, grace_s=GRACE_S)
+            await _end_process(running.process, grace_s=GRACE_S)
 
 
 async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
@@ -122,7 +304,12 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    threading.Thread(target=wait_for_stdin_end, args=(partial(_stop_from_thread, loop, stop),), daemon=True).start()
+
+    def stop_from_thread() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait_for_stdin_end, args=(stop_from_thread,), daemon=True).start()
     async with service as url:
         print_line(Block(json.dumps({"url": url, "pid": os.getpid()})))  # the parent waits for this line
         # The parent reads no further. Send later output to stderr, so that a full pipe cannot block this process.
@@ -138,23 +325,19 @@ async def serve_as_child(service: AbstractAsyncContextManager[str]) -> None:
 
 
 async def _start(child: ChildService, stderr: IO[bytes]) -> asyncio.subprocess.Process:
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
     try:
-        return await start_module(
+        return await _start_module(
             child.module,
             child.arguments,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
-            environment=_environment(child.environment),
+            environment={**kept, "PYTHONUTF8": "1", **child.environment},
         )
     except OSError as error:
         raise EndpointError(
             f"{child.called} could not be started: {words_of_failed_start(error)}", code=child.code
         ) from error
-
-
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("COV")}
-    return {**kept, "PYTHONUTF8": "1", **more}
 
 
 async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService, stderr: IO[bytes]) -> str:
@@ -174,8 +357,3 @@ async def _wait_for_url(process: asyncio.subprocess.Process, child: ChildService
     lines = stderr.read().decode(errors="replace").strip().splitlines()
     reason = lines[-1] if lines else f"exit status {process.returncode}"
     raise EndpointError(f"{child.called} did not start: {reason}", code=child.code)
-
-
-def _stop_from_thread(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(stop.set)

@@ -114,8 +114,15 @@ async def _serve_connection(app: App, reader: asyncio.StreamReader, writer: asyn
 
 async def _answered(app: App, request: HttpRequest, reader: asyncio.StreamReader) -> HttpResponse | None:
     """The app's response; None when the client disconnected first, which cancels the app."""
+
+    async def response_or_error() -> HttpResponse | Exception:
+        try:
+            return await app(request)
+        except Exception as error:  # noqa: BLE001  raised again below; a task group would wrap it
+            return error
+
     async with asyncio.TaskGroup() as tasks:
-        answering = tasks.create_task(_response_or_error(app, request))
+        answering = tasks.create_task(response_or_error())
         while not (await asyncio.wait({answering}, timeout=GONE_CHECK_S))[0]:
             if reader.at_eof():
                 answering.cancel()
@@ -124,14 +131,6 @@ async def _answered(app: App, request: HttpRequest, reader: asyncio.StreamReader
     if isinstance(result, Exception):
         raise result
     return result
-
-
-async def _response_or_error(app: App, request: HttpRequest) -> HttpResponse | Exception:
-    """The app's response or exception. A task group would wrap a raised exception."""
-    try:
-        return await app(request)
-    except Exception as error:  # noqa: BLE001  raised again by the caller
-        return error
 
 
 async def _next_request(
@@ -155,7 +154,9 @@ async def _next_request(
             _check_size(size)
         elif isinstance(event, h11.EndOfMessage):
             assert head is not None
-            return _request(head, b"".join(parts))
+            headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+            path, _, query = head.target.decode("ascii").partition("?")
+            return HttpRequest(head.method.decode("ascii"), path, headers, b"".join(parts), query)
         else:
             return None
 
@@ -163,12 +164,6 @@ async def _next_request(
 def _check_size(size: int) -> None:
     if size > MAX_BODY_BYTES:
         raise h11.RemoteProtocolError("the body is larger than 32 MiB", error_status_hint=413)
-
-
-def _request(head: h11.Request, body: bytes) -> HttpRequest:
-    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-    path, _, query = head.target.decode("ascii").partition("?")
-    return HttpRequest(head.method.decode("ascii"), path, headers, body, query)
 
 
 async def _send(wire: h11.Connection, writer: asyncio.StreamWriter, response: HttpResponse) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from agentlearn.serving.supervised_server import wait_for_stdin_end
+from agentlearn.serving.child_process import wait_for_stdin_end
 
 CHECK_S = 0.2
 GRACE_S = 10.0

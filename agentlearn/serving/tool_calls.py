@@ -56,7 +56,7 @@ class _Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class _Dialect:
     """One form of tool calls."""
 
     opening: re.Pattern[str]
@@ -65,7 +65,7 @@ class Dialect:
     """The mark behind a call."""
     between: re.Pattern[str]
     """What may stand before, between and behind calls."""
-    item: "Callable[[_Reply, int, Dialect], _Read | None]"
+    item: "Callable[[_Reply, int, _Dialect], _Read | None]"
     """Reads one call, or several, at a place in the text."""
     name: re.Pattern[str]
     """The tool's name as the group `name`, for forms that write it outside of JSON; how a Python call begins."""
@@ -95,7 +95,7 @@ def parse_calls(text: str, tools: Sequence[Tool] | None = None, *, prompt: str =
     return ParsedAnswer(text)
 
 
-def _calls(reply: _Reply, begin: int, dialect: Dialect) -> _Read | None:
+def _calls(reply: _Reply, begin: int, dialect: _Dialect) -> _Read | None:
     """The calls with which the text ends, and where they begin; None when it does not end with calls of this form."""
     text, at = reply.text, begin
     while found := (dialect.opening.match if dialect.bare else dialect.opening.search)(text, at):
@@ -160,7 +160,7 @@ def _said(before: str) -> str | None:
 # Readers of one call.
 
 
-def _json_item(reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
+def _json_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
     """`{"name": …, "arguments": {…}}`, or a list of such objects."""
     text = reply.text
     found = _json_value(text, at) if text.startswith(("{", "["), at) else None
@@ -199,7 +199,7 @@ def _json_call(value: object, body: str, *, bare: bool) -> _Call | None:
     return name, _written(cast("str", arguments).strip(), inner[0])
 
 
-def _named_json_item(reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
+def _named_json_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
     """A name, then its arguments as a JSON object."""
     text = reply.text
     named = dialect.name.match(text, at)
@@ -209,7 +209,7 @@ def _named_json_item(reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
     return [(named["name"], _written(text[named.end() : found[1]], found[0]))], found[1]
 
 
-def _python_item(reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
+def _python_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
     """Calls as Python writes them, with named arguments: a list of calls, or one call per line."""
     text = reply.text
     if not dialect.name.match(text, at):
@@ -273,7 +273,7 @@ class _Tags:
     lone: bool = False
     """Whether a call without arguments is told from a word by its tags."""
 
-    def __call__(self, reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
+    def __call__(self, reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
         text, schemas = reply.text, reply.schemas
         named = dialect.name.match(text, at)
         if named is None:
@@ -300,7 +300,7 @@ class _Tags:
         return [(name, json.dumps(arguments, ensure_ascii=False))], at
 
 
-def _gemma_item(reply: _Reply, at: int, dialect: Dialect) -> _Read | None:
+def _gemma_item(reply: _Reply, at: int, dialect: _Dialect) -> _Read | None:
     """`call:name{key:value}` with keys without quotation marks, and tokens around text."""
     text = reply.text
     named = dialect.name.match(text, at)
@@ -390,15 +390,15 @@ _PYTHON_CALL = r"\[?\s*[A-Za-z_][\w.]*\("
 def _dialect(
     opening: str,
     closing: str = r"(?!)",
-    item: Callable[[_Reply, int, Dialect], _Read | None] = _json_item,
+    item: Callable[[_Reply, int, _Dialect], _Read | None] = _json_item,
     name: str = r"(?!)",
     *,
     behind: str = r"(?!)",
     bare: bool = False,
-) -> Dialect:
+) -> _Dialect:
     """behind: what may stand behind a call besides `closing`, and also elsewhere in a reply."""
     between = rf"(?:[\s,;]|{closing}|{behind}|{_STOPS}" + ("" if bare else f"|{opening}") + ")*"
-    return Dialect(re.compile(opening), re.compile(closing), re.compile(between), item, re.compile(name), bare=bare)
+    return _Dialect(re.compile(opening), re.compile(closing), re.compile(between), item, re.compile(name), bare=bare)
 
 
 _FUNCTION_TAGS = _Tags(
@@ -423,7 +423,7 @@ _INVOKE_TAGS, _DSML_TAGS, _ATEM_TAGS = (
     for mark in ("", "｜DSML｜", "atem:")
 )
 
-DIALECTS: tuple[Dialect, ...] = (
+DIALECTS: tuple[_Dialect, ...] = (
     # Hermes, Qwen 2.5 and 3, SmolLM3, Granite 4, EXAONE 4
     _dialect("<tool_call>", "</tool_call>"),
     # Qwen3-Coder, Qwen 3.5, Nemotron 3, Seed-OSS; Llama 3.1 and Functionary 3.1 with JSON in the tag

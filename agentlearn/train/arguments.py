@@ -5,7 +5,7 @@ their defaults differ: they clip the ratio of a whole sequence, which changes ab
 token.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -217,8 +217,129 @@ class GradientArguments(OptionGroup):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        _refuse(*_contradictions(self))
+        if (contradiction := next(self._contradictions(), None)) is not None:
+            raise ConfigError(contradiction, code="contradiction")
         return self
+
+    def _changed(self, *names: str) -> Iterator[str]:
+        """Those of the settings that do not have their default."""
+        return (name for name in names if getattr(self, name) != type(self).model_fields[name].default)
+
+    def _contradictions(self) -> Iterator[str]:
+        """What does not go together, as error messages."""
+        cut = f"a sampler with top_p={self.top_p}, top_k={self.top_k} and min_p={self.min_p}"
+        cuts = self.top_p < 1 or self.top_k > 0 or self.min_p > 0
+        if self.importance_sampling != "none" and cuts:
+            yield (
+                f"importance_sampling is {self.importance_sampling!r}, but {cut} excludes tokens and does not report"
+                " the resulting probabilities; set top_p=1, top_k=0 and min_p=0, or importance_sampling=none"
+            )
+        if self.off_policy_mask_threshold is not None and cuts:
+            yield (
+                f"off_policy_mask_threshold is {self.off_policy_mask_threshold}, but {cut} does not report the"
+                " probabilities that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
+            )
+        if self.importance_sampling == "none" and self.importance_floor is not None:
+            yield (
+                f"importance_floor is {self.importance_floor}, but importance_sampling=none corrects nothing; "
+                "set importance_sampling, or leave importance_floor out"
+            )
+        if self.kl != "none" and self.reference == "none":
+            yield f"kl is {self.kl!r}, but there is no reference; set reference=adapter_off or copy"
+        if self.kl != "none" and self.kl_beta == 0:
+            yield f"kl is {self.kl!r}, but kl_beta=0 gives it no weight; set kl_beta, or kl=none"
+        if self.kl == "none" and self.kl_beta > 0:
+            yield f"kl_beta is {self.kl_beta}, but kl=none estimates no divergence; set kl=k3, or kl_beta=0"
+        if self.kl == "none" and self.reference != "none" and not (self.distils and self.teacher == "base"):
+            yield f"reference is {self.reference!r}, but kl=none does not use it; set kl and kl_beta, or reference=none"
+        if self.delta is not None and self.delta <= 1 + self.eps_high:
+            yield (
+                f"delta is {self.delta}, but ratios are clipped at {1 + self.eps_high:g} already; "
+                "give a delta above 1 + eps_high"
+            )
+        if self.overlong == "punish" and self.overlong_window is None:
+            yield "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window"
+        if self.overlong != "punish" and self.overlong_window is not None:
+            yield f"overlong_window is {self.overlong_window}, but overlong is {self.overlong!r}; set overlong=punish"
+        if not self.master_weights and self.dtype != "bf16":
+            yield f"master_weights is false, but dtype is {self.dtype!r}; set dtype=bf16, or leave master_weights out"
+        if not self.master_weights and self.lora_rank > 0:
+            yield (
+                f"master_weights is false, but with lora_rank={self.lora_rank} only the small adapter is fp32; leave "
+                "master_weights out, or set lora_rank=0"
+            )
+        if not self.master_weights and self.optimizer == "sgd":
+            yield "master_weights is false, but optimizer=sgd would round small steps away; set optimizer=adamw"
+        if self.dynamic_sampling_limit is not None and self.schedule != "constant":
+            yield (
+                f"schedule is {self.schedule!r} and falls to 0 at the last step, but with dynamic_sampling_limit the "
+                "number of steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
+            )
+        if self.entropy_target is None:
+            for name in self._changed("entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"):
+                yield (
+                    f"{name} is {getattr(self, name)}, but entropy_coef changes only with a target; set "
+                    f"entropy_target, or leave {name} out"
+                )
+        elif not self.entropy_coef_min <= self.entropy_coef <= self.entropy_coef_max:
+            yield (
+                f"entropy_coef is {self.entropy_coef}, but with entropy_target it stays between entropy_coef_min="
+                f"{self.entropy_coef_min} and entropy_coef_max={self.entropy_coef_max}; give a value between them"
+            )
+        yield from self._of_distillation()
+        names = [name for name in self.rewards if not all(name.partition(":"))]
+        each = self.reward_combination == "normalise_then_sum"
+        if names:
+            yield (
+                f"rewards names {', '.join(map(repr, names))}, but a further reward is a function; write"
+                " module:function"
+            )
+        if not self.rewards and (self.reward_weight != 1 or each):
+            yield (
+                f"reward_weight is {self.reward_weight} and reward_combination is {self.reward_combination!r}, but "
+                "there is only one reward; add rewards, or leave both out"
+            )
+        if each and self.advantages != "group":
+            yield (
+                f"advantages is {self.advantages!r}, but reward_combination=normalise_then_sum has an advantage of "
+                "its own; leave advantages out, or set reward_combination=sum_then_normalise"
+            )
+        if self.advantages == "max_rl" and self.overlong == "punish":
+            yield (
+                "advantages is 'max_rl', which needs rewards of at least 0, but overlong=punish makes rewards "
+                "negative; set overlong=mask, or other advantages"
+            )
+
+    def _of_distillation(self) -> Iterator[str]:
+        """What does not go together with a teacher, or without one."""
+        only = ("distill_alpha", "distill_top_k", "teacher", "teacher_update_rate")
+        if not self.distils:
+            for name in self._changed(*only, "guided_share", "stop_at_length", "stop_at_kl"):
+                yield (
+                    f"{name} is {getattr(self, name)!r}, but no lessons are distilled; give a library with --distill,"
+                    f" or leave {name} out"
+                )
+        if self.distils and self.teacher == "base" and self.reference == "none":
+            yield (
+                "teacher is 'base', but no weights of the start are kept; set reference=adapter_off for a new adapter,"
+                " or reference=copy"
+            )
+        if getattr(self, "loss", "") == "distill" and self.stop_after_equal is not None:
+            yield (
+                f"stop_after_equal is {self.stop_after_equal}, but loss=distill does not learn from rewards; leave"
+                " stop_after_equal out"
+            )
+        if self.teacher != "ema" and any(self._changed("teacher_update_rate")):
+            yield f"teacher_update_rate is {self.teacher_update_rate}, but teacher is {self.teacher!r}; set teacher=ema"
+        if self.distils and self.dynamic_sampling_limit is not None:
+            yield (
+                f"dynamic_sampling_limit is {self.dynamic_sampling_limit}, but it leaves out groups without an"
+                " advantage, which lessons can be distilled from too; leave dynamic_sampling_limit out"
+            )
+        if self.stop_at_kl is not None and self.kl == "none":
+            yield (
+                f"stop_at_kl is {self.stop_at_kl}, but kl=none measures no divergence; set kl=k3, kl_beta and reference"
+            )
 
 
 class GRPOArguments(GradientArguments):
@@ -244,67 +365,36 @@ class GRPOArguments(GradientArguments):
     vespo_lambda_neg: float = Field(default=2.0, ge=1e-4)
     """For vespo, negative advantage: how fast rows lose weight as their ratio rises above 1."""
 
-    @model_validator(mode="after")
-    def _consistent_loss(self) -> Self:
-        bound = {
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        bounded = {
             "cispo": "bounds its ratio by cispo_cap",
             "sapo": "has a smooth bound",
             "vespo": "has a smooth bound",
             "distill": "has no ratio",
         }
-        _refuse(
-            (
-                self.delta is not None and self.loss in bound,
-                f"delta is {self.delta}, but {self.loss} {bound.get(self.loss)}; leave delta out",
-            ),
-            *(
-                (
-                    self.loss in bound and getattr(self, name) != type(self).model_fields[name].default,
-                    f"{name} is {getattr(self, name)}, but {self.loss} {bound.get(self.loss)}; leave {name} out",
+        if self.loss in bounded:
+            for name in self._changed("delta", "eps_low", "eps_high"):
+                yield f"{name} is {getattr(self, name)}, but {self.loss} {bounded[self.loss]}; leave {name} out"
+        if (self.loss == "dr_grpo") != (self.completion_length is not None):
+            yield (
+                f"loss is {self.loss!r} and completion_length is {self.completion_length}, but only dr_grpo "
+                "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
+            )
+        if self.loss == "distill" and not self.distils:
+            yield "loss is 'distill', but no lessons are distilled; give a library with --distill, or another loss"
+        if self.loss == "vespo" and self.importance_sampling.startswith("sequence"):
+            yield (
+                f"importance_sampling is {self.importance_sampling!r}, but vespo takes the ratio of the whole "
+                "sequence from the ratios of its tokens; set token_truncate, token_mask or none"
+            )
+        for loss in ("cispo", "sapo", "vespo"):
+            own = (name for name in type(self).model_fields if name.startswith(f"{loss}_"))
+            for name in self._changed(*own) if self.loss != loss else ():
+                yield (
+                    f"{name} is {getattr(self, name)}, but loss is {self.loss!r}, which does not use it; set"
+                    f" loss={loss}, or leave it out"
                 )
-                for name in ("eps_low", "eps_high")
-            ),
-            (
-                (self.loss == "dr_grpo") != (self.completion_length is not None),
-                (
-                    f"loss is {self.loss!r} and completion_length is {self.completion_length}, but only dr_grpo "
-                    "divides by it, and needs it; set it to the largest number of tokens of a rollout, or leave it out"
-                ),
-            ),
-            (
-                self.loss == "distill" and not self.distils,
-                "loss is 'distill', but no lessons are distilled; give a library with --distill, or another loss",
-            ),
-            (
-                self.loss == "vespo" and self.importance_sampling.startswith("sequence"),
-                (
-                    f"importance_sampling is {self.importance_sampling!r}, but vespo takes the ratio of the whole "
-                    "sequence from the ratios of its tokens; set token_truncate, token_mask or none"
-                ),
-            ),
-            *(self._belongs(name, name.partition("_")[0]) for name in type(self).model_fields if name in _OF_ONE_LOSS),
-        )
-        return self
-
-    def _belongs(self, name: str, loss: str) -> tuple[bool, str]:
-        """Whether a setting of one loss is set for another one, and the error message."""
-        given = getattr(self, name)
-        return (
-            self.loss != loss and given != type(self).model_fields[name].default,
-            f"{name} is {given}, but loss is {self.loss!r}, which does not use it; set loss={loss}, or leave it out",
-        )
-
-
-_OF_ONE_LOSS = (
-    "cispo_cap",
-    "sapo_temperature_pos",
-    "sapo_temperature_neg",
-    "vespo_k_pos",
-    "vespo_lambda_pos",
-    "vespo_k_neg",
-    "vespo_lambda_neg",
-)
-"""Settings that only the loss in the first part of their name uses."""
 
 
 class GSPOArguments(GradientArguments):
@@ -327,217 +417,3 @@ Arguments = GRPOArguments | GSPOArguments
 def gradient_arguments(fields: Mapping[str, Any]) -> Arguments:
     """Return the arguments from options or a recipe; the loss selects the class. Raises ConfigError."""
     return given_settings(GSPOArguments if fields.get("loss") in ("gspo", "luspo") else GRPOArguments, fields)
-
-
-def _refuse(*findings: tuple[bool, str]) -> None:
-    for wrong, sentence in findings:
-        if wrong:
-            raise ConfigError(sentence, code="contradiction")
-
-
-def _contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    """Contradictory combinations: whether each applies, and its error message."""
-    cut = given.top_p < 1 or given.top_k > 0 or given.min_p > 0
-    return (
-        (
-            given.importance_sampling != "none" and cut,
-            (
-                f"importance_sampling is {given.importance_sampling!r}, but a sampler with top_p={given.top_p}, "
-                f"top_k={given.top_k} and min_p={given.min_p} excludes tokens and does not report the resulting "
-                "probabilities; set top_p=1, top_k=0 and min_p=0, or importance_sampling=none"
-            ),
-        ),
-        (
-            given.off_policy_mask_threshold is not None and cut,
-            (
-                f"off_policy_mask_threshold is {given.off_policy_mask_threshold}, but a sampler with "
-                f"top_p={given.top_p}, top_k={given.top_k} and min_p={given.min_p} does not report the probabilities "
-                "that it is measured with; set top_p=1, top_k=0 and min_p=0, or leave it out"
-            ),
-        ),
-        (
-            given.importance_sampling == "none" and given.importance_floor is not None,
-            (
-                f"importance_floor is {given.importance_floor}, but importance_sampling=none corrects nothing; "
-                "set importance_sampling, or leave importance_floor out"
-            ),
-        ),
-        (
-            given.kl != "none" and given.reference == "none",
-            f"kl is {given.kl!r}, but there is no reference; set reference=adapter_off or copy",
-        ),
-        (
-            given.kl != "none" and given.kl_beta == 0,
-            f"kl is {given.kl!r}, but kl_beta=0 gives it no weight; set kl_beta, or kl=none",
-        ),
-        (
-            given.kl == "none" and given.kl_beta > 0,
-            f"kl_beta is {given.kl_beta}, but kl=none estimates no divergence; set kl=k3, or kl_beta=0",
-        ),
-        (
-            given.kl == "none" and given.reference != "none" and not (given.distils and given.teacher == "base"),
-            f"reference is {given.reference!r}, but kl=none does not use it; set kl and kl_beta, or reference=none",
-        ),
-        (
-            given.delta is not None and given.delta <= 1 + given.eps_high,
-            (
-                f"delta is {given.delta}, but ratios are clipped at {1 + given.eps_high:g} already; "
-                "give a delta above 1 + eps_high"
-            ),
-        ),
-        (
-            given.overlong == "punish" and given.overlong_window is None,
-            "overlong is 'punish', but there is no window over which the penalty rises; set overlong_window",
-        ),
-        (
-            given.overlong != "punish" and given.overlong_window is not None,
-            f"overlong_window is {given.overlong_window}, but overlong is {given.overlong!r}; set overlong=punish",
-        ),
-        *_format_contradictions(given),
-        (
-            given.dynamic_sampling_limit is not None and given.schedule != "constant",
-            (
-                f"schedule is {given.schedule!r} and falls to 0 at the last step, but with dynamic_sampling_limit the "
-                "number of steps is not known before; set schedule=constant, or leave dynamic_sampling_limit out"
-            ),
-        ),
-        *_entropy_contradictions(given),
-        *_distill_contradictions(given),
-        *_reward_contradictions(given),
-    )
-
-
-def _format_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    return (
-        (
-            not given.master_weights and given.dtype != "bf16",
-            f"master_weights is false, but dtype is {given.dtype!r}; set dtype=bf16, or leave master_weights out",
-        ),
-        (
-            not given.master_weights and given.lora_rank > 0,
-            (
-                f"master_weights is false, but with lora_rank={given.lora_rank} only the small adapter is fp32; leave "
-                "master_weights out, or set lora_rank=0"
-            ),
-        ),
-        (
-            not given.master_weights and given.optimizer == "sgd",
-            "master_weights is false, but optimizer=sgd would round small steps away; set optimizer=adamw",
-        ),
-    )
-
-
-def _entropy_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    low, high = given.entropy_coef_min, given.entropy_coef_max
-    only_adaptive = ("entropy_coef_delta", "entropy_coef_min", "entropy_coef_max")
-    return (
-        *(
-            (
-                given.entropy_target is None and getattr(given, name) != GradientArguments.model_fields[name].default,
-                (
-                    f"{name} is {getattr(given, name)}, but entropy_coef changes only with a target; set "
-                    f"entropy_target, or leave {name} out"
-                ),
-            )
-            for name in only_adaptive
-        ),
-        (
-            given.entropy_target is not None and not low <= given.entropy_coef <= high,
-            (
-                f"entropy_coef is {given.entropy_coef}, but with entropy_target it stays between "
-                f"entropy_coef_min={low} and entropy_coef_max={high}; give a value between them"
-            ),
-        ),
-    )
-
-
-_OF_DISTILLATION = (
-    "distill_alpha",
-    "distill_top_k",
-    "teacher",
-    "teacher_update_rate",
-    "guided_share",
-    "stop_at_length",
-    "stop_at_kl",
-)
-"""Settings that only a run that distils lessons uses."""
-
-
-def _distill_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    return (
-        *(
-            (
-                not given.distils and getattr(given, name) != GradientArguments.model_fields[name].default,
-                (
-                    f"{name} is {getattr(given, name)!r}, but no lessons are distilled; give a library with --distill,"
-                    f" or leave {name} out"
-                ),
-            )
-            for name in _OF_DISTILLATION
-        ),
-        (
-            given.distils and given.teacher == "base" and given.reference == "none",
-            (
-                "teacher is 'base', but no weights of the start are kept; set reference=adapter_off for a new adapter,"
-                " or reference=copy"
-            ),
-        ),
-        (
-            getattr(given, "loss", "") == "distill" and given.stop_after_equal is not None,
-            (
-                f"stop_after_equal is {given.stop_after_equal}, but loss=distill does not learn from rewards; leave"
-                " stop_after_equal out"
-            ),
-        ),
-        (
-            given.teacher != "ema" and given.teacher_update_rate != _default("teacher_update_rate"),
-            f"teacher_update_rate is {given.teacher_update_rate}, but teacher is {given.teacher!r}; set teacher=ema",
-        ),
-        (
-            given.distils and given.dynamic_sampling_limit is not None,
-            (
-                f"dynamic_sampling_limit is {given.dynamic_sampling_limit}, but it leaves out groups without an"
-                " advantage, which lessons can be distilled from too; leave dynamic_sampling_limit out"
-            ),
-        ),
-        (
-            given.stop_at_kl is not None and given.kl == "none",
-            f"stop_at_kl is {given.stop_at_kl}, but kl=none measures no divergence; set kl=k3, kl_beta and reference",
-        ),
-    )
-
-
-def _default(name: str) -> object:
-    return GradientArguments.model_fields[name].default
-
-
-def _reward_contradictions(given: GradientArguments) -> tuple[tuple[bool, str], ...]:
-    names = [name for name in given.rewards if not all(name.partition(":"))]
-    each = given.reward_combination == "normalise_then_sum"
-    return (
-        (
-            bool(names),
-            f"rewards names {', '.join(map(repr, names))}, but a further reward is a function; write module:function",
-        ),
-        (
-            not given.rewards and (given.reward_weight != 1 or each),
-            (
-                f"reward_weight is {given.reward_weight} and reward_combination is {given.reward_combination!r}, but "
-                "there is only one reward; add rewards, or leave both out"
-            ),
-        ),
-        (
-            each and given.advantages != "group",
-            (
-                f"advantages is {given.advantages!r}, but reward_combination=normalise_then_sum has an advantage of "
-                "its own; leave advantages out, or set reward_combination=sum_then_normalise"
-            ),
-        ),
-        (
-            given.advantages == "max_rl" and given.overlong == "punish",
-            (
-                "advantages is 'max_rl', which needs rewards of at least 0, but overlong=punish makes rewards "
-                "negative; set overlong=mask, or other advantages"
-            ),
-        ),
-    )

@@ -13,66 +13,19 @@ from pathlib import Path
 
 from agentlearn.errors import WeightsDiffer
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, Update
-from agentlearn.train.distill.teaching import (
-    ANSWER_TOKENS,
-    HINT_AFTER,
-    Teaching,
-    early_end,
-    no_place_for_lessons,
-    nothing_left,
-)
 from agentlearn.train.distributed.torchrun import all_processes, whole_hash
-from agentlearn.train.further_rewards import FurtherRewards
 from agentlearn.train.settings import TrainSettings
+from agentlearn.train.teaching import ANSWER_TOKENS, HINT_AFTER, Teaching, early_end, no_place_for_lessons, nothing_left
 from agentlearn.train.trainable import Sampler
-from agentlearn.train.update.advantages import BatchAdvantages, batch_advantages, length_penalised
+from agentlearn.train.update.advantages import BatchAdvantages, FurtherRewards, batch_advantages, length_penalised
 from agentlearn.train.update.metrics import UNEXPLAINED, StepMetrics
 from agentlearn.train.update.sequences import TrainingRow, training_rows
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group, GroupKind
-from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory, Treatment
-
-
-@dataclass(slots=True)
-class DynamicSampling:
-    """The groups that wait for the next update. An update learns from all of them."""
-
-    wanted: int
-    """Number of groups for an update."""
-    limit: int | None
-    """Largest number of batches sampled for an update; None: every batch is an update, with all its groups."""
-    groups: list[Group] = field(default_factory=list[Group])
-    batches: int = 0
-    """Number of batches that the waiting groups come from."""
-
-    def add(self, groups: Sequence[Group], advantages: Mapping[RolloutId, float]) -> None:
-        """Add the groups of a batch. With a limit, groups in which every advantage is 0 are left out."""
-        self.batches += 1
-        self.groups += [
-            group for group in groups if self.limit is None or any(advantages.get(one.id) for one in group.trajectories)
-        ]
-
-    @property
-    def enough(self) -> bool:
-        """Whether the update can be made."""
-        return self.limit is None or len(self.groups) >= self.wanted or self.batches >= self.limit
-
-    @property
-    def waits_because(self) -> str:
-        """Why the update waits."""
-        return (
-            f"{len(self.groups)} of {self.wanted} groups have rewards that differ, after {self.batches} of at most "
-            f"{self.limit} batches; the update waits for more"
-        )
-
-    def take(self) -> list[Group]:
-        """Return the waiting groups in order of their tasks, and start again with none."""
-        taken, self.groups, self.batches = self.groups, [], 0
-        return sorted(taken, key=lambda group: group.task.id)
 
 
 @dataclass(slots=True)
@@ -111,11 +64,13 @@ class WeightVersions:
         self._updates[step] = max(update, self._updates.get(step, 0))
         self.step = step
 
-    def staleness(self, step: int, update: int) -> int:
+    def staleness(self, step: int | None, update: int) -> int:
         """Return how many updates were made since weights of that many steps, when `update` updates were made.
 
-        0 for weights from after the present ones, which a resumed run can find in the store.
+        0 for weights from after the present ones, which a resumed run can find in the store, and for unknown ones.
         """
+        if step is None:
+            return 0
         at = bisect_right(self._steps, step)
         return max(0, update - self._updates[self._steps[at - 1]]) if at else update
 
@@ -174,8 +129,10 @@ class GradientLearner:
     """Seconds spent on `sampling`, `updating` and `synchronising`."""
     rewards: FurtherRewards = field(init=False)
     """Rewards in addition to the domain's own."""
-    waiting: DynamicSampling = field(init=False)
-    """Groups that wait for the next update."""
+    waiting: list[Group] = field(init=False, default_factory=list[Group])
+    """Groups that wait for the next update, with dynamic sampling."""
+    _waiting_batches: int = field(init=False, default=0)
+    """Number of batches that the waiting groups come from."""
     ended: str = field(init=False, default="")
     """Why nothing more is learned; empty while learning goes on."""
     unkept: Update | None = field(init=False, default=None)
@@ -191,7 +148,6 @@ class GradientLearner:
 
     def __post_init__(self) -> None:
         self.rewards = FurtherRewards.load(self.settings.gradient)
-        self.waiting = DynamicSampling(self.settings.batch_size, self.settings.gradient.dynamic_sampling_limit)
 
     @property
     def library(self) -> Library:
@@ -212,24 +168,39 @@ class GradientLearner:
         """Learn from one batch, in up to `iterations` x `minibatches` optimiser steps."""
         began = time.perf_counter()
         collected = sorted([group async for group in groups], key=lambda group: group.task.id)
-        sampled = time.perf_counter()
-        if self.ended:
-            return await self._skip(collected)
+        seconds, limit = time.perf_counter() - began, self.settings.gradient.dynamic_sampling_limit
+        if self.ended:  # nothing is learned from a batch that was sampled before the run ended early
+            return await self._batch_done(Held(reason=self.ended), collected, self._batch_figures(collected))
         if self.teaching is not None:
             await self.teaching.read(group.task for group in collected)
         await self.rewards.judge(collected)
-        self.waiting.add(collected, self._advantages(collected).by_rollout)
-        if not self.waiting.enough and self.done + 1 < self.total:
-            return await self._wait(collected, step=step, seconds=sampled - began)
-        batch = self._batch(self.waiting.take())
-        self.rewards.forget()
+        known = self._advantages(collected).by_rollout
+        self._waiting_batches += 1
+        self.waiting += [one for one in collected if limit is None or any(known.get(t.id) for t in one.trajectories)]
+        wanted, batches = self.settings.batch_size, self._waiting_batches
+        if limit is not None and len(self.waiting) < wanted and batches < limit and self.done + 1 < self.total:
+            self.seconds.update({"sampling": seconds})
+            figures = {**self._batch_figures(collected), "seconds/sampling": seconds}
+            self._figures.append(figures)
+            why = (
+                f"{len(self.waiting)} of {wanted} groups have rewards that differ, after {batches} of at most {limit}"
+                " batches; the update waits for more"
+            )
+            notes = (f"{step}: {self.rewards.note}",) if self.rewards.note else ()
+            return await self._batch_done(Held(reason=why), collected, figures, notes)
+        batch = self._batch(sorted(self.waiting, key=lambda group: group.task.id))
+        self._forget_waiting()
         # A thread cannot be cancelled. So an update that has begun is finished, and its weights can be saved.
-        learning = asyncio.ensure_future(self._learn(batch, collected, step=step, seconds=sampled - began))
+        learning = asyncio.ensure_future(self._learn(batch, collected, step=step, seconds=seconds))
         try:
             return await asyncio.shield(learning)
         except asyncio.CancelledError:
             await asyncio.wait([learning])
             raise
+
+    def _forget_waiting(self) -> None:
+        self.waiting, self._waiting_batches = [], 0
+        self.rewards.parts.clear()
 
     async def _learn(self, batch: _Batch, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
         """Update the weights. seconds: how long the groups were sampled. Raises WeightsDiffer."""
@@ -255,23 +226,36 @@ class GradientLearner:
             "tokens": float(metrics.tokens),
             "turns/clean": float(batch.clean),
             "turns/forked": float(batch.forked),
+            **({} if self.teaching is None else {"rows/untaught": float(batch.untaught)}),
         }
-        if self.teaching is not None:
-            figures["rows/untaught"] = float(batch.untaught)
         self._figures.append(figures)
         self.ended = early_end(self._figures, self.settings.gradient)
         self._updating = False
-        notes = tuple(f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note)
-        self.unkept = Update(
-            outcome=self._outcome(before),
-            library=self.start,
-            evidence=Evidence(
-                groups=dict(Counter(group.kind() for group in groups)), notes=(*notes, *self._hints()), metrics=figures
-            ),
-            ends=self.ended,
-        )
-        made = self.unkept
-        await self._batch_done()
+        notes = [f"{step}: {note}" for note in (metrics.skip_note, self.rewards.note) if note]
+        if not self._hinted and self.settings.gradient.loss != "distill":  # said once
+            hint = self.no_reward
+            if not hint and (words := nothing_left(self._figures, HINT_AFTER)):
+                hint = f"{words}; use other tasks, or end such runs early with stop_after_equal"
+            self._hinted = bool(hint)
+            notes += [hint] if hint else []
+        outcome: Outcome = Held(reason="no row had an advantage, or no gradient was finite")
+        if self.updater.steps != before:
+            outcome = Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
+        return await self._batch_done(outcome, groups, figures, notes)
+
+    async def _batch_done(
+        self, outcome: Outcome, groups: Sequence[Group], figures: Mapping[str, float], notes: Sequence[str] = ()
+    ) -> Update:
+        """Count a batch, and save a checkpoint if that is due and no group waits: waiting groups are not saved."""
+        kinds = dict(Counter(group.kind() for group in groups))
+        evidence = Evidence(groups=kinds, notes=tuple(notes), metrics=figures)
+        self.unkept = made = Update(outcome=outcome, library=self.start, evidence=evidence, ends=self.ended)
+        self.done += 1
+        self.versions.add(self.updater.steps, self.done)
+        self._save_due |= self.done % self.settings.save_every == 0 or self.done == self.total or bool(self.ended)
+        if self._save_due and not self._waiting_batches:
+            await asyncio.to_thread(self.save)
+            self._save_due = False
         return made
 
     def _refuse_other_probabilities(self, difference: float | None, step: str) -> None:
@@ -304,54 +288,6 @@ class GradientLearner:
             " with --instructions sends only your own)"
         )
 
-    def _hints(self) -> tuple[str, ...]:
-        """A note, once, when the rewards of the updates so far left hardly anything to learn."""
-        if self._hinted or self.settings.gradient.loss == "distill":
-            return ()
-        if words := self.no_reward:
-            self._hinted = True
-            return (words,)
-        words = nothing_left(self._figures, HINT_AFTER)
-        self._hinted = bool(words)
-        return (f"{words}; use other tasks, or end such runs early with stop_after_equal",) if words else ()
-
-    async def _skip(self, groups: Sequence[Group]) -> Update:
-        """Learn nothing from a batch that was sampled before the run ended early."""
-        kinds = dict(Counter(group.kind() for group in groups))
-        evidence = Evidence(groups=kinds, metrics=self._batch_figures(groups))
-        made = Update(outcome=Held(reason=self.ended), library=self.start, evidence=evidence, ends=self.ended)
-        self.unkept = made
-        await self._batch_done()
-        return made
-
-    async def _wait(self, groups: Sequence[Group], *, step: str, seconds: float) -> Update:
-        """Keep the groups for a later update."""
-        self.seconds.update({"sampling": seconds})
-        note = self.rewards.note
-        figures = {**self._batch_figures(groups), "seconds/sampling": seconds}
-        self._figures.append(figures)
-        made = Update(
-            outcome=Held(reason=self.waiting.waits_because),
-            library=self.start,
-            evidence=Evidence(
-                groups=dict(Counter(group.kind() for group in groups)),
-                notes=(f"{step}: {note}",) if note else (),
-                metrics=figures,
-            ),
-        )
-        self.unkept = made
-        await self._batch_done()
-        return made
-
-    async def _batch_done(self) -> None:
-        """Count a batch, and save a checkpoint if that is due and no group waits: waiting groups are not saved."""
-        self.done += 1
-        self.versions.add(self.updater.steps, self.done)
-        self._save_due |= self.done % self.settings.save_every == 0 or self.done == self.total or bool(self.ended)
-        if self._save_due and not self.waiting.batches:
-            await asyncio.to_thread(self.save)
-            self._save_due = False
-
     def _batch_figures(self, groups: Sequence[Group]) -> dict[str, float]:
         """Metrics of the groups that were just sampled."""
         kinds = Counter(group.kind(self.threshold) for group in groups)
@@ -360,21 +296,16 @@ class GradientLearner:
             **{f"groups/{kind}": float(kinds[kind]) for kind in _COUNTED},
             "optimiser_steps": float(self.updater.steps),
             **self.rewards.figures(),
-            **self._answer_figures(groups),
         }
-        if self.waiting.limit is None:
-            return figures
-        rewards = [reward for group in groups for reward in group.rewards_G]
-        mean = {"reward": sum(rewards) / len(rewards)} if rewards else {}
-        return figures | mean | {"groups/waiting": float(len(self.waiting.groups))}
-
-    def _answer_figures(self, groups: Sequence[Group]) -> dict[str, float]:
-        """In a run that distils lessons: how long answers without lessons are."""
-        if self.teaching is None:
-            return {}
-        alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]
-        lengths = [sum(map(len, _answers(one))) for one in alone if one.outcome == "ok"]
-        return {ANSWER_TOKENS: sum(lengths) / len(lengths)} if lengths else {}
+        if self.teaching is not None:  # how long answers without lessons are
+            alone = [one for group in groups for one in group.trajectories if not self.teaching.guided(one)]
+            lengths = [sum(map(len, _answers(one))) for one in alone if one.outcome == "ok"]
+            figures |= {ANSWER_TOKENS: sum(lengths) / len(lengths)} if lengths else {}
+        if self.settings.gradient.dynamic_sampling_limit is not None:
+            rewards = [reward for group in groups for reward in group.rewards_G]
+            figures |= {"reward": sum(rewards) / len(rewards)} if rewards else {}
+            figures["groups/waiting"] = float(len(self.waiting))
+        return figures
 
     def restore(self, checkpoint: str, metrics: Mapping[int, Mapping[str, float]]) -> None:
         """Restore the state from a checkpoint's folder. metrics: stored metrics of the run's updates by number."""
@@ -384,8 +315,7 @@ class GradientLearner:
         self.saved = self.done
         self._figures = [values for number, values in sorted(metrics.items()) if number <= self.done]
         self.ended = early_end(self._figures, self.settings.gradient)
-        self.waiting.take()
-        self.rewards.forget()
+        self._forget_waiting()
 
     def publish(self) -> Path:
         """Write the current weights to the folder of the result; returns its path. Blocks."""
@@ -394,7 +324,7 @@ class GradientLearner:
 
     def save(self) -> Path:
         """Save a checkpoint of the current weights; returns its path. Blocks."""
-        done = self.done - self.waiting.batches
+        done = self.done - self._waiting_batches
         with all_processes("save", done):
             path = self.checkpoints.save(self.updater, done)
         self.saved = done
@@ -403,25 +333,28 @@ class GradientLearner:
     @property
     def unsaved(self) -> int:
         """Number of updates that are in no checkpoint and can be saved. Groups that wait are not saved."""
-        return 0 if self._updating else max(0, self.done - self.waiting.batches - self.saved)
+        return 0 if self._updating else max(0, self.done - self._waiting_batches - self.saved)
 
     def _step(self, batch: _Batch) -> StepMetrics:
         with all_processes("step", batch.rows):
             return self.updater.step(batch.rows, forks=batch.forked, zero_std_share=batch.advantages.zero_std_share)
 
     def _batch(self, groups: Sequence[Group]) -> _Batch:
-        found = self._advantages(groups)
+        found, teaching = self._advantages(groups), self.teaching
         made = [
             training_rows(
-                trajectory,
-                advantage=self._advantage(trajectory, found),
-                reward=trajectory.reward or 0.0,
-                staleness=self._staleness(trajectory),
-                prompts=None if self.teaching is None else self.teaching.prompts(trajectory),
+                one,
+                # A reward says nothing about a rollout that was sampled with lessons.
+                advantage=0.0 if teaching is not None and teaching.guided(one) else found.by_rollout[one.id],
+                reward=one.reward or 0.0,
+                staleness=0
+                if (step := one.treatment.weights_step) is None
+                else self.versions.staleness(step, self.done),
+                prompts=None if teaching is None else teaching.prompts(one),
             )
             for group in groups
-            for trajectory in group.decided
-            if trajectory.id in found.by_rollout
+            for one in group.decided
+            if one.id in found.by_rollout
         ]
         rows = [row for one in made for row in one.rows]
         untaught = sum(one.untaught for one in made)
@@ -438,52 +371,22 @@ class GradientLearner:
             untaught=untaught,
         )
 
-    def _advantage(self, trajectory: Trajectory, found: BatchAdvantages) -> float:
-        """The advantage of a rollout; 0 for one that was sampled with lessons, which its reward says nothing about."""
-        guided = self.teaching is not None and self.teaching.guided(trajectory)
-        return 0.0 if guided else found.by_rollout[trajectory.id]
-
     def _advantages(self, groups: Sequence[Group]) -> BatchAdvantages:
-        given, own = self.settings.gradient, self._own_rewards(groups)
+        given, longest = self.settings.gradient, self.settings.max_output_tokens
+        own = {one.id: one.reward or 0.0 for group in groups for one in group.decided}
+        if given.overlong == "punish" and (window := given.overlong_window) is not None:
+            tokens = {one.id: max(map(len, _answers(one)), default=0) for group in groups for one in group.decided}
+            own = {
+                name: length_penalised(reward, tokens[name], longest=longest, window=window)
+                for name, reward in own.items()
+            }
         return batch_advantages(
-            groups,
-            scaling=given.advantages,
-            eps=given.advantage_eps,
-            rewards=own,
-            several=self.rewards.several(own),
+            groups, scaling=given.advantages, eps=given.advantage_eps, rewards=own, several=self.rewards.several(own)
         )
-
-    def _own_rewards(self, groups: Sequence[Group]) -> dict[RolloutId, float]:
-        """The domain's rewards by rollout, with a penalty for length with `overlong: punish`."""
-        window = self.settings.gradient.overlong_window
-        decided = [one for group in groups for one in group.decided]
-        if self.settings.gradient.overlong != "punish" or window is None:
-            return {one.id: one.reward or 0.0 for one in decided}
-        return {
-            one.id: length_penalised(
-                one.reward or 0.0, _longest_answer(one), longest=self.settings.max_output_tokens, window=window
-            )
-            for one in decided
-        }
-
-    def _staleness(self, trajectory: Trajectory) -> int:
-        """Number of updates made since the rollout was planned."""
-        step = trajectory.treatment.weights_step
-        return 0 if step is None else self.versions.staleness(step, self.done)
-
-    def _outcome(self, before: int) -> Outcome:
-        if self.updater.steps == before:
-            return Held(reason="no row had an advantage, or no gradient was finite")
-        return Advanced(version=f"step-{self.updater.steps}", parent=f"step-{before}")
 
     def weights_sha256(self) -> str:
         """Hash of the current weights."""
         return whole_hash(self.updater.model)
-
-
-def _longest_answer(trajectory: Trajectory) -> int:
-    """Number of tokens in its longest answer."""
-    return max(map(len, _answers(trajectory)), default=0)
 
 
 def _answers(trajectory: Trajectory) -> list[tuple[int, ...]]:

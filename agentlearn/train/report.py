@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.report import CurvePoint, Delta, HeldOut, HeldOutScore, StageLine
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.ids import LibraryVersion, RunId
@@ -115,3 +116,10 @@ class TrainReport(Value):
     resumed: bool = False
     """Whether the run was interrupted and resumed."""
     notes: tuple[str, ...]
+
+
+class TrainCallbacks(Callbacks):
+    """Callbacks of a training run: those of every run, and one for its report."""
+
+    def trained(self, report: TrainReport) -> None:
+        """Called once when the training run has finished."""

@@ -1,51 +1,277 @@
-"""Training weights, from settings to a report: opens everything, starts or resumes the run, and closes it."""
+"""Training weights, from settings to a report: opens everything, starts or resumes the run, measures, and closes it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import structlog
 import torch
 
 from agentlearn.domain.reward_trial import try_reward
-from agentlearn.learning.batch import Batch, batches_of
+from agentlearn.errors import AgentlearnError, ProcessLost
+from agentlearn.learning.batch import Allocation, Batch, batches_of
+from agentlearn.learning.batch_runner import rollouts_at_once
+from agentlearn.learning.callbacks import Update
+from agentlearn.learning.evaluate import ArmNames
 from agentlearn.learning.lessons.start import library_caution
+from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
+from agentlearn.learning.run_result import RunResult, verdict_notes
+from agentlearn.learning.warnings import FALLEN
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
+from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.rollout.runner import open_rollouts
+from agentlearn.stats import sign_flip_p
 from agentlearn.store import Store, open_store
-from agentlearn.train.callbacks import TrainCallbacks
-from agentlearn.train.distill.teaching import Teaching, library_to_distil
-from agentlearn.train.distributed.sampling_share import share_in_sampling
+from agentlearn.text import number_text
+from agentlearn.train.distributed.spread_engine import share_in_sampling
 from agentlearn.train.distributed.torchrun import (
+    CONNECTED,
     Follower,
-    begin_run,
-    connected_accelerator,
+    all_processes,
     follow_processes,
-    follower_links,
-    joining_processes,
     lead_processes,
     leaving,
-    release_when_idle,
-    shared_by_leader,
     whole_hash,
 )
 from agentlearn.train.engine.chat_template import TemplateFormat
 from agentlearn.train.gradient_learner import GradientLearner
-from agentlearn.train.report import TrainReport
+from agentlearn.train.report import TrainCallbacks, TrainedWeights, TrainReport, update_line
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.trainable import TrainableModel, open_trainable
+from agentlearn.train.teaching import Teaching, library_to_distil
+from agentlearn.train.trainable import open_trainable
 from agentlearn.train.training_plan import context_note, refuse_long_warmup, refuse_own_judge
-from agentlearn.train.training_run import MetricsWriter, TrainingRun
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
 from agentlearn.train.weights.loading import LoadedModel
-from agentlearn.train.weights.model import load_for_training, load_reference_model
+from agentlearn.train.weights.model import has_adapter, load_for_training, load_reference_model
 from agentlearn.types.experience import Library
-from agentlearn.types.ids import RunId, new_run_id
+from agentlearn.types.group import GROUP_KINDS
+from agentlearn.types.ids import LibraryVersion, RunId, TaskId, new_run_id
+from agentlearn.types.run_event import RunKind
+from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
+
+MetricsWriter = Callable[[int, Mapping[str, float]], None]
+"""Takes the number of an update and its metrics; for example, writes them for TensorBoard."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingRun(RunLoop[TrainSettings]):
+    """A run of gradient GRPO."""
+
+    learner: GradientLearner
+    write_metrics: MetricsWriter | None = None
+    """Also called with the metrics of each update."""
+
+    @property
+    def kind(self) -> RunKind:
+        return "train"
+
+    @property
+    def arms(self) -> ArmNames:
+        return "the model at the start", "the trained model"
+
+    async def train(self, sets: TaskSets, start: Library) -> TrainReport:
+        """Run from start to end, and return the report. A run that ends early leaves a checkpoint of its weights."""
+        return await self.recorded(self._saved_early(sets, start))
+
+    async def _saved_early(self, sets: TaskSets, start: Library) -> TrainReport:
+        try:
+            return await self._train(sets, start)
+        except BaseException:
+            if not isinstance(self.call_context.stopped, ProcessLost):
+                await asyncio.shield(self._save_early())
+            raise
+
+    async def _save_early(self) -> None:
+        """Save the weights of the updates that no checkpoint holds, and their metrics. A failure is only logged: the
+        run ends for another reason already."""
+        learner = self.learner
+        try:
+            if learner.unkept is not None:
+                await self.keep_update(None, learner.unkept)
+            if learner.unsaved:
+                await asyncio.to_thread(learner.save)
+        except (AgentlearnError, OSError, RuntimeError) as error:
+            get_log(run=self.call_context.run).warning("checkpoint.failed", reason=str(error))
+            return
+        newest = learner.checkpoints.newest()
+        if newest is not None:
+            self.callbacks.saved_early(newest, learner.saved)
+
+    async def _train(self, sets: TaskSets, start: Library) -> TrainReport:
+        started, learner = time.perf_counter(), self.learner
+        teaching = learner.teaching
+        await self.save_run_inputs(sets, start, None if teaching is None else teaching.library)
+        endpoint = self.rollouts.endpoint
+        self.callbacks.opened(self.call_context, endpoint, endpoint, sets.train, sets.test)
+        self.notice_chat_template()
+        before = await self.evaluate({"before": start}, sets.test)
+        await self.learn_from(sets.train, sets.test, learner)
+        after = await self.evaluate({"after": start}, sets.test)
+        result = self.result(sets, before.get("before"), after.get("after"), time.perf_counter() - started)
+        verdict = None if result.held_out is None else result.held_out.delta.verdict
+        fallen = "" if teaching is None or verdict == "better" else self._fallen_rewards(teaching)
+        if fallen or (teaching is not None and verdict == "worse"):
+            path = await asyncio.to_thread(learner.save)
+            return self._report(result, start, path, published=False, fallen=fallen)
+        path = await asyncio.to_thread(learner.publish)
+        return self._report(result, start, path)
+
+    def _fallen_rewards(self, teaching: Teaching) -> str:
+        """Return a note when the rewards without lessons fell from the first to the last visit of the same tasks."""
+        visits: dict[TaskId, dict[int, list[float]]] = {}
+        for row in self.store.trajectories(self.call_context.run):
+            if row.phase.startswith("epoch-") and row.reward is not None and not teaching.guides(row.g):
+                epoch = int(row.phase.removeprefix("epoch-"))
+                visits.setdefault(row.task, {}).setdefault(epoch, []).append(row.reward)
+        pairs = [(fmean(one[min(one)]), fmean(one[max(one)])) for one in visits.values() if len(one) > 1]
+        differences = [after - before for before, after in pairs]
+        if sum(differences) >= 0 or (p := sign_flip_p(differences, seed=self.settings.seed) / 2) > FALLEN:
+            return ""
+        before, after = (number_text(fmean(one)) for one in zip(*pairs, strict=True))
+        return (
+            f"the run's own rewards on the same {len(pairs):,} tasks fell from {before} at their first visit to {after}"
+            f" at their last (one-sided p {p:.2g})"
+        )
+
+    @property
+    def allocation(self) -> Allocation:
+        return Allocation.of_all(self.settings.group_size)
+
+    @property
+    def other_libraries(self) -> Mapping[LibraryVersion, Library]:
+        teaching = self.learner.teaching
+        return {} if teaching is None else {teaching.library.version: teaching.library}
+
+    @property
+    def batches_ahead(self) -> int:
+        return self.settings.max_staleness
+
+    @property
+    def repeats_unfinished(self) -> bool:
+        """True when sampling in rounds: exact numbers depend on which rollouts are computed together, so a batch of
+        which a rollout is missing is sampled again as a whole."""
+        return self.settings.samples_in_rounds
+
+    def sampling_started(self, rollouts: int) -> Callable[[], None]:
+        most_open = self.rollouts.domain.max_open_rollouts() or rollouts
+        at_once = min(most_open, rollouts_at_once(self.settings.concurrency))
+        rounds = self.learner.sampler.rounds(rollouts, at_once=at_once)
+        if rounds is None or not self.settings.samples_in_rounds:
+            return lambda: None
+        barrier, context, left = rounds.__enter__(), self.call_context, rollouts
+
+        def calls_changed() -> None:
+            barrier.hold(context.silent)
+            if context.stopped is not None:  # calls in flight are answered, and no others come
+                barrier.release()
+
+        context.watchers.append(calls_changed)
+        calls_changed()
+
+        def rollout_ended() -> None:
+            nonlocal left
+            left -= 1
+            barrier.leave()
+            if not left:
+                context.watchers.remove(calls_changed)
+                rounds.__exit__(None, None, None)
+
+        return rollout_ended
+
+    async def keep_update(self, batch: Batch | None, update: Update) -> None:
+        values = update.evidence.metrics
+        await self.store.save_metrics(self.call_context.run, self.learner.done, values)
+        self.learner.unkept = None
+        if self.write_metrics is not None:
+            self.write_metrics(self.learner.done, values)
+
+    def epoch_done(self, batch: Batch, update: Update, seconds: float) -> None:
+        """Do nothing: reports of training count updates, not epochs."""
+
+    def _report(
+        self, result: RunResult, start: Library, path: Path, *, published: bool = True, fallen: str = ""
+    ) -> TrainReport:
+        settings, stats, learner, held_out = self.settings, self.stats, self.learner, result.held_out
+        kept, totals = self.store.metrics(result.run), Counter[str]()
+        for values in kept.values():
+            totals.update({name: values.get(name, 0) for name in _COUNTED})
+        notes = [
+            *([learner.no_reward] if learner.no_reward else []),
+            *([f"{fallen}, {_NOT_PUBLISHED}"] if fallen else []),
+            *verdict_notes(
+                held_out.delta if held_out else None,
+                worse=_WORSE if published else _NOT_PUBLISHED,
+                unclear="more updates, or more held-out tasks, would make it clearer",
+            ),
+        ]
+        if self.batches.reused:
+            notes.append(
+                f"resumed: {self.batches.reused:,} rollouts that had finished before were learned from as the store"
+                " shows them, with the rewards that they had got"
+            )
+        return TrainReport(
+            run=result.run,
+            domain=settings.domain,
+            model=settings.model,
+            sampler=settings.sampler,
+            loss=settings.gradient.loss,
+            seed=result.seed,
+            library=start.version,
+            distilled=None if learner.teaching is None else learner.teaching.library.version,
+            tasks=result.tasks,
+            before=held_out.before if held_out else None,
+            after=held_out.after if held_out else None,
+            delta=held_out.delta if held_out else None,
+            known_families=result.known_families,
+            unseen_families=result.unseen_families,
+            test_sets=result.test_sets,
+            curve=result.whole_curve(len(kept)),
+            updates=tuple(update_line(update, values) for update, values in sorted(kept.items())),
+            weights=TrainedWeights(
+                sha256_before=learner.first_sha256,
+                sha256_after=learner.weights_sha256(),
+                path=str(path),
+                adapter=has_adapter(learner.updater.model),
+                published=published,
+            ),
+            groups={kind: stats.groups[kind] for kind in GROUP_KINDS},
+            rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
+            turns={kind: int(totals[f"turns/{kind}"]) for kind in ("clean", "forked")},
+            skipped=int(totals["skipped"]),
+            stale=int(totals["rows/stale"]),
+            stages=result.stages,
+            services=result.services,
+            seconds=_seconds_of(kept),
+            resumed=self.resumed,
+            wall_s=result.wall_rounded_s,
+            notes=tuple(dict.fromkeys((*notes, *result.notes()))),
+        )
+
+
+_WORSE = "use the model as it was before, or a lower learning rate"
+_NOT_PUBLISHED = (
+    "so the weights were not published; measure the lessons with `agentlearn compare` before distilling them"
+)
+_COUNTED = ("turns/clean", "turns/forked", "skipped", "rows/stale")
+"""Metrics that a report adds up."""
+
+
+def _seconds_of(kept: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds spent on each part of all updates, from their stored metrics."""
+    totals = Counter[str]()
+    for values in kept.values():
+        totals.update({name: value for name, value in values.items() if name.startswith("seconds/")})
+    return {name.removeprefix("seconds/"): round(seconds, 3) for name, seconds in sorted(totals.items())}
 
 
 async def run_training(
@@ -96,12 +322,14 @@ def follow_training() -> None:
     if (settings := follow_processes()) is None:
         return
     sets = task_sets(settings, domain_of(settings))
-    with leaving(follower_links()):
+    links = CONNECTED.follower
+    assert links is not None
+    with leaving(links):
         if (loaded := _followers_model(settings)) is None:
             return
-        updater = _updater(settings, sets, loaded, connected_accelerator())
+        updater = _updater(settings, sets, loaded)
         checkpoints = _checkpoints(settings, RunId(""), loaded.tokenizer)
-        with share_in_sampling(loaded, follower_links(), wanted=settings.sampler == "local") as paused:
+        with share_in_sampling(loaded, links, wanted=settings.sampler == "local") as paused:
             Follower(updater, checkpoints, paused).follow()
 
 
@@ -110,11 +338,11 @@ def _followers_model(settings: TrainSettings) -> LoadedModel | None:
 
     When weights are sharded, the process gets them from the leader. Only a frozen copy is read from files.
     """
-    if (source := shared_by_leader("source")) is None:
+    if (source := CONNECTED.told("source")) is None:
         return None
     if settings.processes == "replicate":
-        return load_for_training(source[0], settings.gradient, device=str(connected_accelerator().device))
-    if (layout := shared_by_leader("model")) is None:
+        return load_for_training(source[0], settings.gradient, device=str(CONNECTED.accelerator.device))
+    if (layout := CONNECTED.told("model")) is None:
         return None
     torch.manual_seed(settings.gradient.seed)
     model, tokenizer, name = layout
@@ -148,55 +376,54 @@ async def _open(
         teaching = None
         if distilled is not None:
             teaching = Teaching(distilled, settings, TemplateFormat(trainable.loaded.tokenizer))
-        learner = _learner(settings, sets, start, run, trainable, teaching)
-        if trainable.accelerator is not None:
-            stack.callback(release_when_idle, learner.updater)
+        updater = _updater(settings, sets, trainable.loaded)
+        learner = GradientLearner(
+            start,
+            settings,
+            updater,
+            trainable.sampler,
+            _checkpoints(settings, run, trainable.loaded.tokenizer),
+            teaching=teaching,
+            total=len(_batches(settings, sets)),
+            threshold=domain_of(settings).threshold,
+            first_sha256=whole_hash(updater.model),
+        )
+        if CONNECTED.accelerator is not None:
+            stack.callback(CONNECTED.release_when_idle, learner.updater)
         if resume is not None and (newest := learner.checkpoints.newest()) is not None:
             learner.restore(str(newest), store.metrics(resume))
             await trainable.sampler.synchronise(learner.updater.model)
-        begin_run(run, lambda lost: loop.call_soon_threadsafe(call_context.stop, lost))
+        CONNECTED.begin_run(run, lambda lost: loop.call_soon_threadsafe(call_context.stop, lost))
         rollouts = await stack.enter_async_context(
-            open_rollouts(
-                domain_of(settings),
-                trainable.endpoint,
-                settings,
-                call_context=call_context,
-            )
+            open_rollouts(domain_of(settings), trainable.endpoint, settings, call_context=call_context)
         )
-        write_metrics = stack.enter_context(_tensorboard(settings, run, done=learner.done))
-        resumed = resume is not None
-        yield TrainingRun(
-            settings, call_context, store, rollouts, callbacks, resumed, learner=learner, write_metrics=write_metrics
+        training_run = TrainingRun(
+            settings, call_context, store, rollouts, callbacks, resume is not None, learner=learner
         )
+        if settings.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            folder = str(settings.store / "tensorboard" / run)
+            # What was written of later updates before the run was interrupted is no longer shown.
+            writer = stack.enter_context(SummaryWriter(folder, purge_step=learner.done + 1))
+
+            def write(update: int, values: Mapping[str, float]) -> None:
+                for name, value in values.items():
+                    writer.add_scalar(name, value, update)
+
+            training_run.write_metrics = write
+        yield training_run
 
 
-def _learner(
-    settings: TrainSettings,
-    sets: TaskSets,
-    start: Library,
-    run: RunId,
-    trainable: TrainableModel,
-    teaching: Teaching | None,
-) -> GradientLearner:
-    updater = _updater(settings, sets, trainable.loaded, trainable.accelerator)
-    return GradientLearner(
-        start,
-        settings,
-        updater,
-        trainable.sampler,
-        _checkpoints(settings, run, trainable.loaded.tokenizer),
-        teaching=teaching,
-        total=len(_batches(settings, sets)),
-        threshold=domain_of(settings).threshold,
-        first_sha256=whole_hash(updater.model),
-    )
-
-
-def _updater(settings: TrainSettings, sets: TaskSets, loaded: LoadedModel, accelerator: Any) -> Updater:
+def _updater(settings: TrainSettings, sets: TaskSets, loaded: LoadedModel) -> Updater:
     steps = len(_batches(settings, sets)) * settings.gradient.passes
-    with joining_processes():
+    with all_processes(None):
         return Updater(
-            loaded.model, settings.gradient, reference=loaded.reference, total_steps=steps, accelerator=accelerator
+            loaded.model,
+            settings.gradient,
+            reference=loaded.reference,
+            total_steps=steps,
+            accelerator=CONNECTED.accelerator,
         )
 
 
@@ -211,24 +438,3 @@ def _checkpoints(settings: TrainSettings, run: RunId, tokenizer: Any) -> Checkpo
         tokenizer=tokenizer,
         keep=settings.keep_checkpoints,
     )
-
-
-@contextmanager
-def _tensorboard(settings: TrainSettings, run: RunId, *, done: int) -> Generator[MetricsWriter | None]:
-    """A writer for TensorBoard; None when the settings do not ask for one.
-
-    done: updates that the run has made. What it wrote of later ones before it was interrupted is no longer shown.
-    """
-    if not settings.tensorboard:
-        yield None
-        return
-    from torch.utils.tensorboard import SummaryWriter
-
-    folder = str(settings.store / "tensorboard" / run)
-    with SummaryWriter(folder, purge_step=done + 1) as writer:
-
-        def write(update: int, values: Mapping[str, float]) -> None:
-            for name, value in values.items():
-                writer.add_scalar(name, value, update)
-
-        yield write

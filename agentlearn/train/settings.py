@@ -1,19 +1,88 @@
-"""Settings of a training run: those of every run, and how weights are updated."""
+"""Settings of a training run: those of every run, how weights are updated, and the vLLM server that it starts.
 
-from collections.abc import Mapping
+Importing this module needs neither torch nor vLLM.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
-from agentlearn.config import LAB, RunSettings, default_model, given_settings
+from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments
-from agentlearn.train.serving.vllm_options import VllmOptions, given_options
 from agentlearn.train.weights.model_source import is_adapter
+from agentlearn.types.ids import RunId
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def _devices(given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(r"cuda:\d+(,(cuda:)?\d+)*", given):
+        raise ConfigError(f"vllm_device is {given!r}; write it as cuda:1, or cuda:1,2 for two GPUs", code="bad_device")
+    return given
+
+
+class VllmOptions(OptionGroup):
+    """Where and how the vLLM server runs. Only with `--sampler vllm`."""
+
+    vllm_device: Annotated[str | None, AfterValidator(_devices)] = None
+    """GPU of the vLLM server, such as cuda:1, or several, such as cuda:1,2. Default: all."""
+    vllm_tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that the model is split over in the vLLM server."""
+    vllm_data_parallel: int = Field(default=1, ge=1)
+    """Copies of the model in the vLLM server, which share the requests."""
+    vllm_gpu_memory: float | None = Field(default=None, gt=0, le=1)
+    """Largest share of a GPU's memory for the vLLM server. Default: vLLM's own."""
+    vllm_max_context: int | None = Field(default=None, ge=16)
+    """Largest number of tokens of a prompt and its answer in the vLLM server. Default: the model's."""
+    vllm_dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the model in the vLLM server. auto: float32 on a CPU; on a GPU 16 bits, as vLLM chooses."""
+    vllm_sleep: bool = False
+    """Free the vLLM server's GPU memory during updates, where both use the same GPU."""
+
+
+DEFAULT_OPTIONS = VllmOptions()
+
+
+def server_arguments(options: VllmOptions, *, cpu: bool) -> tuple[str, ...]:
+    """The options as arguments of the vLLM server. cpu: whether it runs without a GPU."""
+    dtype = "float32" if options.vllm_dtype == "auto" and cpu else options.vllm_dtype
+    given: dict[str, object | None] = {
+        "--dtype": None if dtype == "auto" else dtype,
+        "--tensor-parallel-size": None if options.vllm_tensor_parallel == 1 else options.vllm_tensor_parallel,
+        "--data-parallel-size": None if options.vllm_data_parallel == 1 else options.vllm_data_parallel,
+        "--gpu-memory-utilization": options.vllm_gpu_memory,
+        "--max-model-len": options.vllm_max_context,
+    }
+    values = tuple(word for name, value in given.items() if value is not None for word in (name, str(value)))
+    return (*values, "--enable-sleep-mode") if options.vllm_sleep else values
+
+
+def server_environment(options: VllmOptions, outside: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Environment variables that give the server its GPUs.
+
+    outside: this process's own variables, in which GPUs may already be hidden; numbers count the visible ones.
+    """
+    if options.vllm_device is None:
+        return {}
+    numbers = [int(number) for number in re.findall(r"\d+", options.vllm_device)]
+    visible = [name.strip() for name in outside.get(VISIBLE, "").split(",") if name.strip()]
+    if not visible:
+        return {VISIBLE: ",".join(str(number) for number in numbers)}
+    if max(numbers) >= len(visible):
+        raise ConfigError(
+            f"vllm_device is {options.vllm_device!r}, but {VISIBLE} shows {len(visible)} GPUs; count them from 0",
+            code="bad_device",
+        )
+    return {VISIBLE: ",".join(visible[number] for number in numbers)}
+
 
 SAMPLERS = ("local", "vllm")
 
@@ -112,50 +181,50 @@ class TrainSettings(VllmOptions, RunSettings):
                 " the same probabilities",
                 code="temperature_mismatch",
             )
-        rollouts = self.batch_size * self.group_size * (self.gradient.dynamic_sampling_limit or 1)
-        if self.gradient.minibatches > rollouts:
-            raise ConfigError(
-                f"minibatches is {self.gradient.minibatches}, but an update has at most {rollouts} rollouts"
-                f" (batch_size {self.batch_size} x group_size {self.group_size}); give at most as many minibatches",
-                code="contradiction",
-            )
-        if self.sampler != "vllm" and (given := given_options(self)):
-            raise ConfigError(
-                f"{given[0]} is an option of the vLLM server that training starts, and the sampler is {self.sampler!r};"
-                " use --sampler vllm, or leave the option out",
-                code="contradiction",
-            )
-        if self.distils != self.gradient.distils:
-            raise ConfigError(
-                f"distill is {self.distill!r} and gradient.distill_coef is {self.gradient.distill_coef:g}; give a"
-                " library with --distill and a weight above 0, or leave both out",
-                code="contradiction",
-            )
-        if self.distils and self.library != NO_LIBRARY:
-            raise ConfigError(
-                f"library is {self.library!r}, but a model that lessons are distilled into reads none; leave --library"
-                " out",
-                code="contradiction",
-            )
-        if self.vllm_sleep and self.max_staleness:
-            raise ConfigError(
-                f"vllm_sleep stops the server during updates, and max_staleness {self.max_staleness} samples rollouts"
-                " then; leave out one of them",
-                code="contradiction",
-            )
+        if (contradiction := next(self._contradictions(), None)) is not None:
+            raise ConfigError(contradiction, code="contradiction")
         if self.sampler == "local" and self.processes == "shard":
             raise ConfigError(
                 "processes is 'shard', but the sampler 'local' needs all weights in each process; use --sampler vllm,"
                 " or processes=replicate",
                 code="sharded_weights",
             )
-        if self.sampler == "local" and self.max_staleness:
-            raise ConfigError(
-                f"max_staleness {self.max_staleness} samples rollouts while weights change, but the sampler 'local'"
-                " uses these weights itself; use --sampler vllm, or max_staleness 0",
-                code="contradiction",
-            )
         return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What does not go together, as error messages."""
+        rollouts = self.batch_size * self.group_size * (self.gradient.dynamic_sampling_limit or 1)
+        if self.gradient.minibatches > rollouts:
+            yield (
+                f"minibatches is {self.gradient.minibatches}, but an update has at most {rollouts} rollouts"
+                f" (batch_size {self.batch_size} x group_size {self.group_size}); give at most as many minibatches"
+            )
+        for name, field in VllmOptions.model_fields.items() if self.sampler != "vllm" else ():
+            if getattr(self, name) != field.default:
+                yield (
+                    f"{name} is an option of the vLLM server that training starts, and the sampler is {self.sampler!r};"
+                    " use --sampler vllm, or leave the option out"
+                )
+        if self.distils != self.gradient.distils:
+            yield (
+                f"distill is {self.distill!r} and gradient.distill_coef is {self.gradient.distill_coef:g}; give a"
+                " library with --distill and a weight above 0, or leave both out"
+            )
+        if self.distils and self.library != NO_LIBRARY:
+            yield (
+                f"library is {self.library!r}, but a model that lessons are distilled into reads none; leave --library"
+                " out"
+            )
+        if self.vllm_sleep and self.max_staleness:
+            yield (
+                f"vllm_sleep stops the server during updates, and max_staleness {self.max_staleness} samples rollouts"
+                " then; leave out one of them"
+            )
+        if self.sampler == "local" and self.max_staleness:
+            yield (
+                f"max_staleness {self.max_staleness} samples rollouts while weights change, but the sampler 'local'"
+                " uses these weights itself; use --sampler vllm, or max_staleness 0"
+            )
 
 
 def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
@@ -163,7 +232,11 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
 
     `gradient` uses the run's temperature and seed unless it has its own.
     """
-    model = str(fields.get("model") or _own_model(str(fields.get("domain"))))
+    model = str(fields.get("model") or default_model(str(fields.get("domain"))))
+    if not fields.get("model") and not model.startswith(LAB):
+        raise ConfigError(
+            "training needs a model; give --model with a folder or hub id of a causal language model", code="no_model"
+        )
     fields = {**fields, "model": model}
     prefix, _, rest = model.partition(":")
     if prefix in SAMPLERS and rest:
@@ -174,25 +247,23 @@ def train_settings(fields: Mapping[str, Any]) -> TrainSettings:
         )
     given = dict(fields.get("gradient") or {})
     if str(fields.get("distill") or NO_LIBRARY) != NO_LIBRARY:
-        given = _distilling(given, model=str(fields["model"]))
+        # No rewards, and the weights of the start as teacher. Those of an adapter that is trained on are in a copy.
+        adapter = int(given.get("lora_rank") or 0) > 0 and not is_adapter(Path(str(fields["model"])).expanduser())
+        base = {"reference": "adapter_off" if adapter else "copy"} if given.get("teacher", "base") == "base" else {}
+        given = {"loss": "distill", "distill_coef": 1.0, **base, **given}
     shared = {"temperature": fields.get("temperature", 1.0), "seed": fields.get("seed", 0)}
     return given_settings(TrainSettings, {**fields, "gradient": gradient_arguments({**shared, **given})})
 
 
-def _distilling(given: dict[str, Any], *, model: str) -> dict[str, Any]:
-    """Settings of the update, with the defaults of a run that distils lessons: no rewards, and the weights of the start
-    as teacher. Those of an adapter that is trained on are kept in a copy."""
-    new_adapter = int(given.get("lora_rank") or 0) > 0 and not is_adapter(Path(model).expanduser())
-    base = {"reference": "adapter_off" if new_adapter else "copy"} if given.get("teacher", "base") == "base" else {}
-    return {"loss": "distill", "distill_coef": 1.0, **base, **given}
+def resumed_train_settings(prefix: str, store: Path, given: Mapping[str, Any]) -> tuple[RunId, TrainSettings]:
+    """Return the interrupted training run whose id starts with `prefix`, and its settings.
 
+    given: settings that replace the stored ones. Raises ConfigError for a run that is unknown, finished or not a
+    training run, and for a setting that may not change.
+    """
+    from agentlearn.learning.resume import NOT_KEPT, of_this_version, started_with
 
-def _own_model(domain: str) -> str:
-    """Return the domain's lab model. Raises ConfigError when it has none."""
-    model = default_model(domain)
-    if not model.startswith(LAB):
-        raise ConfigError(
-            "training needs a model; give --model with a folder or hub id of a causal language model",
-            code="no_model",
-        )
-    return model
+    run, begun = started_with("train", prefix, store, given)
+    with of_this_version(run):
+        fields = TrainSettings.model_validate_json(begun).model_dump(exclude=NOT_KEPT)
+    return run, train_settings({**fields, "store": store, **given})

@@ -2,31 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import nn
 
 from agentlearn.config import LAB, CallOptions, RequestOptions
 from agentlearn.domain.demo import lab_model
 from agentlearn.learning.batch_runner import rollouts_at_once
-from agentlearn.models.call_settings import CallSettings, call_settings
+from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_service
+from agentlearn.train.distributed.sharding import layout_of
 from agentlearn.train.distributed.spread_engine import SpreadEngine, spread_over
-from agentlearn.train.distributed.torchrun import (
-    connected_accelerator,
-    leader_links,
-    share_layout,
-    share_source,
-    whole_model,
-)
-from agentlearn.train.engine.engine_check import context_limit
-from agentlearn.train.engine.round_barrier import RoundBarrier
-from agentlearn.train.engine.torch_engine import TorchEngine
-from agentlearn.train.serving.existing_vllm import existing_vllm
+from agentlearn.train.distributed.torchrun import CONNECTED, whole_model
+from agentlearn.train.engine.torch_engine import RoundBarrier, TorchEngine, context_limit
 from agentlearn.train.serving.local import serve_model
-from agentlearn.train.serving.vllm import VllmService, vllm_endpoint
+from agentlearn.train.serving.vllm import VllmService, existing_vllm, vllm_endpoint
 from agentlearn.train.settings import TrainSettings
 from agentlearn.train.weights.loading import LoadedModel
 from agentlearn.train.weights.model import load_for_training, weights_hash
@@ -57,18 +50,16 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TrainableModel:
+class _TrainableModel:
     """A loaded model, its endpoint and its sampler."""
 
     loaded: LoadedModel
-    accelerator: Any
-    """The `accelerate.Accelerator` under `torchrun`; None for a single process."""
     endpoint: Endpoint
     sampler: Sampler
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedWeights:
+class _SharedWeights:
     """A sampler that uses the weights in training themselves. Nothing has to be copied after an update."""
 
     engine: TorchEngine | SpreadEngine
@@ -138,72 +129,51 @@ class ServedWeights:
 
 
 @asynccontextmanager
-async def open_trainable(settings: TrainSettings) -> AsyncGenerator[TrainableModel]:
+async def open_trainable(settings: TrainSettings) -> AsyncGenerator[_TrainableModel]:
     """Load the model and open its sampler. Raises ConfigError or EndpointError."""
-    accelerator = connected_accelerator()
     source = await asyncio.to_thread(model_source, settings)
-    share_source(source)
+    CONNECTED.tell("source", source)
     sharded = settings.processes == "shard"  # the whole model stays on the CPU, and each device gets its share
-    device = "cpu" if sharded else _device() if accelerator is None else str(accelerator.device)
+    if sharded:
+        device = "cpu"
+    elif CONNECTED.accelerator is not None:
+        device = str(CONNECTED.accelerator.device)
+    else:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     loaded = await asyncio.to_thread(load_for_training, source, settings.gradient, device=device)
     if sharded:
-        await asyncio.to_thread(share_layout, loaded)
-    open_sampler = _local_sampler if settings.sampler == "local" else _vllm_sampler
-    async with open_sampler(settings, source, loaded) as (endpoint, sampler):
-        yield TrainableModel(loaded, accelerator, endpoint, sampler)
-
-
-@asynccontextmanager
-async def _local_sampler(
-    settings: TrainSettings, _source: str, loaded: LoadedModel
-) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
-    options = CallOptions(
-        concurrency=rollouts_at_once(settings.concurrency),
-        call_deadline_s=settings.rollout_deadline_s,  # a call may wait for the slowest conversation of its round
-    )
-    async with (
-        serve_model(loaded, seed=settings.seed, shared=spread_over(leader_links())) as service,
-        open_service(
-            settings.endpoint,
-            service,
-            options,
-            tokens=_tokens(settings),
-            adaptive=False,
-            call_settings=_call_settings(settings),
-        ) as endpoint,
-    ):
-        yield endpoint, SharedWeights(service.engine, loaded.model)
-
-
-@asynccontextmanager
-async def _vllm_sampler(
-    settings: TrainSettings, source: str, loaded: LoadedModel
-) -> AsyncGenerator[tuple[Endpoint, Sampler]]:
-    async with (
-        _vllm_service(settings, source, loaded) as service,
-        open_service(
-            settings.endpoint, service, settings, tokens=_tokens(settings), call_settings=_call_settings(settings)
-        ) as endpoint,
-    ):
+        await asyncio.to_thread(CONNECTED.tell, "model", layout_of(loaded.model), loaded.tokenizer, loaded.name)
+    given = settings.gradient
+    tokens = TokenRequest(top_p=given.top_p, top_k=given.top_k, min_p=given.min_p)
+    calls = call_settings(RequestOptions(max_output_tokens=settings.max_output_tokens))
+    async with AsyncExitStack() as stack:
+        if settings.sampler == "local":
+            shared = spread_over(CONNECTED.leader)
+            local = await stack.enter_async_context(serve_model(loaded, seed=settings.seed, shared=shared))
+            options = CallOptions(
+                concurrency=rollouts_at_once(settings.concurrency),
+                call_deadline_s=settings.rollout_deadline_s,  # a call may wait for the slowest one of its round
+            )
+            opened = open_service(settings.endpoint, local, options, tokens=tokens, adaptive=False, call_settings=calls)
+            endpoint = await stack.enter_async_context(opened)
+            yield _TrainableModel(loaded, endpoint, _SharedWeights(local.engine, loaded.model))
+            return
+        # A context in which the trainer computes the same probabilities: vLLM chooses the frequencies of a longrope
+        # model by the largest context that it serves.
+        limit = context_limit(loaded.model)
+        if settings.sampler == "vllm":
+            if limit is not None:
+                context = min(limit, settings.vllm_max_context or limit)
+                settings = settings.model_copy(update={"vllm_max_context": context})
+            server = vllm_endpoint(source, seed=settings.seed, trained=True, options=settings)
+        else:
+            server = existing_vllm(settings.sampler, source, loaded, seed=settings.seed, limit=limit)
+        service = await stack.enter_async_context(server)
+        opened = open_service(settings.endpoint, service, settings, tokens=tokens, call_settings=calls)
+        endpoint = await stack.enter_async_context(opened)
         sampler = ServedWeights(service, settings.vllm_sleep)
         await sampler.synchronise(loaded.model)  # a new adapter or another dtype: the server must use our weights
-        yield endpoint, sampler
-
-
-def _vllm_service(
-    settings: TrainSettings, source: str, loaded: LoadedModel
-) -> AbstractAsyncContextManager[VllmService]:
-    """A vLLM server of our own, or the existing one that the settings name.
-
-    Its context is one in which the trainer computes the same probabilities: vLLM chooses the frequencies of a longrope
-    model by the largest context that it serves.
-    """
-    limit = context_limit(loaded.model)
-    if settings.sampler != "vllm":
-        return existing_vllm(settings.sampler, source, loaded, seed=settings.seed, limit=limit)
-    if limit is not None:
-        settings = settings.model_copy(update={"vllm_max_context": min(limit, settings.vllm_max_context or limit)})
-    return vllm_endpoint(source, seed=settings.seed, trained=True, options=settings)
+        yield _TrainableModel(loaded, endpoint, sampler)
 
 
 def model_source(settings: TrainSettings) -> str:
@@ -215,18 +185,3 @@ def model_source(settings: TrainSettings) -> str:
     if not (folder / "config.json").is_file():
         lab.export(folder)
     return str(folder)
-
-
-def _tokens(settings: TrainSettings) -> TokenRequest:
-    given = settings.gradient
-    return TokenRequest(top_p=given.top_p, top_k=given.top_k, min_p=given.min_p)
-
-
-def _call_settings(settings: TrainSettings) -> CallSettings:
-    return call_settings(RequestOptions(max_output_tokens=settings.max_output_tokens))
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Collection
-from importlib.util import find_spec
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,14 @@ from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_r
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store
-from agentlearn.train.distill.teaching import library_to_distil
 from agentlearn.train.engine.attention import check_attention_config
+from agentlearn.train.memory import size_words, stored_size
 from agentlearn.train.serving.local import need_extra
 from agentlearn.train.serving.vllm import require_vllm
 from agentlearn.train.settings import TrainSettings
-from agentlearn.train.weights.adapter_settings import check_adapter_settings
+from agentlearn.train.teaching import library_to_distil
 from agentlearn.train.weights.loading import check_model_type, check_tokenizer_files, quantised_weights, tokenizer_place
-from agentlearn.train.weights.model_source import ModelSource, find_source, read_model_config
-from agentlearn.train.weights.stored_size import size_words, stored_size
+from agentlearn.train.weights.model_source import ModelSource, check_adapter_settings, find_source, read_model_config
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.value import Value
 
@@ -43,7 +42,7 @@ LATER = "its memory, its chat template, and that sampler and trainer compute the
 """What is checked only when the model is loaded, in words."""
 
 
-def check_planned_model(settings: TrainSettings) -> None:
+def _check_planned_model(settings: TrainSettings) -> None:
     """Raise ConfigError for a model that the run would refuse, as far as its files and the settings say."""
     if settings.model.startswith(LAB):
         lab_model(settings.model.removeprefix(LAB))
@@ -52,7 +51,15 @@ def check_planned_model(settings: TrainSettings) -> None:
     source = find_source(settings.model, ask_hub=False)
     base = Path(source.base)
     if base.is_dir():
-        _check_config(source, base, sampled_here=settings.sampler == "local")
+        config = read_model_config(base)
+        with suppress(ImportError):  # not installed, or another version; so that torch is not imported
+            from transformers.models.auto.auto_mappings import CONFIG_MAPPING_NAMES
+
+            check_model_type(source, config, {*CONFIG_MAPPING_NAMES, "gpt-sw3"})  # which has the module of GPT-2
+        if config.get("quantization_config"):
+            raise quantised_weights(source.name)
+        if settings.sampler == "local":
+            check_attention_config(config)
     if model_path(settings.model).is_dir():  # a hub id may be an adapter
         check_adapter_settings(source, settings.gradient)
     if (place := Path(tokenizer_place(source))).is_dir():
@@ -90,27 +97,6 @@ def context_note(settings: TrainSettings) -> str:
         f"max_output_tokens is {settings.max_output_tokens:,}, but the context of {settings.model!r} is {context:,}"
         " tokens for a prompt and its answer; longer answers are cut there"
     )
-
-
-def _check_config(source: ModelSource, base: Path, *, sampled_here: bool) -> None:
-    config = read_model_config(base)
-    if known := _known_types():
-        check_model_type(source, config, known)
-    if config.get("quantization_config"):
-        raise quantised_weights(source.name)
-    if sampled_here:
-        check_attention_config(config)
-
-
-def _known_types() -> Collection[str]:
-    """The types of models that transformers knows; empty when it cannot be told without importing torch."""
-    if find_spec("transformers") is None:
-        return ()
-    try:
-        from transformers.models.auto.auto_mappings import CONFIG_MAPPING_NAMES
-    except ImportError:  # another version of transformers
-        return ()
-    return {*CONFIG_MAPPING_NAMES, "gpt-sw3"}  # which has the module of GPT-2
 
 
 _PARTS = ("sampling", "updating", "synchronising")
@@ -169,6 +155,10 @@ class TrainPlan(Value):
         updates = f"{self.updates:,} updates of up to {self.batch_size} tasks"
         steps = f", {self.optimiser_steps:,} optimiser steps" if self.optimiser_steps != self.updates else ""
         run = {name: value for name, value in self.settings.items() if name != "gradient"}
+        time, seconds = "", self.seconds or 0.0
+        if self.seconds is not None:
+            minutes = f"{round(seconds / 60)} minutes" if seconds <= 5400 else f"{seconds / 3600:.1f} hours"
+            time = f"{max(1, round(seconds))} s" if seconds < 90 else minutes
         return (
             ("model", f"{self.model}, training {self.trained}"),
             ("weights", self._weights()),
@@ -179,7 +169,7 @@ class TrainPlan(Value):
             ("total", f"about {self.rollouts:,} rollouts ({self.basis})"),
             *((("memory", self.memory),) if self.memory else ()),
             ("at the start", f"the run loads the model and checks {LATER}"),
-            *((("time", _time_words(self.seconds)),) if self.seconds is not None else ()),
+            *((("time", f"about {time}, as that run took"),) if time else ()),
             ("settings", _assignments(run)),
             ("gradient", _assignments(self.settings["gradient"])),
             *(("note", one) for one in self.notes),
@@ -210,9 +200,21 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     measuring = counts.test * settings.eval_rollouts * measurements
     size, basis, seconds = _expected(settings, counts.problem_tokens, learning, measuring)
     library, refusals = _refusals(settings, domain, updates, lessons_exist=lessons_exist)
-    folder = _folder(settings.model)
+    folder: Path | None = model_path(settings.model)
+    if settings.model.startswith(LAB):
+        try:
+            folder = lab_model(settings.model.removeprefix(LAB)).folder
+        except AgentlearnError:
+            folder = None
+    folder = folder if folder is not None and folder.is_dir() else None
     stored = None if folder is None else stored_size(folder)
-    rank = settings.gradient.lora_rank
+    rank, memory = settings.gradient.lora_rank, ""
+    if stored is not None and stored.parameters is not None:
+        needed = size_words(stored.parameters * (_FROZEN_BYTES if rank else _TRAINED_BYTES))
+        memory = (
+            f"about {needed} for {'the frozen weights' if rank else 'weights, gradients and optimiser'}; an update also"
+            " needs memory for its tokens, which is measured when the model is loaded"
+        )
     return TrainPlan(
         domain=settings.domain,
         model=settings.endpoint,
@@ -236,7 +238,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         ),
         basis=basis,
         seconds=seconds,
-        memory=_memory_words(settings, None if stored is None else stored.parameters),
+        memory=memory,
         settings=json.loads(settings.resolved()),
         refusals=refusals,
         notes=tuple(filter(None, (context_note(settings),))),
@@ -290,7 +292,7 @@ def _refusals(
         lambda: refuse_unpriced((settings.endpoint,), settings.max_cost_usd),
         load,
         lambda: library_to_distil(settings, LibraryStore(settings.store / "libraries")) if lessons_exist else None,
-        lambda: check_planned_model(settings),
+        lambda: _check_planned_model(settings),
         further_rewards,
         lambda: refuse_own_judge(domain, settings),
         lambda: refuse_long_warmup(settings, updates),
@@ -301,37 +303,6 @@ def _refusals(
         except AgentlearnError as error:
             found.append(str(error))
     return library, tuple(found)
-
-
-def _folder(model: str) -> Path | None:
-    """Return the folder that holds the model; None when it is not on this machine."""
-    if model.startswith(LAB):
-        try:
-            return lab_model(model.removeprefix(LAB)).folder
-        except AgentlearnError:
-            return None
-    folder = model_path(model)
-    return folder if folder.is_dir() else None
-
-
-def _memory_words(settings: TrainSettings, parameters: int | None) -> str:
-    """Return the memory for weights, gradients and the optimiser, in words; empty when the model's size is unknown."""
-    if parameters is None:
-        return ""
-    whole = settings.gradient.lora_rank == 0
-    needed = parameters * (_TRAINED_BYTES if whole else _FROZEN_BYTES)
-    what = "weights, gradients and optimiser" if whole else "the frozen weights"
-    return (
-        f"about {size_words(needed)} for {what}; an update also needs memory for its tokens, which is measured when"
-        " the model is loaded"
-    )
-
-
-def _time_words(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s, as that run took"
-    minutes = seconds / 60
-    return f"about {f'{minutes / 60:.1f} hours' if minutes > 90 else f'{round(minutes)} minutes'}, as that run took"
 
 
 def _assignments(settings: dict[str, Any]) -> str:

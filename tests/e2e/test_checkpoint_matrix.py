@@ -20,9 +20,8 @@ from agentlearn.cli.app import run
 from agentlearn.errors import Interrupted, StoreMissing
 from agentlearn.store import read_store
 from agentlearn.train.report import TrainReport
-from agentlearn.train.resume import resumed_train_settings
 from agentlearn.train.run_training import run_training
-from agentlearn.train.settings import train_settings
+from agentlearn.train.settings import resumed_train_settings, train_settings
 from tests.support.families import family_folder, family_model
 from tests.support.letters_training import Stopping, one_word_tasks
 from tests.support.tiny_model import tiny_tokenizer

@@ -14,12 +14,15 @@ from agentlearn.errors import ConfigError, Interrupted  # noqa: E402
 from agentlearn.learning.callbacks import Update  # noqa: E402
 from agentlearn.library import LibraryStore  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
-from agentlearn.train.distill.teaching import RolloutPrompts  # noqa: E402
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
-from agentlearn.train.resume import resumed_train_settings  # noqa: E402
+from agentlearn.train.report import TrainCallbacks  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
-from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.settings import (  # noqa: E402
+    TrainSettings,
+    resumed_train_settings,
+    train_settings,
+)
+from agentlearn.train.teaching import RolloutPrompts  # noqa: E402
 from agentlearn.types.experience import library_of  # noqa: E402
 from agentlearn.types.task import Task  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402

@@ -17,9 +17,8 @@ from agentlearn.domain.custom import CustomTasks  # noqa: E402
 from agentlearn.errors import AgentlearnError, BudgetExceeded, Interrupted  # noqa: E402
 from agentlearn.models.call_context import CallContext  # noqa: E402
 from agentlearn.models.endpoint import Endpoint  # noqa: E402
-from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
 from agentlearn.train.engine.active_batch import ActiveBatch  # noqa: E402
-from agentlearn.train.report import TrainReport  # noqa: E402
+from agentlearn.train.report import TrainCallbacks, TrainReport  # noqa: E402
 from agentlearn.train.run_training import run_training  # noqa: E402
 from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.types.task import Task  # noqa: E402

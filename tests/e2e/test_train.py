@@ -20,9 +20,12 @@ from agentlearn.cli.train_progress import TrainProgress  # noqa: E402
 from agentlearn.errors import Interrupted  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
-from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
-from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.settings import (  # noqa: E402
+    TrainSettings,
+    resumed_train_settings,
+    train_settings,
+)
 from agentlearn.train.training_plan import plan_training  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.letters_training import Stopping, one_word_tasks  # noqa: E402

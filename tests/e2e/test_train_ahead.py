@@ -18,10 +18,13 @@ from agentlearn.errors import Interrupted  # noqa: E402
 from agentlearn.learning.callbacks import Update  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train import trainable  # noqa: E402
-from agentlearn.train.callbacks import TrainCallbacks  # noqa: E402
-from agentlearn.train.resume import resumed_train_settings  # noqa: E402
+from agentlearn.train.report import TrainCallbacks  # noqa: E402
 from agentlearn.train.run_training import run_training  # noqa: E402
-from agentlearn.train.settings import TrainSettings, train_settings  # noqa: E402
+from agentlearn.train.settings import (  # noqa: E402
+    TrainSettings,
+    resumed_train_settings,
+    train_settings,
+)
 from agentlearn.types.task import Task  # noqa: E402
 from agentlearn.types.trajectory import Trajectory  # noqa: E402
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402

@@ -16,9 +16,8 @@ from agentlearn.cli.app import run  # noqa: E402
 from agentlearn.errors import AgentlearnError, BudgetExceeded, Interrupted, WeightsDiffer  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
-from agentlearn.train.resume import resumed_train_settings  # noqa: E402
 from agentlearn.train.run_training import run_training  # noqa: E402
-from agentlearn.train.settings import train_settings  # noqa: E402
+from agentlearn.train.settings import resumed_train_settings, train_settings  # noqa: E402
 from agentlearn.train.update.metrics import StepMetrics  # noqa: E402
 from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
@@ -170,7 +169,7 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
         return ids, logprobs - 0.02
 
     monkeypatch.setattr(active_batch, "sample_tokens", shifted)
-    monkeypatch.setattr("agentlearn.train.engine.engine_check.LARGEST", 1.0)
+    monkeypatch.setattr("agentlearn.train.engine.torch_engine.LARGEST", 1.0)
     with pytest.raises(WeightsDiffer, match=r"differ by 0\.02 nats on average, .* at most 0\.002") as refused:
         asyncio.run(run_training(train_settings(fields)))
     assert refused.value.code == "sampler_differs"

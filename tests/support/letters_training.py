@@ -7,7 +7,7 @@ from agentlearn.errors import AgentlearnError, Interrupted
 from agentlearn.learning.callbacks import Update
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.train.callbacks import TrainCallbacks
+from agentlearn.train.report import TrainCallbacks
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 

@@ -53,7 +53,7 @@ def resumed(fields: dict[str, Any], accelerator: Any, folder: Path) -> dict[str,
     in_memory = state_hash({name: whole(one.detach()) for name, one in through.model.named_parameters()})
     through.step(rows)
     again = Updater(tiny_lm(seed=5), arguments, accelerator=accelerator)
-    position = restore_checkpoint(path, again).position
+    position = restore_checkpoint(path, again)
     again.step(rows)
     names = {"through": through, "again": again}
     weights = {

@@ -19,12 +19,12 @@ def main() -> None:
     rank = int(os.environ.get("RANK", "0"))
     if folder := os.environ.get("AGENTLEARN_TEST_PIDS"):
         (Path(folder) / str(rank)).write_text(str(os.getpid()))
-    from agentlearn.train.serving import vllm, vllm_engine
+    from agentlearn.train.serving import vllm
 
     vllm.SERVER = (sys.executable, "-m", "tests.support.vllm_sampling_stand_in")
     vllm.require_vllm = lambda *_given, **_named: None
     # Only a real vLLM on a CPU must get no seeds.
-    vllm_engine.VllmEngine._takes_seed = lambda *_given: True
+    vllm.VllmEngine._takes_seed = lambda *_given: True
     if planned := os.environ.get("AGENTLEARN_TEST_DIE"):
         who, place, count = planned.split()
         plan_death(int(who), place, int(count), own=rank)
@@ -36,7 +36,7 @@ def main() -> None:
 def plan_death(rank: int, place: str, count: int, *, own: int) -> None:
     """Make the process `rank` die there."""
     from agentlearn.train.engine.torch_engine import TorchEngine
-    from agentlearn.train.serving.vllm_engine import VllmEngine
+    from agentlearn.train.serving.vllm import VllmEngine
     from agentlearn.train.update.updater import Updater
 
     reached = 0

@@ -19,14 +19,12 @@ from agentlearn.errors import ConfigError, WeightsDiffer
 from agentlearn.models.endings import SampledTokens, tokens_of
 from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
 from agentlearn.serving.chat_service import ChatService
+from agentlearn.serving.child_process import ServerCommand, supervised_server
 from agentlearn.serving.engine import Sampling
-from agentlearn.serving.supervised_server import ServerCommand, supervised_server
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.serving.existing_vllm import existing_vllm
-from agentlearn.train.serving.vllm import EXTENSION, SERVER, _free_port, vllm_endpoint
-from agentlearn.train.serving.vllm_engine import open_vllm_engine
-from agentlearn.train.serving.vllm_options import VllmOptions
+from agentlearn.train.serving.vllm import EXTENSION, SERVER, _free_port, existing_vllm, open_vllm_engine, vllm_endpoint
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
+from agentlearn.train.settings import VllmOptions
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.adding import Reciting, Total, adder
 from tests.support.tiny_model import forward_logprobs, saved, spread, taught, tiny_network, tiny_tokenizer

@@ -1,9 +1,11 @@
-"""Sharding of a model's weights over processes with FSDP2, on GPUs and on the CPU.
+"""The processes that train together under `torchrun`, and sharding of a model's weights over them with FSDP2.
 
-It has the methods of `accelerate.Accelerator` that the updater uses. accelerate itself offers FSDP2 on GPUs only.
+Every process gets all rows of a batch and computes its share. Gradients are summed, not averaged, because each row's
+weight already includes the denominator over all processes.
 
-Every process must call each function, because the processes exchange tensors in it. What is gathered is on the CPU of
-the first process only.
+`ShardingAccelerator` has the methods of `accelerate.Accelerator` that the updater uses. accelerate itself offers FSDP2
+on GPUs only. Every process must call each function, because the processes exchange tensors in it. What is gathered is
+on the CPU of the first process only.
 
 The first process reads a checkpoint. The others get its model with weights that take no memory (torch's device `meta`),
 so that no process but the first ever holds all weights.
@@ -11,9 +13,9 @@ so that no process but the first ever holds all weights.
 
 import copy
 import gc
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -30,7 +32,85 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from agentlearn.errors import ConfigError
 from agentlearn.train.update.logprob_model import LogprobModel
+
+Reduction = Literal["sum", "min", "max"]
+
+
+class Processes:
+    """The group of training processes, and this process's place in it."""
+
+    def __init__(self, accelerator: Any = None) -> None:
+        """accelerator: an `accelerate.Accelerator`; None: a single process."""
+        self._accelerator = accelerator
+        if accelerator is not None and accelerator.gradient_accumulation_steps != 1:
+            raise ConfigError(
+                f"the accelerator accumulates over {accelerator.gradient_accumulation_steps} steps, but micro-batches "
+                "are already summed here; create it with gradient_accumulation_steps=1",
+                code="accumulated_twice",
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of processes, at least 1."""
+        return 1 if self._accelerator is None else cast("int", self._accelerator.num_processes)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, 0 to count - 1."""
+        return 0 if self._accelerator is None else cast("int", self._accelerator.process_index)
+
+    def prepare(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Return both, wrapped for several processes."""
+        if self._accelerator is None:
+            return module, optimizer
+        wrapped, wrapped_optimizer = self._accelerator.prepare(module, optimizer)
+        return cast("nn.Module", wrapped), cast("Optimizer", wrapped_optimizer)
+
+    def unwrap(self, module: nn.Module) -> nn.Module:
+        """Return the module that was passed to `prepare`."""
+        return module if self._accelerator is None else cast("nn.Module", self._accelerator.unwrap_model(module))
+
+    def release(self) -> None:
+        """Free accelerate's wrappers. Call this before the connection between the processes is closed.
+
+        Otherwise torch would wait for its threads for ever when the wrapper is freed last.
+        """
+        if self._accelerator is not None:
+            self._accelerator.free_memory()
+
+    def accumulating(self, module: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
+        """Context for the passes of one micro-batch. Gradients are exchanged only in the last one."""
+        if self._accelerator is None or last:
+            return nullcontext()
+        return cast("AbstractContextManager[Any]", self._accelerator.no_sync(module))
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of this process's share of the loss."""
+        if self._accelerator is None:
+            loss.backward()
+        else:  # accelerate averages over processes
+            self._accelerator.backward(loss * self.count)
+
+    def clip_gradients(self, parameters: Iterable[nn.Parameter], max_norm: float | None) -> float:
+        """Scale the gradient down to `max_norm`; returns its norm before."""
+        bound = float("inf") if max_norm is None else max_norm
+        if self._accelerator is None:
+            return float(torch.nn.utils.clip_grad_norm_(parameters, bound))
+        norm = self._accelerator.clip_grad_norm_(parameters, bound)
+        full = getattr(norm, "full_tensor", None)
+        return float(norm if full is None else full())
+
+    def all_reduce(self, values: Tensor, reduction: Reduction) -> Tensor:
+        """Combine the values of all processes, element by element."""
+        if self.count == 1:
+            return values
+        operation = {"sum": "SUM", "min": "MIN", "max": "MAX"}[reduction]
+        values = values.clone()
+        torch.distributed.all_reduce(values, op=getattr(torch.distributed.ReduceOp, operation))
+        return values
+
 
 _GATHER = StateDictOptions(full_state_dict=True, cpu_offload=True)
 _SPREAD = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
@@ -111,11 +191,6 @@ def layout_of(model: nn.Module) -> nn.Module:
     return _copied(model, lambda one: torch.empty_like(one, device="meta"))
 
 
-def remember_layout(model: nn.Module, layout: nn.Module) -> None:
-    """Keep the layout of a model that is about to be sharded, for `gather_model`."""
-    _LAYOUTS[model] = layout
-
-
 def gather_model(model: nn.Module) -> nn.Module | None:
     """Return a copy of a sharded model with all weights on the CPU, in the first process; None in the others.
 
@@ -138,7 +213,7 @@ def move_to_meta(model: nn.Module) -> None:
     _replace_parameters(model, lambda one: torch.empty_like(one, device="meta"))
 
 
-def allocate(model: nn.Module, device: torch.device) -> None:
+def _allocate(model: nn.Module, device: torch.device) -> None:
     """Give weights on the device `meta` memory on this device, without values, and move all others there."""
 
     def allocated(tensor: Tensor) -> Tensor:
@@ -196,13 +271,14 @@ class ShardingAccelerator:
         """
         names = {one: name for name, one in module.named_parameters()}
         weights = dict(module.state_dict()) if self.process_index == 0 else {}
-        remember_layout(module.model, layout_of(module.model))
+        _LAYOUTS[module.model] = layout_of(module.model)  # for `gather_model`
         move_to_meta(module)
         mesh = init_device_mesh(self.device.type, (self.num_processes,))
-        for layer in layers_of(module.model):
+        layers = [one for one in module.model.modules() if isinstance(one, GradientCheckpointingLayer)]
+        for layer in reversed(layers):  # inner ones first
             fully_shard(layer, mesh=mesh, mp_policy=self._precision)
         fully_shard(module, mesh=mesh, mp_policy=self._precision)
-        allocate(module, self.device)
+        _allocate(module, self.device)
         shard_weights(module, weights)
         sharded = dict(module.named_parameters())
         for group in optimizer.param_groups:
@@ -234,8 +310,3 @@ class ShardingAccelerator:
     def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
         """Scale the gradient down to `bound`; returns its norm before."""
         return torch.nn.utils.clip_grad_norm_(parameters, bound)
-
-
-def layers_of(model: nn.Module) -> Sequence[nn.Module]:
-    """The transformer layers of a model, inner ones first. They are sharded one by one."""
-    return [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)][::-1]

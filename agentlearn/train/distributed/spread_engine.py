@@ -11,7 +11,7 @@ import pickle
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,9 +20,11 @@ import numpy as np
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.distributed.links import LeaderLinks
-from agentlearn.train.engine.round_barrier import RoundBarrier
-from agentlearn.train.engine.torch_engine import AskedAnswer, TorchEngine
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
+from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine
+from agentlearn.train.serving.local import generation_ends, torch_engine
+from agentlearn.train.weights.loading import LoadedModel
 
 KNOWN_CONVERSATIONS = 4096
 """Number of conversations whose process is remembered."""
@@ -37,7 +39,7 @@ def spread_over(links: LeaderLinks | None) -> Callable[[TorchEngine], AbstractCo
 
 
 class RemoteEngine:
-    """The engine of another process, which `sampling_share` answers for."""
+    """The engine of another process, which `share_in_sampling` answers for."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -110,7 +112,7 @@ class SpreadEngine:
         self._own = own
         self._others = others
         self._places = ConversationPlaces(1 + len(others))
-        self._rounds: SpreadRounds | None = None
+        self._rounds: _SpreadRounds | None = None
 
     @property
     def context(self) -> int:
@@ -125,7 +127,7 @@ class SpreadEngine:
     def rounds(self, conversations: int, *, at_once: int) -> Generator[RoundBarrier]:
         """Inside the block, answer requests in rounds, as `TorchEngine.rounds` does."""
         self._places.forget()
-        rounds = SpreadRounds(conversations, at_once, self._sample_round)
+        rounds = _SpreadRounds(conversations, at_once, self._sample_round)
         for other in self._others:
             other.set_rounds(on=True)
         with self._own.rounds(0, at_once=0):
@@ -142,16 +144,13 @@ class SpreadEngine:
         if (rounds := self._rounds) is not None:
             return await rounds.sample(prompt, sampling)
         with self._places.taken(prompt) as place:
-            answer = await self._sample_at(place, prompt, sampling)
+            if place == 0:
+                answer = await self._own.sample(prompt, sampling)
+            else:
+                (answer,) = await self._others[place - 1].ask([(prompt, sampling)], together=False)
+            if isinstance(answer, EndpointError):
+                raise answer
         self._places.remember([*prompt, *answer.ids], place)
-        return answer
-
-    async def _sample_at(self, place: int, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-        if place == 0:
-            return await self._own.sample(prompt, sampling)
-        (answer,) = await self._others[place - 1].ask([(prompt, sampling)], together=False)
-        if isinstance(answer, EndpointError):
-            raise answer
         return answer
 
     async def _sample_round(self, asked: Sequence[AskedAnswer]) -> list[Sampled | EndpointError]:
@@ -252,7 +251,7 @@ class _WaitingRequest:
     answer: "asyncio.Future[Sampled]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class SpreadRounds:
+class _SpreadRounds:
     """Conversations that are sampled in rounds over several engines."""
 
     def __init__(
@@ -315,3 +314,63 @@ class SpreadRounds:
 
 def _gone() -> EndpointError:
     return EndpointError("a process that samples has ended", code="engine_closed")
+
+
+@contextmanager
+def share_in_sampling(
+    loaded: LoadedModel, links: FollowerLinks, *, wanted: bool
+) -> Generator[Callable[[], AbstractContextManager[None]]]:
+    """Answer the leader's sampling requests in other threads while the block runs, if that is wanted.
+
+    Yields the context in which nothing is sampled, so that weights may change.
+    """
+    if not wanted:
+        yield nullcontext
+        return
+    network: Any = loaded.model
+    ends = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config)).stop_ids
+    engine = torch_engine(network, ends)
+    serving = _answer_requests(engine, links.requests)
+    with engine.running():
+        threading.Thread(target=lambda: asyncio.run(serving), name="agentlearn-share", daemon=True).start()
+        yield engine.paused
+
+
+async def _answer_requests(engine: TorchEngine, connection: Connection) -> None:
+    """Answer the leader's requests until the connection closes."""
+    running: dict[int, asyncio.Task[None]] = {}
+
+    async def answer(number: int, asked: Any, *, together: bool) -> None:
+        try:
+            answers: list[Sampled | EndpointError] = (
+                await engine.sample_round(asked)
+                if together
+                else [await engine.sample(prompt, sampling) for prompt, sampling in asked]
+            )
+        except EndpointError as error:
+            answers = [error] * len(asked)
+        finally:
+            running.pop(number, None)
+        with suppress(OSError):
+            connection.send_bytes(pickle.dumps((number, answers)))
+
+    with ExitStack() as rounds:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    sent = await asyncio.to_thread(connection.recv_bytes)
+                except (EOFError, OSError):  # the leader has ended
+                    break
+                match pickle.loads(sent):  # noqa: S301  from our own leader
+                    case ("sample", int(number), asked, together):
+                        running[number] = tasks.create_task(answer(number, asked, together=bool(together)))
+                    case ("cancel", int(number)) if number in running:
+                        running[number].cancel()
+                    case ("rounds", on):
+                        rounds.close()
+                        if on:
+                            rounds.enter_context(engine.rounds(0, at_once=0))
+                    case _:
+                        pass
+            for task in running.values():
+                task.cancel()

@@ -30,20 +30,19 @@ class AttentionLayout:
         It is added to the scores: 0 where a token is seen, the least number of the type elsewhere.
         at_B_Q: position of each query. read: number of cached tokens. dtype: of the model.
         """
-        made = {kind: self._mask(kind, at_B_Q, read, dtype) for kind in self.windows}
-        return made if len(made) > 1 else next(iter(made.values()))
-
-    def _mask(self, kind: str, at_B_Q: "Tensor", read: int, dtype: "torch.dtype") -> "Tensor":
         import torch
 
         key_K, at_B_1_Q_1 = torch.arange(read, device=at_B_Q.device)[None, None, None], at_B_Q[:, None, :, None]
-        seen = key_K <= at_B_1_Q_1
-        size = self.windows[kind]
-        if kind == SLIDING and size is not None:
-            seen = seen & (key_K > at_B_1_Q_1 - size)
-        elif kind == CHUNKED and size is not None:
-            seen = seen & (key_K // size == at_B_1_Q_1 // size)
-        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+        made: dict[str, Tensor] = {}
+        for kind, size in self.windows.items():
+            seen = key_K <= at_B_1_Q_1
+            if kind == SLIDING and size is not None:
+                seen = seen & (key_K > at_B_1_Q_1 - size)
+            elif kind == CHUNKED and size is not None:
+                seen = seen & (key_K // size == at_B_1_Q_1 // size)
+            shape = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+            made[kind] = shape.masked_fill(~seen, torch.finfo(dtype).min)
+        return made if len(made) > 1 else next(iter(made.values()))
 
 
 def attention_layout(model: Any) -> AttentionLayout:
@@ -53,7 +52,16 @@ def attention_layout(model: Any) -> AttentionLayout:
     window = getattr(config, "sliding_window", None)
     if not kinds:
         kinds = {SLIDING} if window and getattr(config, "use_sliding_window", True) else {FULL}
-    if reason := _unsupported(config, kinds):
+    own = getattr(getattr(config, "attn_config", None), "alibi", False) or getattr(config, "alibi", False)
+    reason = _unusual(kinds, alibi=False)
+    if not reason and not getattr(config, "num_attention_heads", None):
+        reason = "its layers keep a state instead of keys and values"
+    if not reason and (getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False)):
+        reason = "its layers attend to an encoder"
+    reason = reason or _unusual(kinds, alibi=bool(own))
+    if not reason and not isinstance(getattr(config, "max_position_embeddings", None), int):
+        reason = "its config does not say how long a context may be"
+    if reason:
         raise unsupported(class_name(model), reason)
     sizes = {FULL: None, SLIDING: window, CHUNKED: getattr(config, "attention_chunk_size", None)}
     for kind in sorted(kinds - {FULL}):
@@ -93,19 +101,3 @@ def _unusual(kinds: set[str], *, alibi: bool) -> str:
 def class_name(model: Any) -> str:
     """Return the name of the model's class, without peft's wrapper."""
     return type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
-
-
-def _unsupported(config: Any, kinds: set[str]) -> str:
-    """Why the engine cannot compute a model; empty when it can."""
-    if other := _unusual(kinds, alibi=False):
-        return other
-    if not getattr(config, "num_attention_heads", None):
-        return "its layers keep a state instead of keys and values"
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False):
-        return "its layers attend to an encoder"
-    alibi = getattr(getattr(config, "attn_config", None), "alibi", False) or getattr(config, "alibi", False)
-    if alibi:
-        return _unusual(kinds, alibi=True)
-    if not isinstance(getattr(config, "max_position_embeddings", None), int):
-        return "its config does not say how long a context may be"
-    return ""

@@ -2,26 +2,79 @@
 
 One thread runs the model. Weights may be changed only inside `paused()`. Everything computed before is then dropped,
 and answers in progress continue with the new weights.
+
+A config cannot tell everything about a model. So before an engine is used it samples a few tokens after prompts of
+several lengths, and the same tokens are scored by the model alone, as the trainer scores them. Some models (longrope,
+as in Phi-3.5) change the frequencies of all rows when one row of a forward pass is long. They are used only up to the
+length where that begins.
 """
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.engine.active_batch import ActiveBatch, SamplingRequest
-from agentlearn.train.engine.round_barrier import RoundBarrier
+from agentlearn.train.engine.attention import AttentionLayout, class_name, unsupported
+
+
+class RoundBarrier:
+    """Conversations that are sampled in rounds: a round starts when each of them waits for an answer or has left.
+
+    What is computed together then depends on these conversations alone and not on timing: the same conversations give
+    the same numbers, bit by bit. Thread-safe.
+    """
+
+    def __init__(self, conversations: int, at_once: int, changed: Callable[[], None]) -> None:
+        """conversations: how many take part. at_once: how many of them run at the same time.
+
+        changed: called without any lock when fewer or more requests are expected than before.
+        """
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._left = conversations
+        self._at_once = at_once
+        self._held = 0
+        self._released = False
+
+    @property
+    def expected(self) -> int:
+        """Number of waiting requests that starts a round; 0: any number does."""
+        with self._lock:
+            return 0 if self._released else max(0, min(self._left, self._at_once) - self._held)
+
+    def leave(self) -> None:
+        """Take one finished conversation out of the following rounds."""
+        with self._lock:
+            self._left -= 1
+        self._changed()
+
+    def hold(self, conversations: int) -> None:
+        """Expect no request from this many conversations at present: they wait for something else."""
+        with self._lock:
+            self._held = conversations
+        self._changed()
+
+    def release(self) -> None:
+        """Answer requests as they come from now on."""
+        with self._lock:
+            self._released = True
+        self._changed()
+
 
 StepStart = Literal["step", "step_after_change", "closed"]
 """How a step begins. `step_after_change`: the weights may have changed, so cached keys and values are wrong."""
 
 
-class RequestQueue:
+class _RequestQueue:
     """Requests that have not joined the batch yet, and when the engine may run its next step. Thread-safe."""
 
     def __init__(self) -> None:
@@ -35,23 +88,15 @@ class RequestQueue:
         self._cache_is_stale = False
         self._closing = False
 
-    def submit(self, request: SamplingRequest) -> None:
-        """Add a request. Raises EndpointError after `close`."""
-        with self._changed:
-            if self._closing:
-                raise engine_closed()
-            self._waiting.append(request)
-            self._changed.notify_all()
+    def submit(self, requests: Sequence[SamplingRequest], *, as_round: bool = False) -> None:
+        """Add requests. Raises EndpointError after `close`.
 
-    def submit_round(self, requests: Sequence[SamplingRequest]) -> None:
-        """Add a whole round of requests, inside `rounds`. They start together when the batch is empty.
-
-        Raises EndpointError after `close`.
+        as_round: inside `rounds`, they are a whole round, and start together when the batch is empty.
         """
         with self._changed:
             if self._closing:
-                raise engine_closed()
-            self._round.extend(requests)
+                raise _engine_closed()
+            (self._round if as_round else self._waiting).extend(requests)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -81,7 +126,12 @@ class RequestQueue:
         conversations: how many take part; each must call `leave` when it ends. at_once: how many of them run at the
         same time. Nobody else may send requests inside the block.
         """
-        barrier = RoundBarrier(conversations, at_once, self._recheck)
+
+        def recheck() -> None:
+            with self._changed:
+                self._changed.notify_all()
+
+        barrier = RoundBarrier(conversations, at_once, recheck)
         with self._changed:
             # Cached keys and values of earlier requests would change the bits of what follows.
             self._barrier, self._cache_is_stale = barrier, True
@@ -131,11 +181,6 @@ class RequestQueue:
             self._waiting.clear()
         return requests
 
-    def _recheck(self) -> None:
-        """Let the engine see whether a step may run now."""
-        with self._changed:
-            self._changed.notify_all()
-
     def _ready(self) -> deque[SamplingRequest]:
         return self._waiting if self._barrier is None else self._round
 
@@ -153,8 +198,7 @@ class RequestQueue:
         return True
 
 
-def engine_closed() -> EndpointError:
-    """The error for requests of an engine that has been closed."""
+def _engine_closed() -> EndpointError:
     return EndpointError("the model was closed before it had answered", code="engine_closed")
 
 
@@ -190,7 +234,7 @@ class TorchEngine:
         self._max_batch = max_batch
         self._cache_bytes = cache_bytes
         self._batch = self._empty_batch()
-        self._queue = RequestQueue()
+        self._queue = _RequestQueue()
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -224,18 +268,27 @@ class TorchEngine:
                 code="context_too_long",
             )
         request = SamplingRequest.create(prompt, sampling)
-        self._queue.submit(request)
+        self._queue.submit([request])
         return await request.answer
 
     async def sample_round(self, asked: Sequence[AskedAnswer]) -> list[Sampled | EndpointError]:
         """Sample answers to these prompts together, inside `rounds(0, at_once=0)`; returns each answer or its error."""
         requests = [SamplingRequest.create(prompt, sampling) for prompt, sampling in asked]
-        self._queue.submit_round(requests)
-        return [await _outcome(one) for one in requests]
+        self._queue.submit(requests, as_round=True)
+        outcomes = await asyncio.gather(*(one.answer for one in requests), return_exceptions=True)
+        for one in outcomes:
+            if not isinstance(one, Sampled | EndpointError):
+                raise one
+        return cast("list[Sampled | EndpointError]", outcomes)
 
     def _run(self) -> None:
         if self._model.device.type == "cpu" and sum(one.numel() for one in self._model.parameters()) < SMALL_WEIGHTS:
-            _use_one_thread()
+            # `torch.set_num_threads` changes this thread and threads started later. Another one sets the latter back.
+            before = torch.get_num_threads()
+            torch.set_num_threads(1)
+            later = threading.Thread(target=torch.set_num_threads, args=(before,))
+            later.start()
+            later.join()
         with torch.inference_mode():
             while (start := self._queue.begin_step(busy=bool(self._batch.requests))) != "closed":
                 try:
@@ -243,26 +296,25 @@ class TorchEngine:
                         self._batch.forget()
                     self._step()
                 except Exception as error:  # noqa: BLE001  every waiting request gets the error
-                    self._fail(EndpointError(f"the model failed: {_short(error)}", code="engine_failed"))
+                    text = " ".join(str(error).split()) or type(error).__name__
+                    text = text if len(text) <= 300 else text[:297] + "..."
+                    self._fail(EndpointError(f"the model failed: {text}", code="engine_failed"))
                 finally:
                     self._queue.end_step()
-        self._fail(engine_closed())
+        self._fail(_engine_closed())
 
     def _step(self) -> None:
         """Let waiting requests join, then sample one token for each request in the batch."""
         if self._model.training:
             self._model.eval()
         self._batch.drop_cancelled()
-        while self._admit():
+        joined = 1
+        while joined:
+            joined, left = self._batch.admit(self._queue.take())
+            self._queue.put_back(left)
             self._batch.prefill()
-        self._batch.prefill()
         if self._batch.requests:
             self._batch.decode()
-
-    def _admit(self) -> int:
-        joined, left = self._batch.admit(self._queue.take())
-        self._queue.put_back(left)
-        return joined
 
     def _fail(self, error: EndpointError) -> None:
         """Give every request the error and start with an empty batch."""
@@ -281,25 +333,125 @@ class TorchEngine:
         )
 
 
-async def _outcome(request: SamplingRequest) -> Sampled | EndpointError:
-    try:
-        return await request.answer
-    except EndpointError as error:
-        return error
+LARGEST = 2e-3
+"""Largest difference of one token's log-probability in fp32, in nats."""
+MEAN_OF_HALF = 0.2
+"""Largest mean difference in 16-bit formats, whose rounding depends on the order of sums."""
+_OF_A_MODEL = (EndpointError, RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError)
+"""Errors of a model that cannot be computed as the engine does."""
+_LENGTHS, _ANSWER = (3, 11, 37), 4
+_LONGEST_WINDOW = 128
+"""Prompts are longer than windows up to this size. Longer windows are trusted, because long prompts take time."""
 
 
-def _use_one_thread() -> None:
-    """Let torch use one core in the calling thread, and leave all other threads unchanged.
+_ROW = 16
+"""Number of tokens of the rows that are computed together."""
+_CHANGED, _CHANGED_HALF = 1e-3, 0.05
+"""Changes of log-probabilities by another row above this are not rounding: the largest in fp32, and the mean in 16-bit
+formats, in which experts round by what they compute together."""
 
-    `torch.set_num_threads` changes the calling thread and threads started later. Another thread sets the latter back.
+
+def exact_context(model: Any) -> int:
+    """Return the largest context in which a row's probabilities do not depend on the longest row of its batch.
+
+    That is the model's own context, or for example the `original_max_position_embeddings` of a longrope model. It is
+    found by computing a short row with one at the last positions. Raises ConfigError when the rows of a batch change
+    each other in any context.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    later = threading.Thread(target=torch.set_num_threads, args=(before,))
-    later.start()
-    later.join()
+    config = model.config.get_text_config()
+    own = int(config.max_position_embeddings)
+    known = {one for one in _originals(config.to_dict()) if 0 < one < own}
+    for context in (own, *sorted(known, reverse=True)):
+        if not _rows_change_each_other(model, context):
+            return context
+    raise unsupported(class_name(model), "the rows of a batch change each other's probabilities")
 
 
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."
+def context_limit(model: Any) -> int | None:
+    """Return the context that a server of this model must not exceed, as in `exact_context`; None: its own."""
+    config = model.config.get_text_config()
+    if not _originals(config.to_dict()):
+        return None
+    found = exact_context(model)
+    return found if found < config.max_position_embeddings else None
+
+
+def _originals(config: Mapping[str, Any]) -> set[int]:
+    """The lengths before an extension of the context that a config names, also those of single kinds of layers."""
+    found: set[int] = set()
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            found |= _originals(cast("Mapping[str, Any]", value))
+        elif name == "original_max_position_embeddings" and isinstance(value, int | float):
+            found.add(int(value))
+    return found
+
+
+def _rows_change_each_other(model: Any, context: int) -> bool:
+    """Whether a row at the first positions changes when the other row is at the last positions of the context."""
+    length = min(_ROW, context)
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, vocabulary, (2, length))).to(model.device)
+    first = torch.arange(length, device=model.device)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            alike, apart = (
+                model(input_ids=ids, position_ids=torch.stack([first, first + shift]), use_cache=False)
+                .logits[0]
+                .float()
+                .log_softmax(-1)
+                for shift in (0, context - length)
+            )
+    except _OF_A_MODEL as error:
+        raise unsupported(class_name(model), " ".join(str(error).split())[:200]) from error
+    finally:
+        model.train(was_training)
+    changes = (alike - apart).abs().nan_to_num(0.0)  # a token may be impossible in both
+    if next(model.parameters()).dtype == torch.float32:
+        return float(changes.max()) > _CHANGED
+    return float(changes.mean()) > _CHANGED_HALF
+
+
+async def check_engine(engine: TorchEngine, model: Any, layout: AttentionLayout) -> None:
+    """Raise ConfigError when the engine does not sample from the model's own distribution."""
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    sizes = [size for size in layout.windows.values() if size is not None and size <= _LONGEST_WINDOW]
+    chance, most = np.random.default_rng(0), max(1, engine.context - _ANSWER)
+    prompts: list[list[int]] = [
+        chance.integers(0, vocabulary, min(one, most)).tolist() for one in (*_LENGTHS, *(size + 9 for size in sizes))
+    ]
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            how = [Sampling(seed=at, max_tokens=_ANSWER) for at in range(len(prompts))]
+            running = [tasks.create_task(engine.sample(*one)) for one in zip(prompts, how, strict=True)]
+        answers = [one.result() for one in running]
+        difference = await asyncio.to_thread(_difference, engine, model, prompts, answers)
+    except* _OF_A_MODEL as errors:
+        inner: BaseException = errors
+        while isinstance(inner, BaseExceptionGroup):
+            inner = inner.exceptions[0]
+        raise unsupported(class_name(model), " ".join(str(inner).split())[:200]) from errors
+    half = next(model.parameters()).dtype != torch.float32
+    found, limit = (difference.mean(), MEAN_OF_HALF) if half else (difference.max(), LARGEST)
+    if not found <= limit:
+        raise unsupported(
+            class_name(model),
+            f"its log-probabilities of {difference.size} tokens differ by up to {difference.max():.3g} nats from those"
+            " of a plain forward pass",
+        )
+
+
+def _difference(
+    engine: TorchEngine, model: Any, prompts: Sequence[list[int]], answers: Sequence[Sampled]
+) -> NDArray[np.float64]:
+    """Difference of each sampled token's log-probability from a plain forward pass. Drops the engine's cache."""
+    found: list[float] = []
+    with engine.paused(), torch.inference_mode():
+        for prompt, answer in zip(prompts, answers, strict=True):
+            ids = torch.tensor([[*prompt, *answer.ids]], device=model.device)
+            logprobs = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
+            own = logprobs.gather(1, torch.tensor(answer.ids, device=model.device)[:, None])[:, 0].tolist()
+            found += [mine - given for mine, given in zip(own, answer.logprobs, strict=True)]
+    return np.abs(np.array(found))

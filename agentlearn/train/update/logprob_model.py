@@ -46,8 +46,7 @@ def token_logprobs(
     temperature. Both results are in nats, fp32, and have a gradient. With autocast the product uses its dtype; sums
     over the vocabulary are always fp32.
     """
-    kind = hidden_N_H.device.type
-    hidden_N_H, head_V_H = _in_one_format(hidden_N_H, head_V_H)
+    kind, (hidden_N_H, head_V_H) = hidden_N_H.device.type, _in_one_format(hidden_N_H, head_V_H)
     chunk = chunk_tokens(head_V_H.shape[0], logits_mib)
     targets_N_K = targets_N if targets_N.ndim == 2 else targets_N.unsqueeze(1)
     with torch.autocast(kind, enabled=False):
@@ -57,7 +56,7 @@ def token_logprobs(
 
 
 @torch.no_grad()
-def top_logprobs(
+def _top_logprobs(
     hidden_N_H: Tensor,
     head_V_H: Tensor,
     bias_V: Tensor | None,
@@ -241,10 +240,10 @@ class LogprobModel(nn.Module):
         self.temperature = temperature
         self.logits_mib = logits_mib
         core = core_of(model)
-        self.change = logit_change(core.config.get_text_config())
+        self.change = _logit_change(core.config.get_text_config())
         head = core.get_output_embeddings()
         if type(head) is not nn.Linear:
-            raise unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")
+            raise _unsupported_head(core, f"its head is a {type(head).__name__}, not a plain linear layer")
 
     def forward(
         self,
@@ -268,38 +267,19 @@ class LogprobModel(nn.Module):
         layers: Any = core.base_model if core.base_model is not core else core.model
         layout = {} if positions_BT is None else {"position_ids": positions_BT}
         if seen_BTT is not None:
-            layout["attention_mask"] = _attention_mask(core, seen_BTT)
+            # (B, 1, T, T) numbers that are added to scores, which every attention with masks takes
+            mask = torch.zeros(seen_BTT.shape, dtype=core.dtype, device=seen_BTT.device)
+            layout["attention_mask"] = mask.masked_fill(~seen_BTT, torch.finfo(core.dtype).min).unsqueeze(1)
         hidden_B_T_H = layers(input_ids=ids_BT, use_cache=False, **layout).last_hidden_state
         hidden_N_H = hidden_B_T_H.flatten(0, 1).index_select(0, places_N)
         head = cast("nn.Linear", core.get_output_embeddings())
+        how: dict[str, Any] = {"temperature": self.temperature, "logits_mib": self.logits_mib, "change": self.change}
         if top is not None:
-            return top_logprobs(
-                hidden_N_H,
-                head.weight,
-                head.bias,
-                top,
-                temperature=self.temperature,
-                logits_mib=self.logits_mib,
-                change=self.change,
-            )
-        return token_logprobs(
-            hidden_N_H,
-            head.weight,
-            head.bias,
-            targets_N,
-            temperature=self.temperature,
-            logits_mib=self.logits_mib,
-            change=self.change,
-        )
+            return _top_logprobs(hidden_N_H, head.weight, head.bias, top, **how)
+        return token_logprobs(hidden_N_H, head.weight, head.bias, targets_N, **how)
 
 
-def _attention_mask(core: PreTrainedModel, seen_BTT: Tensor) -> Tensor:
-    """The mask (B, 1, T, T) of numbers that are added to scores, which every attention with masks takes."""
-    seen = seen_BTT.unsqueeze(1)
-    return torch.zeros(seen.shape, dtype=core.dtype, device=seen.device).masked_fill(~seen, torch.finfo(core.dtype).min)
-
-
-def logit_change(config: Any) -> LogitChange:
+def _logit_change(config: Any) -> LogitChange:
     """Return what a model of transformers does to the output of its head, from its config."""
     scale = 1.0
     for name in ("logit_scale", "lm_head_multiplier"):  # Cohere and Falcon-H1 multiply
@@ -328,16 +308,18 @@ def check_head(model: nn.Module) -> None:
             logits = cast("Any", model)(input_ids=ids_B_T, use_cache=False).logits[0, :-1].float()
             theirs_N = logits.log_softmax(-1).gather(1, targets_N[:, None])[:, 0]
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-        raise unsupported_head(core, " ".join(str(error).split())[:200]) from error
+        raise _unsupported_head(core, " ".join(str(error).split())[:200]) from error
     finally:
         model.train(was_training)
     apart = float((ours_N - theirs_N).abs().max())
     limit = LARGEST if next(model.parameters()).dtype == torch.float32 else LARGEST_OF_HALF
     if not apart <= limit:
-        raise unsupported_head(core, f"log-probabilities computed for training differ by {apart:.3g} nats from its own")
+        raise _unsupported_head(
+            core, f"log-probabilities computed for training differ by {apart:.3g} nats from its own"
+        )
 
 
-def unsupported_head(core: nn.Module, reason: str) -> ConfigError:
+def _unsupported_head(core: nn.Module, reason: str) -> ConfigError:
     """Return the error for a model whose log-probabilities cannot be computed in training."""
     return ConfigError(
         f"a {type(core).__name__} cannot be trained here: {reason}; train another model, and leave the head out of"

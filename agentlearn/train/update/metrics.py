@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from agentlearn.train.arguments import GradientArguments
-from agentlearn.train.distributed.processes import Processes
+from agentlearn.train.distributed.sharding import Processes, Reduction
 from agentlearn.train.update.losses import TokenLosses, TokenScores, row_means
 
 UNEXPLAINED = "sampling/unexplained_difference"
@@ -55,72 +55,73 @@ class Meter:
     """Collects sums, minima and maxima over this process's tokens; `figures` combines all processes."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, list[Tensor]] = {}
-        self._lowest: dict[str, list[Tensor]] = {}
-        self._highest: dict[str, list[Tensor]] = {}
+        self._parts: dict[Reduction, dict[str, list[Tensor]]] = {"sum": {}, "min": {}, "max": {}}
 
+    @torch.no_grad()
     def add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
         """Add one micro-batch."""
-        with torch.no_grad():
-            self._add(losses, scored, entropy_N, loss)
-
-    def _add(self, losses: TokenLosses, scored: TokenScores, entropy_N: Tensor, loss: Tensor) -> None:
         raw_N = scored.old_N - scored.sampler_N
-        ratio_N = raw_N.exp()
+        ratio_N, apart_N, one_N = raw_N.exp(), raw_N.abs(), torch.ones_like(raw_N)
         rows = len(scored.advantages_B)
         low_N, high_N = losses.clipped_low_N.float(), losses.clipped_high_N.float()
-        low_B, high_B = row_means(low_N, scored.row_N, rows), row_means(high_N, scored.row_N, rows)
-        for name, values in {
-            "tokens": torch.ones_like(ratio_N),
+        comparable_N = None if scored.comparable_B is None else scored.comparable_B[scored.row_N].double()
+        weight_N = losses.vespo_weight_N
+        weight_B = None if weight_N is None else row_means(weight_N, scored.row_N, rows)
+        sums = {
+            "tokens": one_N,
             "entropy": entropy_N,
             "low": low_N,
             "high": high_N,
-            "difference": raw_N.abs(),
+            "difference": apart_N,
             "mismatch": -raw_N,
             "raw": ratio_N,
             "raw^2": ratio_N.square(),
             "importance": losses.importance_N,
             "policy ratio": losses.ratio_N,
-        }.items():
-            self._sums.setdefault(name, []).append(values.double().sum())
-        if scored.comparable_B is not None:
-            comparable_N = scored.comparable_B[scored.row_N].double()
-            self._sums.setdefault("comparable", []).append(comparable_N.sum())
-            self._sums.setdefault("unexplained", []).append((raw_N.abs() * comparable_N).sum())
-        if losses.kl_N is not None:
-            self._sums.setdefault("kl", []).append(losses.kl_N.double().sum())
-        if losses.on_policy_N is not None:
-            self._sums.setdefault("off policy", []).append((1 - losses.on_policy_N).double().sum())
-        if scored.chosen_N is not None:
-            self._sums.setdefault("chosen", []).append(scored.chosen_N.double().sum())
-        if losses.teacher_N is not None and scored.teacher is not None:
-            self._sums.setdefault("teacher", []).append(losses.teacher_N.double().sum())
-            self._sums.setdefault("taught", []).append(scored.teacher.taught_N.double().sum())
-        if losses.vespo_weight_N is not None:
-            weight_B = row_means(losses.vespo_weight_N, scored.row_N, rows)
-            self._sums.setdefault("vespo", []).append(weight_B.double().sum())
-            self._sums.setdefault("rows", []).append(torch.ones_like(weight_B).double().sum())
-        self._sums.setdefault("loss", []).append(loss.detach().double())
-        for name, values in {"raw": ratio_N, "importance": losses.importance_N, "low": low_B}.items():
-            self._lowest.setdefault(name, []).append(values.min())
-        for name, values in {
+            "loss": loss.detach(),
+            "kl": losses.kl_N,
+            "chosen": scored.chosen_N,
+            "comparable": comparable_N,
+            "unexplained": None if comparable_N is None else apart_N * comparable_N,
+            "off policy": None if losses.on_policy_N is None else 1 - losses.on_policy_N,
+            "teacher": losses.teacher_N,
+            "taught": None if scored.teacher is None else scored.teacher.taught_N,
+            "vespo": weight_B,
+            "rows": None if weight_B is None else torch.ones_like(weight_B),
+        }
+        for name, values in sums.items():
+            if values is not None:
+                self._parts["sum"].setdefault(name, []).append(values.double().sum())
+        lowest = {"raw": ratio_N, "importance": losses.importance_N, "low": row_means(low_N, scored.row_N, rows)}
+        for name, values in lowest.items():
+            self._parts["min"].setdefault(name, []).append(values.min())
+        highest = {
             "raw": ratio_N,
             "importance": losses.importance_N,
-            "high": high_B,
-            "difference": raw_N.abs(),
+            "high": row_means(high_N, scored.row_N, rows),
+            "difference": apart_N,
             "policy ratio": losses.ratio_N,
-        }.items():
-            self._highest.setdefault(name, []).append(values.max())
+        }
+        for name, values in highest.items():
+            self._parts["max"].setdefault(name, []).append(values.max())
 
     def figures(self, processes: Processes, device: torch.device, *, cispo: bool, steps: int) -> dict[str, float]:
         """Return the metrics of `StepMetrics.figures`, over all processes. steps: number of optimiser steps added."""
-        names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance")
+        names = ("tokens", "entropy", "low", "high", "difference", "mismatch", "raw", "raw^2", "importance", "loss")
         optional = ("kl", "off policy", "chosen", "vespo", "rows", "teacher", "taught", "comparable", "unexplained")
-        sums = _reduced(self._sums, (*names, "policy ratio", "loss", *optional), "sum", processes, device)
-        low = _reduced(self._lowest, ("raw", "importance", "low"), "min", processes, device)
-        high = _reduced(
-            self._highest, ("raw", "importance", "high", "difference", "policy ratio"), "max", processes, device
-        )
+        known = self._parts["sum"]
+
+        def reduced(reduction: Reduction, *names: str) -> dict[str, float]:
+            """Reduce each name over all processes. A name that this process lacks does not affect the result."""
+            nothing = {"sum": 0.0, "min": math.inf, "max": -math.inf}[reduction]
+            combine, parts = getattr(torch, reduction), self._parts[reduction]
+            own = [combine(torch.stack(parts[name]).double()) if name in parts else nothing for name in names]
+            values = torch.tensor([float(one) for one in own], dtype=torch.float64)
+            return dict(zip(names, processes.all_reduce(values.to(device), reduction).tolist(), strict=True))
+
+        sums = reduced("sum", *names, "policy ratio", *optional)
+        low = reduced("min", "raw", "importance", "low")
+        high = reduced("max", "raw", "importance", "high", "difference", "policy ratio")
         tokens = sums["tokens"]
         if not tokens:
             return {}
@@ -139,11 +140,11 @@ class Meter:
         return {
             "loss": sums["loss"] / max(1, steps),
             "entropy": mean["entropy"],
-            **({"kl": mean["kl"]} if "kl" in self._sums else {}),
-            **({"off_policy_masked_share": mean["off policy"]} if "off policy" in self._sums else {}),
-            **({"high_entropy_share": mean["chosen"]} if "chosen" in self._sums else {}),
-            **({"distill/divergence": sums["teacher"] / max(1.0, sums["taught"])} if "teacher" in self._sums else {}),
-            **({"vespo/phi_seq_mean": sums["vespo"] / sums["rows"]} if "vespo" in self._sums else {}),
+            **({"kl": mean["kl"]} if "kl" in known else {}),
+            **({"off_policy_masked_share": mean["off policy"]} if "off policy" in known else {}),
+            **({"high_entropy_share": mean["chosen"]} if "chosen" in known else {}),
+            **({"distill/divergence": sums["teacher"] / max(1.0, sums["taught"])} if "teacher" in known else {}),
+            **({"vespo/phi_seq_mean": sums["vespo"] / sums["rows"]} if "vespo" in known else {}),
             **clipping,
             "ratio/mean": mean["policy ratio"],
             "ratio/max": high["policy ratio"],
@@ -159,24 +160,6 @@ class Meter:
             "mismatch/ratio_max": high["raw"],
             "effective_sample_size": sums["raw"] ** 2 / (tokens * sums["raw^2"]) if sums["raw^2"] else math.nan,
         }
-
-
-def _reduced(
-    parts: Mapping[str, list[Tensor]],
-    names: tuple[str, ...],
-    reduction: Any,
-    processes: Processes,
-    device: torch.device,
-) -> dict[str, float]:
-    """Reduce each name over all processes. A name that this process lacks does not affect the result."""
-    nothing = {"sum": 0.0, "min": math.inf, "max": -math.inf}[reduction]
-    combine = {"sum": torch.sum, "min": torch.min, "max": torch.max}[reduction]
-    own = [
-        combine(torch.stack(parts[name]).double()) if name in parts else torch.tensor(nothing, dtype=torch.float64)
-        for name in names
-    ]
-    values = processes.all_reduce(torch.stack([one.to(device) for one in own]), reduction)
-    return dict(zip(names, values.tolist(), strict=True))
 
 
 def peak_memory_mib(device: torch.device) -> float:
@@ -202,7 +185,7 @@ class EntropyBonus:
     @property
     def used(self) -> bool:
         """Whether the loss can have a bonus, in this step or a later one."""
-        return self._arguments.entropy_coef > 0 or self._adaptive
+        return self._arguments.entropy_coef > 0 or self._arguments.entropy_target is not None
 
     @property
     def applied(self) -> float:
@@ -233,10 +216,6 @@ class EntropyBonus:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state from `state_dict`."""
         self.coefficient, self._last = float(state["coefficient"]), float(state["last"])
-
-    @property
-    def _adaptive(self) -> bool:
-        return self._arguments.entropy_target is not None
 
 
 def highest_entropies(entropy_N: Tensor, share: float) -> Tensor:

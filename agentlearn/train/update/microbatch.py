@@ -1,18 +1,32 @@
-"""Micro-batches: training rows of similar length, as the tensors of one forward pass."""
+"""Micro-batches: training rows of similar length, as the tensors of one forward pass.
+
+Rows are padded, or packed: laid end to end in one sequence. transformers recognises that by positions that start again
+at 0, and lets no token attend to another row. Or rows share their prompts: the answers of a group are laid end to end
+behind one copy of their prompt, as in sampling. A mask lets each answer see the prompt and itself only, and its
+positions continue those of the prompt. So every token has the context that it was sampled after. Not every
+architecture supports this, so a short forward pass checks each model.
+"""
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from transformers.utils.generic import is_flash_attention_requested
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import GradientArguments
+from agentlearn.train.engine.attention import FULL, attention_layout
+from agentlearn.train.update.logprob_model import LogprobModel, core_of, device_of
 from agentlearn.train.update.sequences import TrainingRow
+from agentlearn.types.ids import RolloutId
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +77,12 @@ def forward_length(row: TrainingRow) -> int:
 
 def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
     """Return the rows sorted by content, so that their original order does not matter."""
-    return sorted(rows, key=_content)
 
+    def content(row: TrainingRow) -> tuple[object, ...]:
+        arrays = (row.ids_T.tobytes(), row.mask_T.tobytes(), row.logprobs_T.tobytes())
+        return (row.length, *arrays, row.advantage, row.staleness)
 
-def _content(row: TrainingRow) -> tuple[object, ...]:
-    arrays = (row.ids_T.tobytes(), row.mask_T.tobytes(), row.logprobs_T.tobytes())
-    return (row.length, *arrays, row.advantage, row.staleness)
+    return sorted(rows, key=content)
 
 
 def plan_microbatches(lengths_B: Sequence[int], budget: int, *, packed: bool = False) -> list[list[int]]:
@@ -104,6 +118,13 @@ def collate(rows: Sequence[TrainingRow], *, packed: bool = False) -> MicroBatch:
             ids_BT[b, :length] = row.ids_T[:length]
         positions_BT = None
     places = [np.flatnonzero(row.mask_T) - 1 + start for row, start in zip(rows, starts, strict=True)]
+    return _micro_batch(rows, ids_BT, places, positions_BT=positions_BT)
+
+
+def _micro_batch(
+    rows: Sequence[TrainingRow], ids_BT: NDArray[np.int64], places: Sequence[NDArray[np.int64]], **layout: Tensor | None
+) -> MicroBatch:
+    """places: index of the position that predicts each trained token, by row."""
     return MicroBatch(
         ids_BT=torch.from_numpy(ids_BT.astype(np.int64)),
         places_N=torch.from_numpy(np.concatenate(places)),
@@ -112,34 +133,46 @@ def collate(rows: Sequence[TrainingRow], *, packed: bool = False) -> MicroBatch:
         sampler_N=torch.from_numpy(np.concatenate([row.logprobs_T[row.mask_T] for row in rows]).astype(np.float32)),
         advantages_B=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
         comparable_B=torch.tensor([float(row.is_comparable) for row in rows]),
-        positions_BT=positions_BT,
+        **layout,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedRows:
-    """The rows of a batch to train, in canonical order, and counts of the others."""
-
-    rows: tuple[TrainingRow, ...]
-    masked: int
-    """Number of rows without a token to train."""
 
 
 def check_rows(rows: Sequence[TrainingRow], vocabulary: int) -> None:
     """Raise ConfigError for a row with missing log-probabilities, or with tokens that the model does not have."""
+    reporting = "sample from an endpoint that reports them"
     for row in rows:
-        if fault := _fault(row, vocabulary):
-            code, sentence = fault
-            raise ConfigError(f"a row of rollout {row.rollout!r} {sentence}", code=code)
+        ids_T, mask_T, logprobs_T = row.ids_T, row.mask_T, row.logprobs_T
+        if len(logprobs_T) == 0 and row.trained:
+            code = "missing_logprobs"
+            why = f"has {row.trained} sampled tokens and no log-probabilities; {reporting}"
+        elif not len(ids_T) == len(mask_T) == len(logprobs_T):
+            code = "unequal_logprobs"
+            why = (
+                f"has {len(ids_T)} tokens, a mask of {len(mask_T)} and {len(logprobs_T)} log-probabilities; these"
+                " numbers must be equal, so leave the rollout out and check its sampler"
+            )
+        elif wrong := int((~np.isfinite(logprobs_T[mask_T])).sum()):
+            code = "missing_logprobs"
+            why = f"has {wrong} sampled tokens whose log-probability is not a number; {reporting}"
+        elif len(mask_T) and bool(mask_T[0]):
+            code = "bad_row"
+            why = "marks its first token as sampled, but has no prompt before it; include the prompt"
+        elif len(ids_T) and not 0 <= int(ids_T.min()) <= int(ids_T.max()) < vocabulary:
+            code = "foreign_tokens"
+            why = (
+                f"has token ids from {int(ids_T.min())} to {int(ids_T.max())}, but the model has 0 to {vocabulary - 1};"
+                " train the model that sampled them"
+            )
+        elif not math.isfinite(row.advantage):
+            code, why = "bad_row", f"has the advantage {row.advantage!r}; an advantage is a finite number"
+        else:
+            continue
+        raise ConfigError(f"a row of rollout {row.rollout!r} {why}", code=code)
 
 
-def select_rows(rows: Sequence[TrainingRow], arguments: GradientArguments) -> SelectedRows:
-    """Return the rows to train: those with at least one token to train."""
-    trained = [row for row in rows if row.trained and not (row.overlong and arguments.overlong == "mask")]
-    return SelectedRows(
-        rows=tuple(canonical_order(trained)),
-        masked=len(rows) - len(trained),
-    )
+def select_rows(rows: Sequence[TrainingRow], arguments: GradientArguments) -> list[TrainingRow]:
+    """Return the rows to train: those with at least one token to train, in canonical order."""
+    return canonical_order([row for row in rows if row.trained and not (row.overlong and arguments.overlong == "mask")])
 
 
 def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> list[list[TrainingRow]]:
@@ -153,30 +186,203 @@ def divide_rows(rows: Sequence[TrainingRow], minibatches: int, seed: object) -> 
     return [shuffled[low:high] for low, high in pairwise(cuts) if high > low]
 
 
-def _fault(row: TrainingRow, vocabulary: int) -> tuple[str, str] | None:
-    """Error code and the rest of the error message; None for a valid row."""
-    if len(row.logprobs_T) == 0 and row.trained:
-        return "missing_logprobs", (
-            f"has {row.trained} sampled tokens and no log-probabilities; sample from an endpoint that reports them"
+_FIRST, _SECOND = 7, 5
+"""Numbers of tokens of the two rows of the check."""
+_TOLERANCE, _HALF_TOLERANCE = 1e-4, 0.1
+"""Largest difference in fp32 and in 16-bit formats."""
+
+
+def packs_rows(scorer: LogprobModel, arguments: GradientArguments, precision: Callable[[], Any]) -> bool:
+    """Return whether rows are packed: as set, or by default with flash attention, where it saves time.
+
+    precision: context of a forward pass. False for a model whose weights are in another process, which checks it.
+    Raises ConfigError when it is set and would change results.
+    """
+    if arguments.packing is False:
+        return False
+    core = core_of(scorer.model)
+    if arguments.packing is None and not is_flash_attention_requested(core.config):
+        return False
+    if any(one.is_meta for one in scorer.parameters()):
+        return False
+    if _is_exact_when_packed(scorer, precision):
+        return True
+    if arguments.packing is None:
+        return False
+    raise ConfigError(
+        f"packing is true, but {type(core).__name__} does not keep packed rows apart; set packing=false",
+        code="cannot_pack",
+    )
+
+
+@contextmanager
+def _evaluating(scorer: LogprobModel, precision: Callable[[], Any]) -> Generator[None]:
+    """No dropout and no gradients inside the block; each layer's mode is as before after it."""
+    modes = [(one, one.training) for one in scorer.modules()]
+    try:
+        with torch.no_grad(), precision():
+            scorer.eval()
+            yield
+    finally:
+        for one, mode in modes:
+            one.training = mode
+
+
+def _is_exact_when_packed(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
+    """Whether a packed row has the result that it has alone, and does not depend on the row before it."""
+    device, model = device_of(scorer), cast("Any", core_of(scorer.model).base_model)
+    layout = {"position_ids": torch.cat([torch.arange(_FIRST), torch.arange(_SECOND)])[None].to(device)}
+    first, other, second = (torch.arange(n, device=device) % 2 for n in (_FIRST, _FIRST + 1, _SECOND))
+
+    def states(ids_T: Tensor, **layout: Tensor) -> Tensor:
+        return model(input_ids=ids_T[None], use_cache=False, **layout).last_hidden_state[0]
+
+    try:
+        with _evaluating(scorer, precision):
+            after_first = states(torch.cat([first, second]), **layout)[_FIRST:]
+            after_other = states(torch.cat([other[1:], second]), **layout)[_FIRST:]
+            alone = states(second)
+    except TypeError:  # the model takes no positions
+        return False
+    bound = (_TOLERANCE if alone.dtype == torch.float32 else _HALF_TOLERANCE) * float(alone.abs().max())
+    return torch.equal(after_first, after_other) and float((after_first - alone).abs().max()) <= bound
+
+
+def shares_prompts(scorer: LogprobModel, arguments: GradientArguments, precision: Callable[[], Any]) -> bool:
+    """Return whether rows share their prompts, as set.
+
+    precision: context of a forward pass. With weights in another process only the config is checked here. Raises
+    ConfigError when it is set and would change results.
+    """
+    if not arguments.share_prompts:
+        return False
+    if arguments.packing:
+        raise ConfigError(
+            "share_prompts and packing are both true, and rows can be laid out in one way only; leave out one of them",
+            code="contradiction",
         )
-    if not len(row.ids_T) == len(row.mask_T) == len(row.logprobs_T):
-        return "unequal_logprobs", (
-            f"has {len(row.ids_T)} tokens, a mask of {len(row.mask_T)} and {len(row.logprobs_T)} log-probabilities; "
-            "these numbers must be equal, so leave the rollout out and check its sampler"
+    core = core_of(scorer.model)
+    try:
+        reason = (
+            "" if set(attention_layout(core).windows) == {FULL} else "has layers that do not see all tokens before them"
         )
-    sampled = row.logprobs_T[row.mask_T]
-    if not bool(np.isfinite(sampled).all()):
-        return "missing_logprobs", (
-            f"has {int((~np.isfinite(sampled)).sum())} sampled tokens whose log-probability is not a number; "
-            "sample from an endpoint that reports them"
+    except ConfigError:
+        reason = "has layers that see more or less than the tokens before them"
+    if not reason and is_flash_attention_requested(core.config):
+        reason = "computes flash attention, which takes no masks"
+    if reason:
+        raise ConfigError(
+            f"share_prompts is true, but {type(core).__name__} {reason}; set share_prompts=false",
+            code="cannot_share_prompts",
         )
-    if len(row.mask_T) and bool(row.mask_T[0]):
-        return "bad_row", "marks its first token as sampled, but has no prompt before it; include the prompt"
-    if len(row.ids_T) and not 0 <= int(row.ids_T.min()) <= int(row.ids_T.max()) < vocabulary:
-        return "foreign_tokens", (
-            f"has token ids from {int(row.ids_T.min())} to {int(row.ids_T.max())}, but the model has 0 to "
-            f"{vocabulary - 1}; train the model that sampled them"
-        )
-    if not math.isfinite(row.advantage):
-        return "bad_row", f"has the advantage {row.advantage!r}; an advantage is a finite number"
-    return None
+    if any(one.is_meta for one in scorer.parameters()) or _is_exact_when_shared(scorer, precision):
+        return True
+    raise ConfigError(
+        f"share_prompts is true, but {type(core).__name__} does not keep answers to one prompt apart; set"
+        " share_prompts=false",
+        code="cannot_share_prompts",
+    )
+
+
+def _is_exact_when_shared(scorer: LogprobModel, precision: Callable[[], Any]) -> bool:
+    """Whether answers that share a prompt have the log-probabilities that they have alone."""
+    ids = [np.array([0, 1, 1, 0, 1, *answer]) for answer in ([1, 1, 0, 1], [0, 0, 1], [0, 1])]
+    rows = [
+        TrainingRow(RolloutId("probe"), one, np.arange(len(one)) >= 5, np.zeros(len(one), dtype=np.float32), 0.0, 0.0)
+        for one in ids
+    ]
+    device = device_of(scorer)
+
+    def logprobs(batch: MicroBatch) -> Tensor:
+        return scorer(*batch.to(device).forward_inputs)[0]
+
+    try:
+        with _evaluating(scorer, precision):
+            autocast = torch.is_autocast_enabled(device.type)
+            products = torch.get_autocast_dtype(device.type) if autocast else next(scorer.parameters()).dtype
+            together = logprobs(collate_shared(rows, most=sum(map(len, ids))))
+            alone = torch.cat([logprobs(collate_shared([row], most=1)) for row in rows])
+            plain = torch.cat([logprobs(collate([row])) for row in rows])
+    except TypeError:  # the model takes no positions
+        return False
+    apart = max(float((one - plain).abs().max()) for one in (alone, together))
+    return apart <= (_TOLERANCE if products == torch.float32 else _HALF_TOLERANCE)
+
+
+def _shared_trees(rows: Sequence[TrainingRow], *, most: int) -> list[list[int]]:
+    """Return the indexes of rows that are computed behind one copy of their prompt, in order.
+
+    most: largest number of tokens of a prompt and its answers. A row that needs more is alone. Rows without a trained
+    token are left out.
+    """
+    trees: dict[bytes, list[list[int]]] = {}
+    sizes: dict[bytes, int] = {}
+    for b, row in enumerate(rows):
+        length = forward_length(row)
+        if not length:
+            continue
+        start = _first_trained(row)
+        key = row.ids_T[:start].tobytes()
+        if key in trees and sizes[key] + length - start <= most:
+            trees[key][-1].append(b)
+            sizes[key] += length - start
+        else:
+            trees.setdefault(key, []).append([b])
+            sizes[key] = length
+    return [tree for found in trees.values() for tree in found]
+
+
+def plan_shared(rows: Sequence[TrainingRow], lengths_B: Sequence[int], budget: int) -> list[list[int]]:
+    """Return row indexes by micro-batch with at most `budget` tokens each, where answers share their prompt.
+
+    lengths_B: number of tokens that each row needs; 0: the row is left out. A row longer than the budget is alone.
+    """
+    kept = [b for b, length in enumerate(lengths_B) if length]
+    trees = [[kept[at] for at in tree] for tree in _shared_trees([rows[b] for b in kept], most=budget)]
+    sizes = [_tree_length([rows[b] for b in tree]) for tree in trees]
+    return [[b for number in part for b in trees[number]] for part in plan_microbatches(sizes, budget)]
+
+
+def collate_shared(rows: Sequence[TrainingRow], *, most: int) -> MicroBatch:
+    """Return the micro-batch of these rows, each with at least one trained token. most: as in `shared_trees`."""
+    trees = _shared_trees(rows, most=most)
+    width = max(_tree_length([rows[b] for b in tree]) for tree in trees)
+    shape = (len(trees), width)
+    ids_BT, positions_BT = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    answers_BT = np.full(shape, -1, dtype=np.int64)  # 0 is the prompt, and padding is -1
+    places: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(rows)
+    for tree_number, tree in enumerate(trees):
+        start = _first_trained(rows[tree[0]])
+        ids_BT[tree_number, :start] = rows[tree[0]].ids_T[:start]
+        positions_BT[tree_number, :start] = np.arange(start)
+        answers_BT[tree_number, :start] = 0
+        held = start
+        for number, b in enumerate(tree, start=1):
+            length = forward_length(rows[b])
+            own = slice(held, held + length - start)
+            ids_BT[tree_number, own] = rows[b].ids_T[start:length]
+            positions_BT[tree_number, own] = np.arange(start, length)
+            answers_BT[tree_number, own] = number
+            before = np.flatnonzero(rows[b].mask_T) - 1
+            places[b] = tree_number * width + np.where(before < start, before, before - start + held)
+            held = own.stop
+    seen_BTT = _seen(torch.from_numpy(answers_BT))
+    return _micro_batch(rows, ids_BT, places, positions_BT=torch.from_numpy(positions_BT), seen_BTT=seen_BTT)
+
+
+def _seen(answers_BT: Tensor) -> Tensor:
+    """Which tokens each token sees: the prompt and the tokens of its own answer before it, and always itself."""
+    width = answers_BT.shape[1]
+    own_BTT = answers_BT[:, :, None] == answers_BT[:, None, :]
+    prompt_BTT = (answers_BT == 0)[:, None, :]
+    before_TT = torch.ones(width, width, dtype=torch.bool).tril()
+    return (own_BTT | prompt_BTT) & before_TT
+
+
+def _first_trained(row: TrainingRow) -> int:
+    return int(row.mask_T.argmax())
+
+
+def _tree_length(rows: Sequence[TrainingRow]) -> int:
+    start = _first_trained(rows[0])
+    return start + sum(forward_length(row) - start for row in rows)

@@ -21,13 +21,7 @@ class RoundedAdamW(torch.optim.Optimizer):
     """AdamW with decoupled decay, means in fp32, and stochastic rounding of the new weights to bf16."""
 
     def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        *,
-        lr: float,
-        betas: tuple[float, float],
-        eps: float,
-        seed: int,
+        self, groups: Iterable[dict[str, Any]], *, lr: float, betas: tuple[float, float], eps: float, seed: int
     ) -> None:
         """groups: with `params` and `weight_decay`, as for torch's AdamW. seed: of the rounding."""
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "seed": seed, "steps": 0, "weight_decay": 0.0})
@@ -44,7 +38,9 @@ class RoundedAdamW(torch.optim.Optimizer):
                 local = _local(weight)
                 if local.device not in chance:
                     chance[local.device] = torch.Generator(local.device)
-                    chance[local.device].manual_seed(_mixed(group["seed"], group["steps"], number))
+                    # All of them change its low 32 bits: torch uses no others on a CPU.
+                    mixed = np.random.SeedSequence((group["seed"], group["steps"], number)).generate_state(1, np.uint64)
+                    chance[local.device].manual_seed(int(mixed[0]))
                 self._change(weight, group, chance[local.device])
             group["steps"] += 1
 
@@ -80,11 +76,6 @@ def rounded(exact: Tensor, chance: torch.Generator) -> Tensor:
     """Round fp32 to one of the two next bf16 numbers; each is as likely as the exact number is near to it."""
     noise = torch.randint(0, 2**16, exact.shape, dtype=torch.int32, device=exact.device, generator=chance)
     return (exact.contiguous().view(torch.int32) + noise).bitwise_and_(-(2**16)).view(torch.float32).bfloat16()
-
-
-def _mixed(*numbers: int) -> int:
-    """One seed from several numbers. All of them change its low 32 bits: torch uses no others on a CPU."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def _local(tensor: Tensor) -> Tensor:

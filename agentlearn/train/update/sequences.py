@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentlearn.errors import RolloutError
-from agentlearn.train.distill.teaching import RolloutPrompts
+from agentlearn.train.teaching import RolloutPrompts
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
 

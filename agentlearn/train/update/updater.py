@@ -13,37 +13,36 @@ from torch import Tensor, nn
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, GradientArguments
-from agentlearn.train.distributed.processes import Processes, Reduction
-from agentlearn.train.distributed.sharding import gather_optimizer, is_sharded, shard_optimizer
-from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
-from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
-from agentlearn.train.update.memory_plan import (
+from agentlearn.train.distributed.sharding import Processes, Reduction, gather_optimizer, is_sharded, shard_optimizer
+from agentlearn.train.memory import (
     MemoryPlan,
     RowMemory,
     fixed_bytes,
-    keep_freed_memory,
     longest_row,
     measure_rows,
     memory_at_hand,
     plan_memory,
     refuse_too_little,
-    return_freed_memory,
     said_when_out_of_memory,
 )
+from agentlearn.train.update.logprob_model import LogprobModel, device_of, vocabulary_of
+from agentlearn.train.update.losses import TeacherScores, TokenScores, loss_share, row_weights, token_losses
 from agentlearn.train.update.metrics import EntropyBonus, Meter, StepMetrics, highest_entropies, peak_memory_mib
 from agentlearn.train.update.microbatch import (
     MicroBatch,
     check_rows,
     collate,
+    collate_shared,
     divide_rows,
     forward_length,
+    packs_rows,
     plan_microbatches,
+    plan_shared,
     select_rows,
+    shares_prompts,
 )
-from agentlearn.train.update.packing import packs_rows
 from agentlearn.train.update.rounded_adamw import AverageWeights, RoundedAdamW
 from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.shared_prompts import collate_shared, plan_shared, shares_prompts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +69,23 @@ class _ScoredBatch:
         if self.teacher is not None and targets_N is not None:
             targets_N = torch.cat([targets_N.unsqueeze(1), self.teacher.tokens_N_K], dim=1)
         return ids_BT, places_N, targets_N, *layout
+
+    def scored(self, logprobs: Tensor) -> TokenScores:
+        """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
+        logprobs_N = logprobs if self.teacher is None else logprobs[:, 0]
+        return TokenScores(
+            logprobs_N=logprobs_N,
+            old_N=logprobs_N.detach() if self.old_N is None else self.old_N,
+            sampler_N=self.batch.sampler_N,
+            reference_N=self.reference_N,
+            row_N=self.batch.row_N,
+            advantages_B=self.batch.advantages_B,
+            weights_B=self.weights_B,
+            comparable_B=self.batch.comparable_B,
+            chosen_N=self.chosen_N,
+            teacher=self.teacher,
+            student_N_K=None if self.teacher is None else logprobs[:, 1:],
+        )
 
 
 class Updater:
@@ -121,8 +137,11 @@ class Updater:
         self._processes = Processes(accelerator)
         self._vocabulary = vocabulary_of(model)
         scorer = LogprobModel(model, temperature=arguments.temperature, logits_mib=arguments.logits_mib)
-        if self._processes.count == 1:
-            _add_gradients_in_fp32(model)
+        # Gradients of all micro-batches add up in fp32, also for weights in bf16, where a sum of hundreds of gradients
+        # would lose the small ones. Several processes exchange them in the format of the weights.
+        for one in model.parameters() if self._processes.count == 1 else ():
+            if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
+                one.grad_dtype = torch.float32
         precision = self._precision_on(device_of(model))
         self._shared = shares_prompts(scorer, arguments, precision)
         self._packed = not self._shared and packs_rows(scorer, arguments, precision)
@@ -179,18 +198,22 @@ class Updater:
         began_s = time.perf_counter()
         check_rows(rows, self._vocabulary)
         kept = select_rows(rows, self.arguments)
-        self._check_memory(kept.rows)
+        self._check_memory(kept)
         meter, before = Meter(), (self.steps, self.skipped)
         norms: list[float] = []
         rate = self.learning_rate
         with said_when_out_of_memory(self.arguments, self.memory.tokens):
-            work = self._work(kept.rows)
+            cut = divide_rows(kept, self.arguments.minibatches, (self.arguments.seed, self.batches))
+            batch_tokens = sum(row.trained for row in kept) / max(1, len(cut))
+            repeated = len(cut) * self.arguments.iterations > 1
+            # Steps with nothing to learn are left out.
+            work = [one for window in cut if (one := self._batches(window, batch_tokens, repeated=repeated))]
             for _ in range(self.arguments.iterations):
                 norms += [self._optimise(batches, meter) for batches in work]
         self._scorer.eval()  # no dropout while the model is sampled from
         self.batches += 1
         seconds = time.perf_counter() - began_s
-        tokens = sum(row.trained for row in kept.rows)
+        tokens = sum(row.trained for row in kept)
         made = len(norms)
         figures = meter.figures(
             self._processes, device_of(self.model), cispo=self.arguments.loss == "cispo", steps=made
@@ -200,21 +223,21 @@ class Updater:
         finite = [norm for norm in norms if math.isfinite(norm)]
         figures |= {
             "learning_rate": rate,
-            "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept.rows)),
+            "masked_token_share": 1 - tokens / max(1, sum(row.length for row in kept)),
             "tokens_per_s": tokens * self.arguments.iterations / seconds,
             "peak_memory_mib": peak_memory_mib(device_of(self.model)),
             "tokens_per_microbatch": float(self.memory.tokens),
             **({"grad_norm": sum(finite) / len(finite)} if finite else {}),
-            **({"zero_advantage_share": _share_without_advantage(kept.rows)} if kept.rows else {}),
-            **({"reward": sum(row.reward for row in kept.rows) / len(kept.rows)} if kept.rows else {}),
+            **({"zero_advantage_share": sum(not row.advantage for row in kept) / len(kept)} if kept else {}),
+            **({"reward": sum(row.reward for row in kept) / len(kept)} if kept else {}),
             **({"forks": float(forks)} if forks is not None else {}),
             **({"frac_reward_zero_std": zero_std_share} if zero_std_share is not None else {}),
         }
         return StepMetrics(
             steps=self.steps - before[0],
             skipped=self.skipped - before[1],
-            rows=len(kept.rows),
-            masked=kept.masked,
+            rows=len(kept),
+            masked=len(rows) - len(kept),
             tokens=tokens * self.arguments.iterations,
             seconds=seconds,
             figures=figures,
@@ -256,14 +279,6 @@ class Updater:
         if self.arguments.tokens_per_microbatch is None:
             self.memory = replace(self.memory, tokens=state["tokens_per_microbatch"], chosen_by="start")
 
-    def _work(self, rows: Sequence[TrainingRow]) -> list[list[_ScoredBatch]]:
-        """This process's micro-batches of each optimiser step. Steps with nothing to learn are left out."""
-        cut = divide_rows(rows, self.arguments.minibatches, (self.arguments.seed, self.batches))
-        batch_tokens = sum(row.trained for row in rows) / max(1, len(cut))
-        repeated = len(cut) * self.arguments.iterations > 1
-        work = [self._batches(window, batch_tokens, repeated=repeated) for window in cut]
-        return [batches for batches in work if batches]
-
     def _batches(self, window: Sequence[TrainingRow], batch_tokens: float, *, repeated: bool) -> list[_ScoredBatch]:
         weights = row_weights(
             self.arguments.loss,
@@ -299,12 +314,16 @@ class Updater:
             weights_B = torch.tensor([0.0 if idle else weights[b] for b in part], device=batch.ids_BT.device)
             old_N, entropy_N = self._scored(self._scorer, batch) if repeated or chooses else (None, None)
             entropies.append(entropy_N)
+            reference_N = None
+            if self.arguments.kl != "none":
+                with self._as_reference() as scorer:
+                    reference_N = self._scored(scorer, batch)[0]
             batches.append(
                 _ScoredBatch(
                     batch=batch,
                     weights_B=weights_B,
                     old_N=old_N if repeated else None,
-                    reference_N=self._reference_logprobs(batch),
+                    reference_N=reference_N,
                     idle=idle,
                     entropy_tokens=tokens,
                     teacher=self._taught([window[b] for b in part], 0 if idle else taught) if taught else None,
@@ -343,12 +362,6 @@ class Updater:
         """The tensors of one forward pass."""
         made = collate_shared(rows, most=self.memory.tokens) if self._shared else collate(rows, packed=self._packed)
         return made.to(device_of(self.model))
-
-    def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
-        if self.arguments.kl == "none":
-            return None
-        with self._as_reference() as scorer:
-            return self._scored(scorer, batch)[0]
 
     def _taught(self, rows: Sequence[TrainingRow], step_tokens: int) -> TeacherScores:
         """What the teacher gives the tokens of a micro-batch. step_tokens: taught tokens of the step; 0: no weight."""
@@ -415,7 +428,7 @@ class Updater:
             with self._processes.accumulating(self._scorer, last=number == len(batches)):
                 with self._precision():
                     logprobs, entropy_N = self._scorer(*scored_batch.forward_inputs)
-                scored = _token_scores(scored_batch, logprobs)
+                scored = scored_batch.scored(logprobs)
                 losses = token_losses(scored, self.arguments)
                 share = loss_share(losses, scored)
                 chosen_N = torch.ones_like(entropy_N) if scored.chosen_N is None else scored.chosen_N
@@ -453,8 +466,8 @@ class Updater:
         All must plan alike, because each computes its share of the same micro-batches. A process that gets its shards
         from the first one had no weights to measure.
         """
-        own = [float(self._packed), *((-1.0,) * 3 if memory is None else memory.measured)]
-        packed, *measured = self._over_processes(own, "max").tolist()
+        known = (-1.0,) * 3 if memory is None else (memory.constant, memory.per_token, memory.per_token_squared)
+        packed, *measured = self._over_processes([float(self._packed), *known], "max").tolist()
         longest = longest_row(self.model, packed=bool(packed))
         return bool(packed), None if measured[0] < 0 else RowMemory(*measured, longest=longest)
 
@@ -465,17 +478,13 @@ class Updater:
 
     def _check_memory(self, rows: Sequence[TrainingRow]) -> None:
         """Raise ConfigError when the longest row does not fit into the memory at hand."""
-        if device_of(self.model).type == "cpu" and self.memory.is_large:
-            (return_freed_memory if self.memory.is_tight(self._fixed_bytes()) else keep_freed_memory)()
         longest = max(map(forward_length, rows), default=0)
-        if longest and self.memory.rows is not None:
-            refuse_too_little(
-                self.memory.rows,
-                self.arguments,
-                tokens=longest,
-                at_hand=self._memory_at_hand(),
-                fixed=self._fixed_bytes(),
-            )
+        if self.memory.rows is None or not longest:
+            return
+        fixed = self._fixed_bytes()
+        if device_of(self.model).type == "cpu":
+            self.memory.set_allocator(fixed)
+        refuse_too_little(self.memory.rows, self.arguments, tokens=longest, at_hand=self._memory_at_hand(), fixed=fixed)
 
 
 def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> float:
@@ -489,39 +498,6 @@ def rate_factor(arguments: GradientArguments, step: int, total: int | None) -> f
         return 1.0
     done = min(1.0, (step - arguments.warmup_steps) / max(1, total - arguments.warmup_steps))
     return 1 - done if arguments.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
-
-
-def _share_without_advantage(rows: Sequence[TrainingRow]) -> float:
-    return sum(1 for row in rows if not row.advantage) / len(rows)
-
-
-def _token_scores(batch: _ScoredBatch, logprobs: Tensor) -> TokenScores:
-    """logprobs: of the sampled tokens, shape (N,); with a teacher, also of its tokens, shape (N, 1 + K)."""
-    logprobs_N = logprobs if batch.teacher is None else logprobs[:, 0]
-    return TokenScores(
-        logprobs_N=logprobs_N,
-        old_N=logprobs_N.detach() if batch.old_N is None else batch.old_N,
-        sampler_N=batch.batch.sampler_N,
-        reference_N=batch.reference_N,
-        row_N=batch.batch.row_N,
-        advantages_B=batch.batch.advantages_B,
-        weights_B=batch.weights_B,
-        comparable_B=batch.batch.comparable_B,
-        chosen_N=batch.chosen_N,
-        teacher=batch.teacher,
-        student_N_K=None if batch.teacher is None else logprobs[:, 1:],
-    )
-
-
-def _add_gradients_in_fp32(model: nn.Module) -> None:
-    """Make the gradients of all micro-batches add up in fp32, also for weights in bf16.
-
-    A sum of hundreds of gradients in bf16 would lose the small ones. Several processes exchange them in the format of
-    the weights.
-    """
-    for one in model.parameters():
-        if one.requires_grad and one.dtype == torch.bfloat16 and hasattr(one, "grad_dtype"):
-            one.grad_dtype = torch.float32
 
 
 def _optimizer(model: nn.Module, arguments: GradientArguments) -> torch.optim.Optimizer:

@@ -30,16 +30,6 @@ _FORMAT = 1
 """Number of the form of `training_state.pt`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredPosition:
-    """Where a resumed run continues."""
-
-    step: int
-    """Optimiser steps made before the checkpoint."""
-    position: Mapping[str, Any]
-    """Position in the data, as passed to `save_checkpoint`."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointStore:
     """The checkpoints and the published weights of one run. All methods block."""
@@ -62,7 +52,7 @@ class CheckpointStore:
 
     def restore(self, updater: Updater, path: Path) -> int:
         """Restore the updater from a checkpoint; returns the number of batches it had seen. Raises ConfigError."""
-        return int(restore_checkpoint(path, updater).position[_BATCHES])
+        return int(restore_checkpoint(path, updater)[_BATCHES])
 
     def publish(self, updater: Updater) -> Path:
         """Write the weights to `out`, replacing what is there; returns its path.
@@ -71,20 +61,16 @@ class CheckpointStore:
         """
         weights = _gathered(updater.model)
         if updater.main:
-            self._replace(cast("PreTrainedModel", updater.model), weights)
+            draft, old = (self.out.with_name(f".{self.out.name}.{word}") for word in ("draft", "old"))
+            for one in (draft, old):
+                shutil.rmtree(one, ignore_errors=True)
+            _write_model(draft, updater.model, weights, self.tokenizer)
+            if self.out.exists():
+                self.out.rename(old)
+            draft.rename(self.out)
+            shutil.rmtree(old, ignore_errors=True)
         updater.wait()
         return self.out
-
-    def _replace(self, model: PreTrainedModel, weights: dict[str, Tensor] | None) -> None:
-        draft, old = (self.out.with_name(f".{self.out.name}.{word}") for word in ("draft", "old"))
-        for one in (draft, old):
-            shutil.rmtree(one, ignore_errors=True)
-        draft.mkdir(parents=True)
-        _write_model(draft, model, weights, self.tokenizer)
-        if self.out.exists():
-            self.out.rename(old)
-        draft.rename(self.out)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def save_checkpoint(
@@ -104,28 +90,17 @@ def save_checkpoint(
     weights, sha256 = _gathered(updater.model), weights_hash(updater.model)
     state = {"updater": updater.state_dict(), "chance": _random_states(), "position": dict(position or {})}
     if updater.main:
-        _write(path, state | {"format": _FORMAT, "weights": sha256}, updater.model, weights, tokenizer)
+        half = path.with_name(f".{path.name}.half")
+        shutil.rmtree(half, ignore_errors=True)
+        _write_model(half, updater.model, weights, tokenizer)
+        torch.save(state | {"format": _FORMAT, "weights": sha256}, half / STATE)
+        if path.exists():  # a folder cannot be renamed over another one
+            shutil.rmtree(path)
+        half.rename(path)
         for old in list_checkpoints(folder)[:-keep] if keep else ():
             shutil.rmtree(old)
     updater.wait()
     return path
-
-
-def _write(
-    path: Path,
-    state: Mapping[str, Any],
-    model: nn.Module,
-    weights: dict[str, Tensor] | None,
-    tokenizer: PreTrainedTokenizerBase,
-) -> None:
-    half = path.with_name(f".{path.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir(parents=True)
-    _write_model(half, cast("PreTrainedModel", model), weights, tokenizer)
-    torch.save(state, half / STATE)
-    if path.exists():  # a folder cannot be renamed over another one
-        shutil.rmtree(path)
-    half.rename(path)
 
 
 def _gathered(model: nn.Module) -> dict[str, Tensor] | None:
@@ -137,12 +112,13 @@ def _gathered(model: nn.Module) -> dict[str, Tensor] | None:
 
 
 def _write_model(
-    folder: Path, model: PreTrainedModel, weights: dict[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase
+    folder: Path, model: nn.Module, weights: dict[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase
 ) -> None:
+    folder.mkdir(parents=True)
     # peft asks the hub whether embeddings belong to an adapter, unless it is told that they do not.
     only_adapter: dict[str, Any] = {"save_embedding_layers": False} if hasattr(model, "peft_config") else {}
     with no_progress_bars():
-        model.save_pretrained(folder, state_dict=weights, **only_adapter)
+        cast("PreTrainedModel", model).save_pretrained(folder, state_dict=weights, **only_adapter)
         tokenizer.save_pretrained(folder)
 
 
@@ -152,8 +128,10 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix(_PREFIX)))
 
 
-def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
+def restore_checkpoint(path: Path, updater: Updater) -> Mapping[str, Any]:
     """Restore weights, optimiser and random generators to their state when the checkpoint was written.
+
+    Returns the position in the data, as it was passed to `save_checkpoint`.
 
     The updater's model must have the same shape and the same kind of adapter. Raises ConfigError for a folder that is
     not a checkpoint, or is one of another model or of another version of agentlearn.
@@ -180,69 +158,56 @@ def restore_checkpoint(path: Path, updater: Updater) -> RestoredPosition:
         )
     updater.load_state_dict(state["updater"])
     _set_random_states(state["chance"])
-    return RestoredPosition(step=updater.steps, position=state["position"])
+    return state["position"]
 
 
 def _load_weights(path: Path, model: nn.Module) -> None:
     """Load the weights in the checkpoint. For sharded weights, the first process reads them and spreads them."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    sharded = is_sharded(model)
+    reads = not sharded or torch.distributed.get_rank() == 0
     adapter = path / "adapter_model.safetensors"
     if adapter.is_file():
-        _load_adapter(adapter, model)
+        from peft import PeftModel, set_peft_model_state_dict
+
+        if not isinstance(model, PeftModel):
+            raise ConfigError(
+                f"{str(path)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
+                code="other_weights",
+            )
+        if not sharded:
+            set_peft_model_state_dict(model, load_file(adapter))
+            return
+        # peft leaves the adapter's name out of its files.
+        names = {name.replace(f".{one}.", "."): name for name in model.state_dict() for one in model.active_adapters}
+        shard_weights(model, {names.get(name, name): one for name, one in load_file(adapter).items()} if reads else {})
         return
-    found, known = _saved_names(path), set(model.state_dict())
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    parts, found = sorted(path.glob("model*.safetensors")), set[str]()
+    for part in parts:
+        with safe_open(part, "pt") as opened:
+            found |= set(opened.keys())
+    known, tied = set(model.state_dict()), set(getattr(model, "all_tied_weights_keys", None) or ())
     unknown, missing = found - known, known - found - tied
     # transformers saves the weights of some architectures by other names, and finds these again
     renamed = isinstance(model, PreTrainedModel) and bool(unknown and missing)
     if not renamed and (unknown or missing):
         raise _other_weights(path, unknown=len(unknown), missing=len(missing))
-    if not is_sharded(model):
-        model.load_state_dict(_saved_weights(path, model, renamed=renamed), strict=False)
-        return
-    shard_weights(model, _saved_weights(path, model, renamed=renamed) if torch.distributed.get_rank() == 0 else {})
-
-
-def _saved_names(path: Path) -> set[str]:
-    """The names of the weights in a folder."""
-    from safetensors import safe_open
-
-    found: set[str] = set()
-    for part in path.glob("model*.safetensors"):
-        with safe_open(part, "pt") as opened:
-            found |= set(opened.keys())
-    return found
-
-
-def _load_adapter(file: Path, model: nn.Module) -> None:
-    from peft import PeftModel, set_peft_model_state_dict
-    from safetensors.torch import load_file
-
-    if not isinstance(model, PeftModel):
-        raise ConfigError(
-            f"{str(file.parent)!r} holds an adapter, but the model has none; set lora_rank to the run's value",
-            code="other_weights",
-        )
-    if not is_sharded(model):
-        set_peft_model_state_dict(model, load_file(file))
-        return
-    # peft leaves the adapter's name out of its files.
-    names = {name.replace(f".{one}.", "."): name for name in model.state_dict() for one in model.active_adapters}
-    main = torch.distributed.get_rank() == 0
-    shard_weights(model, {names.get(name, name): one for name, one in load_file(file).items()} if main else {})
-
-
-def _saved_weights(path: Path, model: nn.Module, *, renamed: bool) -> Mapping[str, Tensor]:
-    """The weights in a folder. renamed: give them the names that the model in memory has for them."""
-    from safetensors.torch import load_file
-
-    if not renamed:
-        return {name: one for part in sorted(path.glob("model*.safetensors")) for name, one in load_file(part).items()}
-    own_class = next(one for one in type(model).__mro__ if one.__module__.startswith("transformers."))
-    with no_progress_bars():
-        read, found = cast("Any", own_class).from_pretrained(path, dtype=torch.float32, output_loading_info=True)
-    if found["unexpected_keys"] or found["missing_keys"]:
-        raise _other_weights(path, unknown=len(found["unexpected_keys"]), missing=len(found["missing_keys"]))
-    return read.state_dict()
+    weights: Mapping[str, Tensor] = {}
+    if reads and renamed:
+        own_class = next(one for one in type(model).__mro__ if one.__module__.startswith("transformers."))
+        with no_progress_bars():
+            read, told = cast("Any", own_class).from_pretrained(path, dtype=torch.float32, output_loading_info=True)
+        if told["unexpected_keys"] or told["missing_keys"]:
+            raise _other_weights(path, unknown=len(told["unexpected_keys"]), missing=len(told["missing_keys"]))
+        weights = read.state_dict()
+    elif reads:
+        weights = {name: one for part in parts for name, one in load_file(part).items()}
+    if sharded:
+        shard_weights(model, weights)
+    else:
+        model.load_state_dict(weights, strict=False)
 
 
 def _other_weights(path: Path, *, unknown: int, missing: int) -> ConfigError:

@@ -3,9 +3,6 @@
 Code that comes with a checkpoint is never executed.
 """
 
-import json
-import math
-import os
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,105 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.errors import ConfigError
+from agentlearn.train.memory import check_memory, is_out_of_memory, out_of_memory
 from agentlearn.train.weights.model_source import ModelSource
 
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedTokenizerBase
-
-_ITEM_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
-_WORDS = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate")
-_CGROUP = Path("/sys/fs/cgroup")
-
-
-def check_memory(source: ModelSource, *, dtype: Any, device: str) -> None:
-    """Raise ConfigError when the model's weights alone are larger than the memory at hand.
-
-    Models whose size is not known before loading pass.
-    """
-    needed, free = loaded_bytes(Path(source.base), dtype=dtype), free_bytes(device)
-    if needed is not None and free is not None and needed > free:
-        raise out_of_memory(source, dtype=dtype, device=device)
-
-
-def out_of_memory(source: ModelSource, *, dtype: Any, device: str) -> ConfigError:
-    """Return the error for a model that does not fit into memory."""
-    needed, free = loaded_bytes(Path(source.base), dtype=dtype), free_bytes(device)
-    size = f"{needed / 2**30:.1f} GiB as {str(dtype).removeprefix('torch.')}" if needed else "more than there is"
-    at_hand = "" if free is None else f", and {free / 2**30:.1f} GiB are free"
-    where = "GPU memory" if device.startswith("cuda") else "memory"
-    how = "use a smaller model or a larger machine, or end other programs"
-    if str(dtype) == "torch.float32":
-        how = f"to train an adapter on bf16 weights, which are half as large, set lora_rank and dtype=bf16; else {how}"
-    return ConfigError(
-        f"the model {source.name!r} does not fit into {where}: its weights need {size}{at_hand}; {how}",
-        code="out_of_memory",
-    )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that the CPU or a GPU has no memory left."""
-    words = str(error).lower()
-    told = any(one in words for one in _WORDS)
-    return isinstance(error, MemoryError) or (told and isinstance(error, (RuntimeError, OSError)))
-
-
-def loaded_bytes(folder: Path, *, dtype: Any) -> int | None:
-    """Size of the folder's weights in this dtype, from the headers of its safetensors files; None when not known.
-
-    dtype: of torch, or "auto" for the files' own.
-    """
-    total = 0
-    for file in folder.glob("model*.safetensors") if folder.is_dir() else ():
-        for entry in _header(file).values():
-            if "shape" in entry:
-                own = _ITEM_BYTES.get(str(entry.get("dtype")), 1)
-                total += math.prod(entry["shape"]) * (getattr(dtype, "itemsize", own) if own > 1 else 1)
-    return total or None
-
-
-def free_bytes(device: str = "cpu") -> int | None:
-    """Memory that is free on a device, swap space and the limit of a container included; None when not known."""
-    if device.startswith("cuda"):
-        import torch
-
-        return torch.cuda.mem_get_info(device)[0]
-    known = [one for one in (_machine_free(), _container_free()) if one is not None]
-    return min(known, default=None)
-
-
-def _machine_free() -> int | None:
-    """Memory and swap space that the kernel could give to a new program."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-        return fields["MemAvailable"] + fields.get("SwapFree", 0)
-    except (OSError, ValueError, KeyError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _container_free() -> int | None:
-    """What is left of the container's limit; None without one."""
-    try:
-        limit = int((_CGROUP / "memory.max").read_text())
-        used = int((_CGROUP / "memory.current").read_text())
-        stat = (_CGROUP / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):
-        return None
-    cached = sum(int(line.split()[1]) for line in stat if line.split()[0] in {"inactive_file", "active_file"})
-    return max(0, limit - used + cached)
-
-
-def _header(file: Path) -> dict[str, Any]:
-    """The names, types and shapes of a safetensors file's tensors."""
-    with file.open("rb") as stream:
-        size = int.from_bytes(stream.read(8), "little")
-        return json.loads(stream.read(size))
-
 
 _TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tokenizer_config.json", "spiece.model"),
@@ -140,13 +44,14 @@ def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
     from transformers import AutoModelForCausalLM
 
     load: Any = AutoModelForCausalLM.from_pretrained
-    check_memory(source, dtype=dtype, device=device)
+    check_memory(source.name, Path(source.base), dtype=dtype, device=device)
     try:
         with no_progress_bars():
             model, found = load(
                 source.base, dtype=dtype, trust_remote_code=False, weights_only=True, output_loading_info=True
             )
-            lacking = _lacking(found)
+            mismatched = {name if isinstance(name, str) else name[0] for name in found.get("mismatched_keys") or ()}
+            lacking = sorted({*(found.get("missing_keys") or ()), *mismatched})
             if not lacking:
                 refuse_bad_numbers(model, _model_at(source.base))
                 return model.to(device)
@@ -154,7 +59,7 @@ def load_base(source: ModelSource, *, dtype: Any, device: str = "cpu") -> Any:
         raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(source, dtype=dtype, device=device) from error
+            raise out_of_memory(source.name, Path(source.base), dtype=dtype, device=device) from error
         raise ConfigError(f"{_model_at(source.base)} cannot be loaded: {short(error)}", code="bad_model") from error
     raise ConfigError(
         f"{_model_at(source.base)} lacks {len(lacking)} of the weights that a {type(model).__name__} has (first:"
@@ -176,7 +81,7 @@ def refuse_bad_numbers(model: "nn.Module", where: str) -> None:
         )
 
 
-def check_config(source: ModelSource) -> None:
+def _check_config(source: ModelSource) -> None:
     """Raise ConfigError when the model is no causal language model that transformers knows."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PreTrainedConfig
 
@@ -234,7 +139,7 @@ def quantised_weights(name: str) -> ConfigError:
 
 def check_tokenizer_files(folder: Path, *, code: str = "no_tokenizer") -> None:
     """Raise ConfigError with this code when the folder holds no tokenizer. Does not import torch."""
-    if not has_tokenizer(folder):
+    if not _has_tokenizer(folder):
         raise ConfigError(_without_tokenizer(str(folder)), code=code)
 
 
@@ -255,17 +160,17 @@ def tokenizer_of(source: ModelSource) -> Any:
 
     Raises ConfigError for a model without tokenizer, and for what is no causal language model or needs its own code.
     """
-    check_config(source)
+    _check_config(source)
     return load_tokenizer(tokenizer_place(source))
 
 
 def tokenizer_place(source: ModelSource) -> str:
     """Return the folder or hub id of the model's tokenizer: the adapter's folder if it has one, else the model's."""
-    own = source.adapter is not None and has_tokenizer(source.adapter)
+    own = source.adapter is not None and _has_tokenizer(source.adapter)
     return str(source.adapter) if own else source.base
 
 
-def has_tokenizer(folder: Path) -> bool:
+def _has_tokenizer(folder: Path) -> bool:
     """Whether the folder holds a tokenizer."""
     return any((folder / name).is_file() for name in _TOKENIZER_FILES)
 
@@ -287,13 +192,6 @@ def no_progress_bars() -> Generator[None]:
 def short(error: BaseException) -> str:
     """The error's message in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _lacking(found: Any) -> list[str]:
-    """Names of weights that the files lack or hold in another shape."""
-    mismatched = {name if isinstance(name, str) else name[0] for name in found.get("mismatched_keys") or ()}
-    lacking = {*(found.get("missing_keys") or ()), *mismatched}
-    return sorted(lacking)
 
 
 def _not_causal(where: str, kind: str) -> ConfigError:

@@ -1,7 +1,7 @@
 """What the name of a model stands for: a folder, a hub id, or an adapter on a base model.
 
-Files are checked here before torch is imported, so that a folder that cannot be used is refused in a second. Nothing in
-a checkpoint is ever executed.
+Files and settings are checked here before torch is imported, so that a folder that cannot be used is refused in a
+second. Nothing in a checkpoint is ever executed.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError
+from agentlearn.train.arguments import GradientArguments
 
 WAIT_S = 5.0
 """How long the hub may take to answer the first question about a model."""
@@ -25,7 +26,8 @@ def reach_hub(name: str) -> str:
 
     Blocks for some seconds at most. Raises ConfigError when the model can be had from neither.
     """
-    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     from huggingface_hub.utils import validate_repo_id
 
     try:
@@ -39,12 +41,13 @@ def reach_hub(name: str) -> str:
     error = _answer(name)
     if error is None:
         return name
-    if (folder := _cached(name)) is not None:
-        return folder
-    raise _refusal(name, error) from error
+    try:
+        return snapshot_download(name, local_files_only=True)  # files that were downloaded before
+    except (LocalEntryNotFoundError, OSError, ValueError):
+        raise _refusal(name, error) from error
 
 
-def adapter_on_hub(name: str) -> Path | None:
+def _adapter_on_hub(name: str) -> Path | None:
     """Return a folder with the adapter of this hub id; None when the hub id is a model without adapter."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -78,17 +81,6 @@ def _answer(name: str, file: str = "config.json") -> Exception | None:
     asking.start()
     asking.join(2 * WAIT_S)
     return found[0] if found else TimeoutError(f"no answer within {2 * WAIT_S:g} s")
-
-
-def _cached(name: str) -> str | None:
-    """Return the folder of the model's files that were downloaded before; None when there are none."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        return snapshot_download(name, local_files_only=True)
-    except (LocalEntryNotFoundError, OSError, ValueError):
-        return None
 
 
 def _refusal(name: str, error: Exception) -> ConfigError:
@@ -131,11 +123,6 @@ class ModelSource:
     adapter: Path | None = None
     """Folder of the adapter; None for a model without one."""
 
-    @property
-    def title(self) -> str:
-        """Name of the folder, or the hub id."""
-        return Path(self.name).resolve().name if Path(self.name).exists() else self.name
-
 
 def find_source(name: str, *, ask_hub: bool = True) -> ModelSource:
     """Find the model with this name: a folder with a model or an adapter, or a hub id. Blocks.
@@ -160,7 +147,7 @@ def find_source(name: str, *, ask_hub: bool = True) -> ModelSource:
     if found != name:  # a folder of files that were downloaded before
         check_model_files(Path(found), name)
         return _adapter_source(Path(found), name) if is_adapter(Path(found)) else ModelSource(name, found)
-    if (folder := adapter_on_hub(name)) is not None:
+    if (folder := _adapter_on_hub(name)) is not None:
         return _adapter_source(folder, name)
     return ModelSource(name, name)
 
@@ -185,8 +172,16 @@ def check_model_files(path: Path, directory: str) -> None:
                 code="two_models",
             )
         _read_json(path / ADAPTER_CONFIG)
-        _check_adapter_weights(path, directory)
-        return
+        if (path / ADAPTER_WEIGHTS).is_file():
+            _check_safetensors(path / ADAPTER_WEIGHTS)
+            return
+        if (path / "adapter_model.bin").is_file():
+            raise ConfigError(
+                f"the adapter in {directory!r} has its weights in adapter_model.bin only, a format that can hold code;"
+                f" save it again as {ADAPTER_WEIGHTS}",
+                code="bad_weights",
+            )
+        raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}", code="no_weight_files")
     if not weights and (files := sorted(path.glob("*.gguf"))):
         raise _gguf(directory, files[0])
     if not whole:
@@ -195,7 +190,16 @@ def check_model_files(path: Path, directory: str) -> None:
             code="no_model",
         )
     _read_json(path / "config.json")
-    _check_shards(path, directory)
+    for name in _INDEXES:
+        index = _read_json(path / name).get("weight_map") if (path / name).is_file() else None
+        files = sorted({str(one) for one in cast("dict[str, Any]", index).values()}) if isinstance(index, dict) else []
+        missing = [one for one in files if not (path / one).is_file()]
+        if missing:
+            raise ConfigError(
+                f"the directory {directory!r} lacks {len(missing)} of the {len(files)} weight files that {name} names"
+                f" (first: {missing[0]!r}); download them",
+                code="no_weight_files",
+            )
     if not weights:
         raise ConfigError(
             f"the directory {directory!r} has a config.json but no weights (model.safetensors); download all files of"
@@ -204,10 +208,10 @@ def check_model_files(path: Path, directory: str) -> None:
         )
     for file in weights:
         if file.suffix == ".safetensors":
-            check_safetensors(file)
+            _check_safetensors(file)
 
 
-def check_safetensors(file: Path) -> None:
+def _check_safetensors(file: Path) -> None:
     """Raise ConfigError when the file is damaged or cut short. Reads only its header."""
     if find_spec("safetensors") is None:
         return
@@ -265,36 +269,6 @@ def _adapter_source(path: Path, name: str, *, ask_hub: bool = True) -> ModelSour
     return ModelSource(name, reach_hub(given) if ask_hub else given, path)
 
 
-def _check_adapter_weights(path: Path, directory: str) -> None:
-    file = path / ADAPTER_WEIGHTS
-    if file.is_file():
-        check_safetensors(file)
-        return
-    if (path / "adapter_model.bin").is_file():
-        raise ConfigError(
-            f"the adapter in {directory!r} has its weights in adapter_model.bin only, a format that can hold code; save"
-            f" it again as {ADAPTER_WEIGHTS}",
-            code="bad_weights",
-        )
-    raise ConfigError(f"the adapter in {directory!r} has no {ADAPTER_WEIGHTS}", code="no_weight_files")
-
-
-def _check_shards(path: Path, directory: str) -> None:
-    """Raise ConfigError when the index names files that are missing."""
-    for name in _INDEXES:
-        if not (path / name).is_file():
-            continue
-        index = _read_json(path / name).get("weight_map")
-        files = sorted({str(one) for one in cast("dict[str, Any]", index).values()}) if isinstance(index, dict) else []
-        missing = [one for one in files if not (path / one).is_file()]
-        if missing:
-            raise ConfigError(
-                f"the directory {directory!r} lacks {len(missing)} of the {len(files)} weight files that {name} names"
-                f" (first: {missing[0]!r}); download them",
-                code="no_weight_files",
-            )
-
-
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         found: object = json.loads(file.read_text(encoding="utf-8"))
@@ -317,3 +291,36 @@ def _gguf(name: str, file: Path) -> ConfigError:
 
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def check_adapter_settings(source: ModelSource, arguments: GradientArguments) -> None:
+    """Raise ConfigError for settings of an adapter when none is trained, or that are not those of the given adapter."""
+    if source.adapter is None:
+        without = "lora_rank=0 trains this model without an adapter; set lora_rank"
+        if not arguments.lora_rank and arguments.reference == "adapter_off":
+            raise ConfigError(f"reference is 'adapter_off', but {without}, or reference=copy", code="contradiction")
+        if not arguments.lora_rank and arguments.lora_dropout:
+            raise ConfigError(f"lora_dropout is {arguments.lora_dropout}, but {without}", code="contradiction")
+        return
+    given, defaults = read_adapter_config(source.adapter), type(arguments).model_fields
+    rank, alpha = given.get("r", 8), given.get("lora_alpha", 8)
+    if arguments.lora_rank not in (0, rank):
+        raise ConfigError(
+            f"lora_rank is {arguments.lora_rank}, but the adapter in {source.name!r} has rank {rank}; leave lora_rank"
+            " out to train this adapter on, or give its base model to start a new one",
+            code="adapter_rank",
+        )
+    if arguments.lora_alpha not in (defaults["lora_alpha"].default, alpha):
+        raise ConfigError(
+            f"lora_alpha is {arguments.lora_alpha:g}, but the adapter in {source.name!r} has {alpha}; leave lora_alpha"
+            " out to train this adapter on",
+            code="adapter_alpha",
+        )
+    own = given.get("target_modules")
+    targets = {own} if isinstance(own, str) else set(own or ())
+    if arguments.lora_targets != defaults["lora_targets"].default and set(arguments.lora_targets) != targets:
+        raise ConfigError(
+            f"lora_targets is {list(arguments.lora_targets)}, but the adapter in {source.name!r} is on"
+            f" {sorted(targets)}; leave lora_targets out to train this adapter on",
+            code="adapter_targets",
+        )

@@ -11,8 +11,7 @@ from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import settings_of
 from agentlearn.store import read_store
 from agentlearn.train.report import TrainReport
-from agentlearn.train.resume import resumed_train_settings
-from agentlearn.train.settings import TrainSettings
+from agentlearn.train.settings import TrainSettings, resumed_train_settings
 from agentlearn.types.ids import RunId
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison

@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from agentlearn.cli.app import run
+from agentlearn.train.memory import stored_size
 from agentlearn.train.settings import train_settings
 from agentlearn.train.training_plan import plan_training
-from agentlearn.train.weights.stored_size import stored_size
 
 PAIRS = [(f"What is {n} + 1?", str(n + 1)) for n in range(10)]
 

@@ -9,7 +9,7 @@ import pytest
 from agentlearn.errors import ConfigError
 from agentlearn.learning.resume import settings_of
 from agentlearn.store import open_store
-from agentlearn.train.resume import resumed_train_settings
+from agentlearn.train.settings import resumed_train_settings
 from agentlearn.types.run_event import RunKind
 from agentlearn_evals.hybrid.hybrid_record import resumed_record
 from tests.unit.store import nouns

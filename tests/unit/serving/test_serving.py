@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.errors import EndpointError
 from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, WrittenReplies
 from agentlearn.serving.chat_service import ChatService, TokenCache
 from agentlearn.serving.engine import Sampled, Sampling
@@ -84,13 +83,6 @@ def test_a_request_says_how_it_is_drawn() -> None:
     assert engine.asked[0][1] == Sampling(seed=4, max_tokens=8, temperature=0.7, top_p=0.9, top_k=20, min_p=0.1)
 
 
-def test_without_words_it_draws_at_temperature_1_up_to_the_context() -> None:
-    engine = saying("x", context=100)
-    ask(engine, {"model": "toy", "messages": [{"role": "user", "content": "hi"}], "seed": 9, "top_k": -1})
-    ((prompt, sampling),) = engine.asked
-    assert sampling == Sampling(seed=9, max_tokens=100 - len(prompt))
-
-
 def test_an_answer_cut_at_its_limit_says_so() -> None:
     choice = ask(saying("then"), body("hi", max_completion_tokens=2)).json()["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("th", "length")
@@ -105,14 +97,6 @@ def test_tools_are_shown_called_and_answered() -> None:
     assert one["function"] == two["function"] == {"name": "run", "arguments": '{"code":  "1+1"}'}
     assert one["id"] != two["id"]
     assert '"name": "run"' in ToyFormat().decode(engine.asked[0][0])
-
-
-@pytest.mark.parametrize("more", [{}, {"tools": [TOOL], "tool_choice": "none"}])
-def test_without_tools_on_offer_nothing_is_a_call(more: Json) -> None:
-    engine = saying(CALL)
-    answer = ask(engine, body("hi", **more)).json()["choices"][0]
-    assert (answer["message"]["content"], answer["finish_reason"]) == (CALL, "stop")
-    assert '"name": "run"' not in ToyFormat().decode(engine.asked[0][0])
 
 
 def test_calls_are_read_whole_or_not_at_all(subtests: pytest.Subtests) -> None:
@@ -174,16 +158,6 @@ def test_what_it_cannot_do_is_refused_in_words(subtests: pytest.Subtests) -> Non
             assert words in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("more", [{"stop": None}, {"frequency_penalty": 0.0}, {"response_format": {"type": "text"}}])
-def test_what_changes_nothing_is_let_through(more: Json) -> None:
-    assert ask(saying("x"), body("hi", **more)).status_code == 200
-
-
-def test_another_model_s_name_is_refused() -> None:
-    answer = ask(saying("x"), {**body("hi"), "model": "other"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
-
-
 def test_it_says_what_it_serves() -> None:
     async def look() -> tuple[Json, Json, int]:
         async with serving(saying("x", context=77)) as client:
@@ -234,15 +208,6 @@ def test_requests_without_a_seed_differ_and_can_be_repeated() -> None:
     one, two = seeds()
     assert one != two
     assert seeds() == [one, two]
-
-
-def test_an_engine_that_fails_is_a_server_s_error() -> None:
-    class Broken(ScriptedEngine):
-        async def sample(self, prompt: Sequence[int], sampling: Sampling) -> Sampled:
-            raise EndpointError("out of memory", code="engine_failed")
-
-    answer = ask(Broken(lambda prompt, sampling: ()), body("hi"))
-    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failed")
 
 
 def test_sampling_stops_when_the_client_disconnects() -> None:
@@ -297,22 +262,6 @@ def ids_of(answer: Json) -> list[int]:
     return [*answer["prompt_token_ids"], *answer["choices"][0]["token_ids"]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"the thing\n{CALL}",
-        f" \n{CALL}\n\n{CALL}\n ",
-        '<tool_call>{"arguments":{"code":"the than 00"},"name":"run"}</tool_call>',
-    ],
-)
-def test_turns_with_calls_extend_each_other_token_by_token(text: str) -> None:
-    chat = ToyFormat()
-    first, second, third = converse(saying(text), chat, 3, calls=True)
-    assert second["prompt_token_ids"][: len(ids_of(first))] == ids_of(first)
-    assert third["prompt_token_ids"][: len(ids_of(second))] == ids_of(second)
-    assert not any("thing" in encoded or "<tool_call>" in encoded for encoded in chat.encoded)  # nothing it wrote
-
-
 @given(st.lists(st.sampled_from([*PAIRS, *"thean 01\n"]), min_size=1, max_size=12).map("".join))
 def test_turns_of_words_extend_each_other_token_by_token(text: str) -> None:
     first, second = converse(saying(text), ToyFormat(), 2, calls=False)
@@ -343,15 +292,6 @@ def test_answers_of_equal_text_keep_their_own_tokens() -> None:
     cache.store("then<|im_end|>", joined, ["call_2"])
     assert cache.ids("then<|im_end|>x", ["call_1", "call_7"]) == [*apart, *spelled("x")]
     assert cache.ids("then<|im_end|>x", ["call_2"]) == [*joined, *spelled("x")]
-
-
-def test_the_oldest_conversations_are_forgotten() -> None:
-    chat = ToyFormat()
-    cache = TokenCache(["<|im_end|>"], chat.encode, limit=20)
-    for text in ("then", "than", "that"):
-        cache.store(f"{text}<|im_end|>", [*spelled(text), *[END] * 4], [])
-    assert cache.ids("then<|im_end|>") == chat.encode("then<|im_end|>")
-    assert cache.ids("that<|im_end|>") == [*spelled("that"), *[END] * 4]
 
 
 def test_a_message_that_the_client_changed_is_not_restored() -> None:

@@ -1,8 +1,10 @@
 """Settings of an update, and error messages for contradictory ones. Needs no torch."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -103,6 +105,20 @@ def test_each_field_has_a_range(subtests: pytest.Subtests) -> None:
 def test_a_field_of_the_other_method_is_unknown() -> None:
     with pytest.raises(ConfigError, match="there is no setting 'cispo_cap'"):
         gradient_arguments({"loss": "gspo", "cispo_cap": 2.0})
+
+
+def test_every_loss_and_setting_is_documented_and_tested() -> None:
+    root = Path(__file__).parents[3]
+    documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", (root / "docs/train.md").read_text()))))
+    files = [*root.glob("tests/unit/train/*.py"), root / "tests/support/trl_oracle.py"]
+    tested = set(re.findall(r"\w+", " ".join(one.read_text() for one in files if one.name != Path(__file__).name)))
+    both = {**GRPOArguments.model_fields, **GSPOArguments.model_fields}
+    losses = {loss for one in (GRPOArguments, GSPOArguments) for loss in get_args(one.model_fields["loss"].annotation)}
+    assert losses == set(get_args(LossName))
+    rows = set(re.findall(r"^\| `(\w+)`", (root / "docs/train.md").read_text().split("## Losses")[1], re.MULTILINE))
+    assert losses - rows == set(), "losses without a row in the table of losses in docs/train.md"
+    assert (losses | set(both)) - documented == set(), "not in docs/train.md"
+    assert (losses | set(both)) - tested == set(), "in no test"
 
 
 def test_every_field_says_what_it_is() -> None:

@@ -8,19 +8,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.engine import active_batch, engine_check
-from agentlearn.train.engine.attention import attention_layout
-from agentlearn.train.engine.engine_check import context_limit
-from agentlearn.train.engine.torch_engine import TorchEngine
+from agentlearn.train.engine import active_batch
+from agentlearn.train.engine.torch_engine import TorchEngine, context_limit
 from agentlearn.train.serving.local import serve_model
-from agentlearn.train.update.logprob_model import LogitChange, LogprobModel, check_head, token_logprobs
+from agentlearn.train.update.logprob_model import LogprobModel, check_head
 from agentlearn.train.weights.loading import LoadedModel
-from tests.support.families import FAMILIES, REFUSED, WINDOW, family_model
+from tests.support.families import FAMILIES, REFUSED, family_model
 from tests.support.tiny_model import forward_logprobs, tiny_tokenizer
 
 LONG = [(7 * at) % 250 for at in range(61)]
@@ -85,16 +81,6 @@ def test_the_trainer_scores_with_the_model_s_own_distribution(subtests: pytest.S
                     )
 
 
-@pytest.mark.parametrize("family", [one for one in FAMILIES if "window" in one or one.startswith(("gemma", "llama 4"))])
-def test_a_window_changes_what_is_computed(family: str) -> None:
-    """Without it, these models would be other models: the tests above would prove nothing."""
-    model = family_model(family)
-    kept = {"sliding_window", "attention_chunk_size"} & set(model.config.to_dict())
-    wide = family_model(family, **dict.fromkeys(kept, 400))
-    narrow, broad = (forward_logprobs(one, LONG, LONG[:8]) for one in (model, wide))
-    assert max(abs(one - other) for one, other in zip(narrow, broad, strict=True)) > 0.1
-
-
 @pytest.mark.parametrize("family", REFUSED)
 def test_other_kinds_of_attention_are_refused_before_anything_is_sampled(family: str) -> None:
     with pytest.raises(ConfigError, match=r"local: cannot sample from a .* exactly .*; use a vLLM server") as refused:
@@ -132,75 +118,3 @@ def test_a_model_whose_rows_change_each_other_is_used_up_to_where_that_begins(fa
         assert answer.logprobs == pytest.approx(forward_logprobs(model, prompt, answer.ids), abs=1e-4)
     assert context_limit(model) == 64
     assert context_limit(family_model("llama")) is None
-
-
-def test_rows_that_change_each_other_in_any_context_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = family_model("llama")
-    rotary = type(model.model.rotary_emb)
-    plain = rotary.forward
-
-    def shifted(self: Any, x: Any, position_ids: Any, **named: Any) -> Any:
-        return plain(self, x, position_ids * (1 + position_ids.max() / 100), **named)
-
-    monkeypatch.setattr(rotary, "forward", shifted)
-    with pytest.raises(ConfigError, match="the rows of a batch change each other's probabilities"):
-        served(model)
-
-
-def test_a_mask_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check compares numbers, so it finds what no config tells."""
-    model = family_model("llama")
-    served(model)
-    monkeypatch.setattr(engine_check, "_LENGTHS", (30,))
-    model.config.sliding_window = WINDOW  # the engine believes it; this architecture does not
-    assert attention_layout(model).windows == {"sliding_attention": WINDOW}
-    with pytest.raises(ConfigError, match=r"differ by up to .* nats from those of a plain forward pass"):
-        served(model)
-
-
-def test_bf16_models_pass_the_check() -> None:
-    for family in ("llama", "gemma 3", "mistral with a window"):
-        model = family_model(family, width=0.1).to(torch.bfloat16)
-        served(model)
-        check_head(model)
-
-
-def test_a_head_that_the_config_does_not_describe_is_refused() -> None:
-    model = family_model("qwen3")
-    model.config.final_logit_softcapping = 3.0  # the trainer believes it; this architecture does not
-    with pytest.raises(ConfigError, match=r"cannot be trained here: .* differ by .* nats") as refused:
-        check_head(model)
-    assert refused.value.code == "unsupported_head"
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    scale=st.sampled_from([1.0, 0.25, 3.0]),
-    softcap=st.sampled_from([None, 0.5, 30.0]),
-    temperature=st.sampled_from([1.0, 0.7]),
-    biased=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_scaled_and_limited_logits_equal_autograd(
-    scale: float, softcap: float | None, temperature: float, biased: bool, seed: int
-) -> None:
-    chance = torch.Generator().manual_seed(seed)
-    hidden_N_H, head_V_H, bias_V = (
-        torch.randn(shape, generator=chance, requires_grad=True) for shape in ((7, 5), (11, 5), (11,))
-    )
-    targets_N, weights_N = torch.randint(0, 11, (7,), generator=chance), torch.randn(7, generator=chance)
-    bias = bias_V if biased else None
-    ours_N, entropy_N = token_logprobs(
-        hidden_N_H, head_V_H, bias, targets_N, temperature=temperature, change=LogitChange(scale, softcap)
-    )
-    logits = (hidden_N_H @ head_V_H.T + (bias_V if biased else 0)) * scale
-    if softcap is not None:
-        logits = softcap * torch.tanh(logits / softcap)
-    of_all = (logits / temperature).log_softmax(-1)
-    theirs_N = of_all.gather(1, targets_N[:, None])[:, 0]
-    assert torch.allclose(ours_N, theirs_N, atol=1e-5)
-    assert torch.allclose(entropy_N, -(of_all.exp() * of_all).sum(-1), atol=1e-5)
-    wanted = [hidden_N_H, head_V_H, *([bias_V] if biased else [])]
-    ours, theirs = (torch.autograd.grad((one * weights_N).sum(), wanted) for one in (ours_N, theirs_N))
-    for one, other in zip(ours, theirs, strict=True):
-        assert torch.allclose(one, other, atol=1e-5)

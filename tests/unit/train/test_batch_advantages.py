@@ -50,27 +50,6 @@ def group(name: str, *rewards: float | str, treatments: tuple[Treatment, ...] | 
     return Group(task=Task(id=TaskId(name), domain="math", problem="?"), trajectories=tuple(made))
 
 
-def test_within_a_group_less_its_mean_over_its_std() -> None:
-    found = batch_advantages([group("t", 0.0, 1.0, 1.0, 1.0)])
-    std = statistics.pstdev([0, 1, 1, 1])
-    assert list(found.by_rollout.values()) == pytest.approx([-0.75 / (std + 1e-6), *[0.25 / (std + 1e-6)] * 3])
-
-
-def test_by_the_batch_and_unscaled() -> None:
-    groups = [group("t", 0.0, 1.0), group("u", 0.5, 1.5, 1.0)]
-    std = statistics.pstdev([0.0, 1.0, 0.5, 1.5, 1.0])
-    expected = [-0.5, 0.5, -0.5, 0.5, 0.0]
-    assert list(batch_advantages(groups, scaling="none").by_rollout.values()) == pytest.approx(expected)
-    by_batch = batch_advantages(groups, scaling="batch", eps=1e-4).by_rollout.values()
-    assert list(by_batch) == pytest.approx([one / (std + 1e-4) for one in expected])
-
-
-def test_each_treatment_by_itself() -> None:
-    found = batch_advantages([group("t", 0.0, 1.0, 5.0, 7.0, treatments=(ONE, ONE, OTHER, OTHER))], scaling="none")
-    assert list(found.by_rollout.values()) == [-0.5, 0.5, -1.0, 1.0]
-    assert found.groups == 2
-
-
 @given(st.lists(st.tuples(st.floats(-5, 5), st.sampled_from([ONE, OTHER])), min_size=1, max_size=12))
 def test_a_treatment_s_advantages_are_those_of_its_rollouts_alone(rollouts: list[tuple[float, Treatment]]) -> None:
     found = batch_advantages([group("t", *(one for one, _ in rollouts), treatments=tuple(one for _, one in rollouts))])
@@ -97,18 +76,6 @@ def test_max_rl_divides_by_the_mean(rewards: list[float]) -> None:
     assert math.fsum(found) == pytest.approx(0, abs=1e-9)
 
 
-def test_max_rl_favours_rare_successes() -> None:
-    """The only success in G has the advantage G - 1, and each failure -1, whatever a success is worth."""
-    for worth in (1.0, 0.01, 5e-324):
-        assert scaled_advantages([0.0, worth, 0.0, 0.0], "max_rl", eps=1, batch_std=1) == pytest.approx((-1, 3, -1, -1))
-
-
-@pytest.mark.parametrize("scaling", ["group", "batch", "none", "leave_one_out", "max_rl"])
-def test_a_group_of_one_and_equal_rewards_have_no_advantage(scaling) -> None:
-    for rewards in ([0.7], [0.0], [0.1, 0.1, 0.1], [0.0, 0.0]):
-        assert scaled_advantages(rewards, scaling, eps=1e-6, batch_std=0.5) == (0.0,) * len(rewards)
-
-
 def test_max_rl_refuses_negative_rewards() -> None:
     with pytest.raises(VerifierError) as refused:
         batch_advantages([group("t", -0.5, 1.0)], scaling="max_rl")
@@ -122,16 +89,6 @@ def test_max_rl_refuses_negative_rewards() -> None:
 def several(weights: tuple[float, ...], combination, *groups: list[tuple[float, ...]]) -> SeveralRewards:
     parts = {RolloutId(f"t{n}-{g}"): part for n, one in enumerate(groups) for g, part in enumerate(one)}
     return SeveralRewards(parts, weights, combination)
-
-
-def test_the_weighted_sum_of_several_rewards_has_the_advantage() -> None:
-    groups = [group("t0", 0.0, 1.0, 1.0), group("t1", 1.0, 1.0)]
-    parts = ([(0.0, 1.0), (1.0, 0.5), (1.0, 0.0)], [(1.0, 0.2), (1.0, 0.2)])
-    found = batch_advantages(groups, scaling="none", several=several((2.0, 0.5), "sum_then_normalise", *parts))
-    sums = [0.5, 2.25, 2.0]
-    written = [one - statistics.fmean(sums) for one in sums]
-    assert list(found.by_rollout.values()) == pytest.approx([*written, 0.0, 0.0])
-    assert (found.groups, found.zero_std) == (2, 1)
 
 
 @given(
@@ -156,14 +113,6 @@ def test_rewards_normalised_one_by_one_equal_gdpo(parts: list[list[tuple[float, 
     assert list(found.by_rollout.values()) == pytest.approx(written, abs=1e-6)
 
 
-def test_several_rewards_leave_a_group_without_differences_at_exactly_0() -> None:
-    groups = [group("t0", 0.0, 1.0, 1.0), group("t1", 1.0, 1.0)]
-    parts = ([(0.0, 1.0), (1.0, 0.5), (1.0, 0.0)], [(1.0, 0.1), (1.0, 0.1)])
-    found = batch_advantages(groups, several=several((1.0, 1.0), "normalise_then_sum", *parts))
-    assert [found.by_rollout[RolloutId(f"t1-{g}")] for g in range(2)] == [0.0, 0.0]
-    assert (found.groups, found.zero_std) == (2, 1)
-
-
 @pytest.mark.parametrize("combination", ["sum_then_normalise", "normalise_then_sum"])
 def test_a_rollout_without_one_of_its_rewards_is_left_out_and_counted(combination) -> None:
     given = several((1.0, 1.0), combination, [(0.0, 0.0), (1.0, 1.0), (1.0, 0.0)])
@@ -176,31 +125,12 @@ def test_a_rollout_without_one_of_its_rewards_is_left_out_and_counted(combinatio
     assert found.by_rollout[RolloutId("t0-0")] == pytest.approx(-1, abs=1e-4)
 
 
-@pytest.mark.parametrize("scaling", ["group", "batch", "none", "leave_one_out", "max_rl"])
-def test_a_reward_that_is_not_finite_is_refused(scaling) -> None:
-    with pytest.raises(VerifierError, match="a reward is a finite number"):
-        batch_advantages([group("t", 0.0, 1.0)], scaling=scaling, rewards={RolloutId("t-0"): math.inf})
-
-
 def test_an_undecided_rollout_is_left_out_and_a_failed_one_counts_as_zero() -> None:
     found = batch_advantages(
         [group("t", 0.0, "undecided", 1.0, "failed"), group("u", "failed", "failed")], scaling="none"
     )
     assert dict(found.by_rollout) == pytest.approx({"t-0": -1 / 3, "t-2": 2 / 3, "t-3": -1 / 3, "u-0": 0, "u-1": 0})
     assert (found.undecided, found.failed, found.groups) == (1, 3, 2)
-
-
-def test_groups_without_variance_are_counted_and_teach_nothing() -> None:
-    found = batch_advantages([group("t", 0.1, 0.1, 0.1), group("u", 0.0, 1.0), group("v", 1.0)], scaling="batch")
-    assert (found.groups, found.zero_std) == (3, 2)
-    assert found.zero_std_share == pytest.approx(2 / 3)
-    assert [found.by_rollout[RolloutId(f"t-{g}")] for g in range(3)] == [0.0, 0.0, 0.0]
-    assert batch_advantages([]).zero_std_share == 0.0
-
-
-def test_punished_rewards_stand_in_for_the_verdicts() -> None:
-    found = batch_advantages([group("t", 1.0, 1.0)], scaling="none", rewards={RolloutId("t-0"): 0.0})
-    assert list(found.by_rollout.values()) == [-0.5, 0.5]
 
 
 def test_the_punishment_rises_over_the_window() -> None:
@@ -220,9 +150,6 @@ def test_they_sum_to_nothing_and_ignore_shifts(rewards: list[list[float]], scali
     moved = dict.fromkeys(plain.by_rollout, 0.0)
     for n, one in enumerate(rewards):
         moved |= {RolloutId(f"t{n}-{g}"): reward + shift for g, reward in enumerate(one)}
-    if scaling in (
-        "none",
-        "leave_one_out",
-    ):  # the others divide by a std, which may be rounding of the shift
+    if scaling in ("none", "leave_one_out"):  # the others divide by a std, which may be rounding of the shift
         shifted = batch_advantages(groups, scaling=scaling, rewards=moved)
         assert list(shifted.by_rollout.values()) == pytest.approx(list(plain.by_rollout.values()), abs=1e-9)

@@ -13,9 +13,7 @@ torch = pytest.importorskip("torch")
 import numpy as np
 from torch import Tensor
 
-from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.logprob_model import token_logprobs, top_logprobs
 from agentlearn.train.update.losses import divergence_from_teacher
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
@@ -100,49 +98,6 @@ def test_the_divergence_is_never_negative_0_where_both_agree_and_grows_with_the_
     assert torch.allclose(divergence_from_teacher(teacher, teacher, alpha=alpha), torch.zeros(4).double(), atol=1e-9)
 
 
-def test_an_impossible_token_leaves_divergence_and_gradient_finite() -> None:
-    logits = torch.zeros(2, 4, requires_grad=True)
-    impossible = torch.tensor([0.0, 0.0, 0.0, -torch.inf])
-    for student, teacher in ((logits + impossible, torch.zeros(2, 4)), (logits, torch.zeros(2, 4) + impossible)):
-        for alpha in (0.0, 0.5, 1.0):
-            logits.grad = None
-            found = divergence_from_teacher(student.log_softmax(-1), teacher.log_softmax(-1), alpha=alpha)
-            found.sum().backward(retain_graph=True)
-            assert found.isfinite().all()
-            assert logits.grad is not None
-            assert logits.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("logits_mib", [1, 1000])
-def test_several_tokens_per_position_have_the_log_probabilities_and_gradients_of_all_logits(logits_mib: int) -> None:
-    torch.manual_seed(0)
-    inputs = [torch.randn(37, 8), torch.randn(6000, 8)]
-    targets, weights = torch.randint(0, 6000, (37, 9)), torch.randn(37, 9)
-    found = list[list[Tensor]]()
-    for own in (True, False):
-        hidden, head = (one.clone().requires_grad_() for one in inputs)
-        if own:
-            logprobs, _ = token_logprobs(hidden, head, None, targets, temperature=0.7, logits_mib=logits_mib)
-        else:
-            logprobs = (hidden @ head.T / 0.7).log_softmax(-1).gather(1, targets)
-        found.append([logprobs, *torch.autograd.grad((logprobs * weights).sum(), [hidden, head])])
-    for ours, theirs in zip(*found, strict=True):
-        assert torch.allclose(ours, theirs, atol=5e-5, rtol=1e-4)
-    tokens, logprobs = top_logprobs(*inputs, None, 9, temperature=0.7, logits_mib=logits_mib)
-    whole = (inputs[0] @ inputs[1].T / 0.7).log_softmax(-1).topk(9)
-    assert torch.equal(tokens, whole.indices)
-    assert torch.allclose(logprobs, whole.values, atol=1e-5)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_the_gradient_is_that_of_the_mean_divergence_over_the_sampled_tokens(alpha: float) -> None:
-    model, rows = tiny_lm(), taught_rows()
-    written_loss(model, tiny_lm(), rows, alpha=alpha).backward()
-    written = {name: one.grad for name, one in model.named_parameters()}
-    found = gradients(Updater(tiny_lm(), told(distill_alpha=alpha)), rows)
-    assert worst_difference(found, written) < 1e-5
-
-
 def test_the_loss_equals_trls_sdft_on_the_same_tokens() -> None:
     """Rows of one length, because TRL takes the mean of each row first."""
     pytest.importorskip("trl")
@@ -180,44 +135,6 @@ def test_gradients_do_not_depend_on_micro_batches_or_order() -> None:
         assert worst_difference(gradients(Updater(tiny_lm(), arguments), rows[::-1]), whole) < 1e-5
 
 
-def test_a_reward_loss_and_the_distillation_add_up() -> None:
-    rows = taught_rows()
-    plain = [dataclasses.replace(row, teacher_ids_T=None) for row in rows]
-    only = gradients(Updater(tiny_lm(), told(distill_coef=0.5)), rows)
-    rewarded = gradients(Updater(tiny_lm(), told(loss="dapo", distill_coef=0.5)), plain)
-    both = gradients(Updater(tiny_lm(), told(loss="dapo", distill_coef=0.5)), rows)
-    assert worst_difference(both, {name: only[name] + rewarded[name] for name in both}) < 1e-5
-
-
-def test_the_coefficient_weighs_the_distillation() -> None:
-    rows = taught_rows()
-    once, twice = (gradients(Updater(tiny_lm(), told(distill_coef=one)), rows) for one in (1.0, 2.0))
-    assert worst_difference(twice, {name: 2 * one for name, one in once.items()}) < 1e-5
-
-
-def test_rows_without_a_teacher_count_neither_in_the_loss_nor_in_its_denominator() -> None:
-    rows = taught_rows()
-    untaught = [dataclasses.replace(row, teacher_ids_T=None) for row in some_rows(4, seed=9, model=tiny_lm())]
-
-    def found(given_rows: list[TrainingRow]) -> dict[str, Tensor]:
-        """With another model as teacher, which differs on every row, and rows of both kinds in one micro-batch."""
-        arguments = told(teacher="base", reference="copy", loss="dapo", tokens_per_microbatch=4096)
-        plain = [dataclasses.replace(row, advantage=0.0 if row.taught else 1e-9) for row in given_rows]
-        return gradients(Updater(tiny_lm(), arguments, reference=tiny_lm(seed=1)), plain)
-
-    assert worst_difference(found([*rows, *untaught]), found(rows)) < 1e-5
-    nothing = Updater(tiny_lm(), told()).step(untaught)
-    assert nothing.steps == 0
-
-
-def test_what_a_tool_said_is_not_distilled() -> None:
-    """Between sampled tokens both read the same tool result; no position that predicts it counts."""
-    rows = taught_rows(1)
-    masked = gradients(Updater(tiny_lm(), told()), rows)
-    unmasked = [dataclasses.replace(row, mask_T=np.arange(row.length) > 0) for row in rows]
-    assert worst_difference(gradients(Updater(tiny_lm(), told()), unmasked), masked) > 1e-3
-
-
 def test_each_teacher_has_its_own_weights() -> None:
     rows = taught_rows()
     start = tiny_lm()
@@ -253,25 +170,3 @@ def test_a_moving_average_survives_saving() -> None:
     for updater in (whole, again):
         updater.step(rows)
     assert weights_hash(again.model) == weights_hash(whole.model)
-
-
-def test_distillation_moves_the_student_to_the_teacher() -> None:
-    rows = taught_rows()
-    updater = Updater(tiny_lm(), told(teacher="base", reference="copy", learning_rate=0.5), reference=tiny_lm())
-    distances = [updater.step(rows).figures["distill/divergence"] for _ in range(40)]
-    assert distances[-1] < 0.3 * distances[0]
-
-
-def test_what_does_not_fit_together_is_said(subtests: pytest.Subtests) -> None:
-    for fields, sentence in [
-        ({"loss": "distill"}, "give a library with --distill, or another loss"),
-        ({"teacher": "ema"}, "no lessons are distilled"),
-        ({"guided_share": 0.5}, "no lessons are distilled"),
-        ({"distill_coef": 1.0}, "set reference=adapter_off for a new adapter, or reference=copy"),
-        ({"distill_coef": 1.0, "teacher": "live", "teacher_update_rate": 0.5}, "set teacher=ema"),
-        ({"distill_coef": 1.0, "teacher": "live", "stop_at_kl": 1.0}, "kl=none measures no divergence"),
-        ({"distill_coef": 1.0, "teacher": "live", "loss": "distill", "eps_low": 0.1}, "has no ratio"),
-        ({"distill_coef": 1.0, "teacher": "live", "dynamic_sampling_limit": 3}, "leave dynamic_sampling_limit out"),
-    ]:
-        with subtests.test(repr((fields, sentence))), pytest.raises(ConfigError, match=sentence):
-            gradient_arguments(fields)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentlearn.train.arguments import GradientArguments, gradient_arguments
-from agentlearn.train.distill.teaching import WINDOW, early_end, nothing_left
+from agentlearn.train.teaching import WINDOW, early_end, nothing_left
 
 
 def told(**fields: Any) -> GradientArguments:

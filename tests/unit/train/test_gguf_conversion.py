@@ -1,7 +1,6 @@
 # ruff: noqa: E402  what needs torch is imported after it is known to be there
 """A GGUF file becomes a checkpoint with the same weights, tokens, chat template and end of answers, or is refused."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("gguf")
 
 from agentlearn.cli.app import run
-from agentlearn.config.model_folders import CONVERSION, RECORD, read_record
 from agentlearn.errors import ConfigError
-from agentlearn.files import sha256_of
 from agentlearn.train.fetching import conversion
-from agentlearn.train.fetching import conversion as gguf_tokenizer
 from agentlearn.train.fetching.fetch import convert_file
-from agentlearn.train.serving.local import generation_ends, load_for_serving, local_endpoint
+from agentlearn.train.serving.local import generation_ends, load_for_serving
 from tests.support.tiny_gguf import END, reference_tokenizer, tiny_llama, write_gguf
 
 TEXTS = (
@@ -50,13 +46,6 @@ def test_the_weights_and_the_logits_are_those_of_the_file(folder: Path) -> None:
         assert torch.allclose(made(ids).logits, network(ids).logits, atol=1e-5)
 
 
-def test_the_weights_are_saved_as_bf16_and_not_as_quantised(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    assert config["dtype"] == "bfloat16"
-    assert "quantization_config" not in config
-    assert (folder / "model.safetensors").stat().st_mode == (folder / "config.json").stat().st_mode
-
-
 @pytest.mark.parametrize("splitting", ["smollm", "gpt-2"])
 def test_texts_become_the_tokens_that_the_file_describes(splitting: str, tmp_path: Path) -> None:
     convert_file(write_gguf(tmp_path / "tiny.gguf", splitting=splitting), tmp_path / "made")
@@ -67,39 +56,12 @@ def test_texts_become_the_tokens_that_the_file_describes(splitting: str, tmp_pat
     assert reference_tokenizer("smollm").encode("100") != reference_tokenizer("gpt-2").encode("100")
 
 
-def test_chats_become_the_tokens_that_the_file_describes(folder: Path) -> None:
-    made, reference = load_for_serving(str(folder)).tokenizer, reference_tokenizer()
-    chat = [{"role": "user", "content": "100 ants"}, {"role": "assistant", "content": "yes"}]
-    for options in ({}, {"add_generation_prompt": True}):
-        shown = made.apply_chat_template(chat, tokenize=False, **options)
-        assert shown == reference.apply_chat_template(chat, tokenize=False, **options)
-        assert made.encode(shown) == reference.encode(shown)
-
-
 def test_an_answer_ends_where_the_file_says(folder: Path) -> None:
     loaded = load_for_serving(str(folder))
     end = loaded.tokenizer.convert_tokens_to_ids(END)
     assert generation_ends(loaded.model.generation_config) == {end}
     assert loaded.tokenizer.eos_token == END
     assert loaded.tokenizer.model_max_length == 512
-
-
-def test_the_folder_is_served(folder: Path) -> None:
-    async def served() -> str:
-        async with local_endpoint(str(folder)) as service:
-            return service.model
-
-    assert asyncio.run(served()) == "made"
-
-
-def test_the_record_says_where_the_weights_come_from(file: Path, folder: Path) -> None:
-    record = read_record(folder)
-    assert record is not None
-    assert (record.name, record.source, record.file) == ("made", "tiny.gguf", "tiny.gguf")
-    assert record.sha256 == record.file_sha256 == sha256_of(file)
-    assert (record.licence, record.conversion) == ("Apache-2.0", CONVERSION)
-    sizes = {one.name: one.stat().st_size for one in folder.iterdir() if one.name != RECORD}
-    assert record.files == sizes
 
 
 def test_other_files_in_its_folder_are_not_used(file: Path, folder: Path, tmp_path: Path) -> None:
@@ -144,31 +106,11 @@ def test_a_rule_of_splitting_that_is_not_known_is_refused(tmp_path: Path) -> Non
     assert "splits texts by the rule 'of-nobody'" in error.message
 
 
-def test_an_architecture_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    error = refused(write_gguf(tmp_path / "tiny.gguf", architecture="clip"))
-    assert error.code == "bad_gguf"
-
-
 @pytest.mark.parametrize("size", [0, 3, 200, 20_000, -100])
 def test_a_file_that_is_cut_is_refused(file: Path, tmp_path: Path, size: int) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(file.read_bytes()[:size])
     assert "cannot be read as a GGUF file" in refused(cut).message
-
-
-def test_a_folder_that_exists_is_not_touched(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    with pytest.raises(ConfigError, match="is there already; name a new folder"):
-        convert_file(file, tmp_path / "made")
-    with pytest.raises(ConfigError, match=r"there is no file 'absent\.gguf'; name a GGUF file"):
-        convert_file(Path("absent.gguf"), tmp_path / "other")
-    assert list((tmp_path / "made").iterdir()) == []
-
-
-def test_too_little_memory_is_named(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "free_bytes", lambda: 1000)
-    (tmp_path / "tiny.gguf").symlink_to(file)
-    assert refused(tmp_path / "tiny.gguf").code == "out_of_memory"
 
 
 def changed(load: Any, change: Any) -> Any:
@@ -198,14 +140,3 @@ def test_a_conversion_with_other_results_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "load_base", changed(conversion.load_base, other_end))
         assert "other tokens end an answer" in refused(tmp_path / "tiny.gguf").message
-
-
-def test_a_tokenizer_with_other_tokens_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tiny.gguf").symlink_to(file)
-
-    def other_template(tokenizer: Any) -> None:
-        tokenizer.chat_template = "{{ messages }}"
-
-    with monkeypatch.context() as patch:
-        patch.setattr(conversion, "load_gguf_tokenizer", changed(gguf_tokenizer.load_gguf_tokenizer, other_template))
-        assert "it has another chat template" in refused(tmp_path / "tiny.gguf").message

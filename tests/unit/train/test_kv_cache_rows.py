@@ -9,10 +9,7 @@ import numpy as np  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.engine.kv_cache import (  # noqa: E402
-    KVCache,
-    KVCacheRows,
-)
+from agentlearn.train.engine.active_batch import KVCache, KVCacheRows  # noqa: E402
 
 BEGIN = [[7] * 40, [7] * 30 + [8] * 30, [9] * 3]
 PROMPTS = st.tuples(st.sampled_from(BEGIN), st.lists(st.integers(1, 3), min_size=1, max_size=20)).map(
@@ -63,33 +60,6 @@ def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, t
         for row, own in enumerate(active):
             assert held(rows, row, len(own)) == own
             assert rows.read(row, 0, len(own)).tolist() == own
-
-
-def test_a_conversation_that_goes_on_takes_its_row_over():
-    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
-    first = [1, 2, 3, 4, 5]
-    rows.take(np.array(first))
-    compute(rows, 0, first)
-    rows.park(0)
-    assert rows.take(np.array([*first, 6, 7])) == 5
-    assert (rows.used, rows.filled) == (1, 1)
-
-
-def test_a_short_beginning_is_copied_and_its_owner_stays():
-    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
-    first = [1] * 20 + [2] * 40
-    rows.take(np.array(first))
-    compute(rows, 0, first)
-    rows.park(0)
-    assert rows.take(np.array([1] * 20 + [3])) == 20
-    assert rows.best(np.array([*first, 9])) == (1, 60)
-
-
-def test_the_last_token_is_always_computed_anew():
-    rows = KVCacheRows(KVCache(), max_rows=2, bytes_per_token=1, cache_bytes=10_000)
-    rows.take(np.array([1, 2, 3]))
-    compute(rows, 0, [1, 2, 3])
-    assert rows.take(np.array([1, 2, 3])) == 2
 
 
 def test_bytes_bound_what_is_parked_but_one_row_always_fits():

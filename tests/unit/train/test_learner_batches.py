@@ -1,28 +1,21 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """What the gradient learner makes of a batch: rows, advantages, pauses, transfers, checkpoints and notes."""
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 from agentlearn.learning.callbacks import Advanced, Held, Update
 from agentlearn.train import gradient_learner
-from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.gradient_learner import GradientLearner
 from agentlearn.train.settings import train_settings
-from agentlearn.train.trainable import ServedWeights, SharedWeights
 from agentlearn.train.update.metrics import StepMetrics
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import CheckpointStore
-from agentlearn.train.weights.model import weights_hash
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.group import Group
 from tests.support.batches import RecordingSampler, in_order, sampled_group
@@ -75,15 +68,6 @@ def test_the_sampler_is_paused_during_a_step_and_gets_the_weights_after_it(tmp_p
     assert learning.sampler.events == ["pause", "step", "go on"]  # the weights are the same
 
 
-def test_every_few_updates_and_the_last_one_are_saved(tmp_path: Path) -> None:
-    learning, saved = Learning(tmp_path, total=5, save_every=2), list[int]()
-    for _ in range(5):
-        before = set(learning.folder.glob("*"))
-        learning.update(sampled_group("one", [0.0, 1.0], weights_step=learning.updater.steps))
-        saved.append(len(set(learning.folder.glob("*")) - before))
-    assert saved == [0, 1, 0, 1, 1]
-
-
 def test_a_restored_learner_knows_how_far_it_was(tmp_path: Path) -> None:
     learning = Learning(tmp_path, save_every=1)
     for step in range(2):
@@ -111,16 +95,6 @@ def test_rows_are_stale_by_the_updates_since_their_rollout_was_planned(tmp_path:
     assert [[row.staleness for row in rows] for rows in learning.updater.seen] == [[0, 0], [1, 1, 0, 0], [0, 0]]
 
 
-def test_the_order_in_which_groups_end_does_not_matter(tmp_path: Path) -> None:
-    groups = sampled_group("one", [0.0, 1.0]), sampled_group("two", [2.0, 1.0])
-    learnings = [Learning(tmp_path / name) for name in "ab"]
-    for learning, order in zip(learnings, (groups, groups[::-1]), strict=True):
-        learning.update(*order)
-    assert [[row.rollout for row in one.updater.seen[0]] for one in learnings] == [
-        ["one-0", "one-1", "two-0", "two-1"]
-    ] * 2
-
-
 def test_skipped_steps_are_noted_and_all_counts_reach_the_store(tmp_path: Path) -> None:
     learning = Learning(tmp_path, gradient={"advantages": "none"})
     spoiled = learning.update(sampled_group("one", [0.0, 1e27]), sampled_group("two", [1.0, 1.0]))
@@ -135,15 +109,6 @@ def test_skipped_steps_are_noted_and_all_counts_reach_the_store(tmp_path: Path) 
     assert kept["frac_reward_zero_std"] == 0.5
     assert (kept["turns/clean"], kept["turns/forked"], kept["forks"]) == (0.0, 0.0, 0.0)
     assert isinstance(spoiled.outcome, Held)
-
-
-@pytest.mark.parametrize(("second", "counts"), [("clean", (2.0, 0.0)), ("forked", (0.0, 2.0))])
-def test_turns_are_counted_by_whether_they_continue_their_row(
-    second: Literal["clean", "forked"], counts: tuple[float, float], tmp_path: Path
-) -> None:
-    kept = Learning(tmp_path).update(sampled_group("one", [0.0, 1.0], second=second)).evidence.metrics
-    assert (kept["turns/clean"], kept["turns/forked"]) == counts
-    assert kept["forks"] == counts[1]
 
 
 def test_other_processes_are_told_of_each_step_save_restore_and_publication(
@@ -164,41 +129,3 @@ def test_other_processes_are_told_of_each_step_save_restore_and_publication(
     assert [words[0] for words in told] == ["step", "save", "restore", "publish"]
     assert [row.rollout for row in cast("Any", told[0][1])] == ["one-0", "one-1"]
     assert told[1:3] == [("save", 1), ("restore", newest)]
-
-
-def test_rounds_are_for_reproducible_runs_with_the_sampler_in_this_process() -> None:
-    fields = {"domain": "math", "model": "x"}
-    plain, named = train_settings(fields), train_settings({**fields, "name": "mine"})
-    assert plain.samples_in_rounds
-    assert not train_settings({**fields, "reproducible": False}).samples_in_rounds
-    assert not train_settings({**fields, "sampler": "vllm"}).samples_in_rounds
-    assert (plain.folder.name, named.folder.name) == ("math", "mine")
-
-
-def test_samplers_know_the_weights_and_the_mode_of_the_model() -> None:
-    model: Any = tiny_lm()
-    engine = TorchEngine(model, stop_ids=frozenset(), context=64)
-    shared = SharedWeights(engine, model)
-    given: list[object] = []
-
-    async def take(network: object) -> None:
-        given.append(network)
-
-    served = ServedWeights(cast("Any", SimpleNamespace(sync=take)))
-
-    async def once() -> list[str]:
-        async with shared.paused():
-            model.train()
-        assert not model.training
-        await served.synchronise(model)
-        first = served.weights_sha256()
-        with torch.no_grad():
-            model.model.norm.weight[0] = 2.0
-        await served.synchronise(model)
-        return [first, served.weights_sha256()]
-
-    with engine.running():
-        first, last = asyncio.run(once())
-    assert (first, last) == (weights_hash(tiny_lm()), weights_hash(model))
-    assert shared.weights_sha256() == last
-    assert given == [model, model]

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,14 @@ from pydantic_ai.settings import ModelSettings  # noqa: E402
 from agentlearn.config import CallOptions  # noqa: E402
 from agentlearn.errors import ConfigError, MissingExtra  # noqa: E402
 from agentlearn.models.endings import SampledTokens, tokens_of  # noqa: E402
-from agentlearn.models.endpoint import TokenRequest, _served, is_paid, open_endpoint, open_service  # noqa: E402
+from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint, open_service  # noqa: E402
 from agentlearn.serving.chat_service import ChatService  # noqa: E402
 from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
 from agentlearn.train.serving import local  # noqa: E402
 from agentlearn.train.serving.local import local_endpoint  # noqa: E402
 from tests.support.adding import Reciting, Total, adder  # noqa: E402
-from tests.support.tiny_model import (  # noqa: E402
-    forward_logprobs,
-    saved,
-    spread,
-    taught,
-    tiny_network,
-    tiny_tokenizer,
-)
+from tests.support.tiny_model import forward_logprobs, saved, spread, taught, tiny_network, tiny_tokenizer  # noqa: E402
 
 
 def sampled_tokens(messages: list[ModelMessage]) -> list[SampledTokens]:
@@ -83,28 +75,6 @@ def test_a_typed_agent_calls_its_tool_and_every_token_is_known(adding: Path) -> 
     assert messages[-2].usage.cache_read_tokens >= len(first.prompt)  # type: ignore[union-attr]
 
 
-def test_without_being_asked_no_tokens_are_sent(adding: Path) -> None:
-    async def once() -> list[ModelMessage]:
-        async with open_endpoint(f"local:{adding}", CallOptions()) as endpoint:
-            result = await adder().run("2 + 3?", model=endpoint.model, model_settings=ModelSettings(temperature=0.0))
-            return result.all_messages()
-
-    responses = [message for message in asyncio.run(once()) if isinstance(message, ModelResponse)]
-    assert [tokens_of(response) for response in responses] == [None, None]
-
-
-def test_min_p_reaches_the_sampler(adding: Path) -> None:
-    """At temperature 50 the model answers at random; with min-p 1 only the likeliest token is left."""
-    wanted = TokenRequest(min_p=1.0)
-
-    async def once() -> Total:
-        async with open_endpoint(f"local:{adding}", CallOptions(), tokens=wanted) as endpoint:
-            how = ModelSettings(seed=3, temperature=50.0)
-            return (await adder().run("2 + 3?", model=endpoint.model, model_settings=how)).output
-
-    assert asyncio.run(once()) == Total(total=5)
-
-
 def test_a_trainer_beside_it_changes_the_weights(adding: Path) -> None:
     async def across() -> tuple[Sampled, Sampled, Any]:
         async with local_endpoint(str(adding)) as service:
@@ -124,46 +94,6 @@ def test_a_trainer_beside_it_changes_the_weights(adding: Path) -> None:
     before, after, network = asyncio.run(across())
     assert after.logprobs == pytest.approx(forward_logprobs(network, [1, 2, 3], after.ids), abs=1e-4)
     assert before.logprobs != pytest.approx(forward_logprobs(network, [1, 2, 3], before.ids), abs=1e-2)
-
-
-def test_the_caller_s_loop_is_not_held_up_and_no_thread_is_left(adding: Path) -> None:
-    before = set(threading.enumerate())
-
-    async def longest_wait() -> float:
-        loop, longest = asyncio.get_running_loop(), 0.0
-        async with local_endpoint(str(adding)) as service, asyncio.TaskGroup() as tasks:
-            how = Sampling(seed=1, max_tokens=200)
-            drawing = tasks.create_task(service.engine.sample([1, 2, 3], how))
-            turns = 0
-            while not drawing.done():
-                asked = loop.time()
-                await asyncio.sleep(0)
-                longest, turns = max(longest, loop.time() - asked), turns + 1
-                await asyncio.sleep(0.001)
-            assert turns > 5  # the loop went round while 200 tokens were drawn
-        return longest
-
-    assert asyncio.run(longest_wait()) < 60
-    assert not [one for one in set(threading.enumerate()) - before if one.name.startswith("agentlearn-")]
-
-
-@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
-def test_an_adapter_s_directory_is_served_on_its_base(adding: Path, tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
-    network = local.load_for_serving(str(adding)).model
-    torch.manual_seed(0)
-    config = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
-    adapted = peft.get_peft_model(network, config).eval()
-    adapted.peft_config["default"].base_model_name_or_path = str(adding)
-    adapted.save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-
-    async def once() -> Sampled:
-        async with local_endpoint(str(tmp_path)) as service:
-            return await service.engine.sample([1, 2, 3], Sampling(seed=1, max_tokens=6))
-
-    one = asyncio.run(once())
-    assert one.logprobs == pytest.approx(forward_logprobs(adapted, [1, 2, 3], one.ids), abs=1e-4)
 
 
 def refusal(directory: str) -> str:
@@ -198,7 +128,3 @@ def test_without_torch_the_extra_is_named(adding: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingExtra) as missing:
         asyncio.run(once())
     assert missing.value.message == (f"the endpoint 'local:{adding}' needs torch: pip install 'agentlearn-lib[train]'")
-
-
-def test_it_costs_nothing() -> None:
-    assert not is_paid("local:weights")

@@ -12,16 +12,14 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update import memory_plan
+from agentlearn.train.memory import GIB, RowMemory, main_memory_at_hand, measure_rows, plan_memory
 from agentlearn.train.update import updater as updater_module
 from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.memory_plan import GIB, RowMemory, main_memory_at_hand, measure_rows, plan_memory
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import checkpoint_layers, weights_hash
+from agentlearn.train.weights.model import weights_hash
 from tests.support.tiny_lm import some_rows, tiny_lm
 
 MIB = 2**20
@@ -63,31 +61,6 @@ def test_a_plan_is_a_power_of_two_that_fits_or_a_refusal(
         assert rows.of_tokens(2 * plan.tokens) > (room if gpu else min(room, 2 * GIB))
 
 
-def test_a_small_model_always_gets_the_most_tokens() -> None:
-    """So runs of the lab model stay equal bit by bit on any machine with 3 GiB."""
-    rows = RowMemory(constant=0, per_token=100_000, per_token_squared=0)
-    for at_hand in (3 * GIB, 15 * GIB, 700 * GIB):
-        assert plan_memory(rows, told(), at_hand=at_hand, fixed=50 * MIB, gpu=False).tokens == 8192
-
-
-def test_a_large_model_gets_what_fits() -> None:
-    rows = RowMemory(constant=0, per_token=6 * MIB, per_token_squared=0)
-    plans = [plan_memory(rows, told(), at_hand=n * GIB, fixed=0, gpu=False) for n in (1, 4, 16, 64)]
-    assert [plan.tokens for plan in plans] == [64, 256, 256, 256]
-    assert plan_memory(rows, told(), at_hand=64 * GIB, fixed=0, gpu=True).tokens == 4096
-    assert plans[1].sentence == (
-        "an update computes up to 256 tokens at once: each needs 6.0 MiB, and 4.0 GiB of memory are at hand. "
-        "Set tokens_per_microbatch for another number"
-    )
-
-
-def test_the_setting_counts_more_than_the_plan() -> None:
-    rows = RowMemory(constant=0, per_token=6 * MIB, per_token_squared=0)
-    plan = plan_memory(rows, told(tokens_per_microbatch=1000), at_hand=4 * GIB, fixed=0, gpu=False)
-    assert (plan.tokens, plan.chosen_by) == (1000, "setting")
-    assert plan.sentence == "an update computes up to 1,000 tokens at once, as set by tokens_per_microbatch"
-
-
 def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
     model = tiny_lm()
     model.eval()
@@ -99,66 +72,6 @@ def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
     assert torch.equal(torch.get_rng_state(), chance)
     assert (model.training, model.model.layers[0].training) == (False, True)
     assert all(one.grad is None for one in model.parameters())
-
-
-def test_what_grows_with_the_square_of_the_length_is_seen() -> None:
-    """GPT-2 has dropout on attention weights; a window needs a mask, also in rows longer than those measured."""
-    shape: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 48, "bos_token_id": 1}
-    assert measured(GPT2LMHeadModel(GPT2Config(**shape, eos_token_id=2))).per_token_squared > 2 * 2 * 4
-    window = {"vocab_size": 48, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
-    long = MistralForCausalLM(MistralConfig(**window, **heads, sliding_window=4096, eos_token_id=2))
-    assert measured(long).per_token_squared >= 4
-    assert measured(tiny_lm()).per_token_squared == 0
-
-
-def test_checkpointed_layers_need_less() -> None:
-    plain = measured(tiny_lm(num_hidden_layers=8))
-    model = tiny_lm(num_hidden_layers=8)
-    checkpoint_layers(model)
-    assert measured(model).per_token < 0.7 * plain.per_token
-
-
-def test_memory_that_is_allocated_already_is_not_planned_again() -> None:
-    model = tiny_lm()
-    size = sum(one.numel() for one in model.parameters())
-    logits, head = told().logits_mib * MIB, 4 * model.lm_head.weight.numel()
-
-    def planned(optimizer: Any, name: str = "adamw") -> float:
-        return memory_plan.fixed_bytes(model.parameters(), optimizer, LogprobModel(model), told(optimizer=name))
-
-    adamw = torch.optim.AdamW(model.parameters())
-    assert planned(torch.optim.SGD(model.parameters()), "sgd") == logits + head + 4 * size
-    assert planned(adamw) == logits + head + 12 * size
-    for one in model.parameters():
-        one.grad = torch.zeros_like(one)
-    assert planned(adamw) == logits + head + 8 * size
-    adamw.step()
-    assert planned(adamw) == logits + head
-    model.lm_head.requires_grad_(False)
-    assert planned(adamw) == logits
-
-
-def test_gradients_in_fp32_of_weights_in_bf16_are_planned() -> None:
-    model = tiny_lm().bfloat16()
-    optimizer = torch.optim.SGD(model.parameters())
-
-    def planned() -> float:
-        return memory_plan.fixed_bytes(model.parameters(), optimizer, LogprobModel(model), told())
-
-    before = planned()
-    for one in model.parameters():
-        one.grad_dtype = torch.float32
-    assert planned() - before == 2 * sum(one.numel() for one in model.parameters())
-
-
-def test_what_does_not_depend_on_the_length_leaves_less_for_tokens() -> None:
-    rows = RowMemory(constant=9 * GIB, per_token=MIB, per_token_squared=0)
-    assert rows.of_row(100) == 9 * GIB + 100 * MIB
-    assert plan_memory(rows, told(), at_hand=10 * GIB, fixed=0, gpu=False).tokens == 256
-    assert plan_memory(rows, told(), at_hand=10 * GIB, fixed=GIB // 2, gpu=False).tokens == 128
-    with pytest.raises(ConfigError):
-        plan_memory(rows, told(tokens_per_microbatch=8), at_hand=9 * GIB, fixed=0, gpu=False)
 
 
 def test_the_least_limit_counts(tmp_path: Path) -> None:
@@ -195,37 +108,6 @@ def test_too_little_memory_is_said_before_anything_is_sampled(monkeypatch: pytes
         "prompts and answers (max_output_tokens)"
     )
     assert "\n" not in needs
-
-
-def test_a_row_that_does_not_fit_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    updater = Updater(tiny_lm(), told(gradient_checkpointing=True, dtype="bf16"))
-    before = weights_hash(updater.model)
-    updater.memory = dataclasses.replace(updater.memory, rows=RowMemory(0, GIB, 0))
-    monkeypatch.setattr(updater_module, "memory_at_hand", lambda _: 10 * GIB)
-    rows = some_rows(4)
-    with pytest.raises(ConfigError, match=r"for a row of \d+ tokens\), but 10\.0 GiB are at hand; set lora_rank=16"):
-        updater.step(rows)
-    assert weights_hash(updater.model) == before
-    monkeypatch.setattr(updater_module, "memory_at_hand", lambda _: 100 * GIB)
-    assert updater.step(rows).steps == 1
-
-
-@pytest.mark.parametrize(
-    ("per_token", "at_hand", "done"),
-    [(MIB, 10 * GIB, "keep"), (MIB, 2 * GIB, "return"), (10_000, 2 * GIB, None)],
-)
-def test_freed_memory_is_kept_only_where_twice_an_update_fits(
-    per_token: int, at_hand: int, done: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A small model leaves the allocator as it is. Here 1,024 tokens at once need 1 GiB."""
-    updater = Updater(tiny_lm(), told(tokens_per_microbatch=1024))
-    rows = RowMemory(0, per_token, 0)
-    updater.memory = dataclasses.replace(updater.memory, rows=rows, at_hand=at_hand)
-    seen: list[str] = []
-    monkeypatch.setattr(updater_module, "keep_freed_memory", lambda: seen.append("keep"))
-    monkeypatch.setattr(updater_module, "return_freed_memory", lambda: seen.append("return"))
-    updater.step(some_rows(4))
-    assert seen == ([] if done is None else [done])
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,13 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Micro-batches: every row once, within the budget, nothing but trained tokens scored."""
 
 import dataclasses
 
-import pytest
-
-torch = pytest.importorskip("torch")
-
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import GRPOArguments
 from agentlearn.train.update.microbatch import (
     canonical_order,
     check_rows,
@@ -20,7 +15,6 @@ from agentlearn.train.update.microbatch import (
     divide_rows,
     forward_length,
     plan_microbatches,
-    select_rows,
 )
 from tests.support.tiny_lm import VOCABULARY, some_rows
 
@@ -37,12 +31,6 @@ def test_every_row_is_in_one_micro_batch_within_the_budget(lengths: list[int], b
     assert longest == sorted(longest, reverse=True)
 
 
-@given(lengths=st.lists(st.integers(1, 50), min_size=1, max_size=30))
-def test_rows_of_like_length_are_together(lengths: list[int]) -> None:
-    for part, following in zip(plan_microbatches(lengths, 60), plan_microbatches(lengths, 60)[1:], strict=False):
-        assert min(lengths[b] for b in part) >= max(lengths[b] for b in following)
-
-
 def test_a_micro_batch_holds_the_trained_tokens_and_no_others() -> None:
     rows = some_rows(5)
     batch = collate(rows)
@@ -57,14 +45,6 @@ def test_a_micro_batch_holds_the_trained_tokens_and_no_others() -> None:
     assert len(batch.targets_N) == sum(row.trained for row in rows)
 
 
-def test_what_follows_the_last_trained_token_does_not_pass_the_model() -> None:
-    row = some_rows(1)[0]
-    mask_T = np.zeros(row.length, dtype=bool)
-    mask_T[2] = True
-    assert forward_length(dataclasses.replace(row, mask_T=mask_T)) == 2
-    assert forward_length(dataclasses.replace(row, mask_T=np.zeros(row.length, dtype=bool))) == 0
-
-
 @given(order=st.permutations(range(7)), minibatches=st.integers(1, 9), seed=st.integers(0, 5))
 def test_optimiser_steps_share_all_rows_whatever_their_order(order: list[int], minibatches: int, seed: int) -> None:
     rows = some_rows(7)
@@ -75,14 +55,6 @@ def test_optimiser_steps_share_all_rows_whatever_their_order(order: list[int], m
     sizes = [len(one) for one in cut]
     assert len(sizes) == min(minibatches, 7)
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_masked_rows_are_counted() -> None:
-    rows = some_rows(3)
-    rows[0] = dataclasses.replace(rows[0], overlong=True)
-    kept = select_rows(rows, GRPOArguments(overlong="mask"))
-    assert (len(kept.rows), kept.masked) == (2, 1)
-    assert len(select_rows(rows, GRPOArguments()).rows) == 3
 
 
 def _without(row, **changes):
@@ -120,11 +92,7 @@ def _without(row, **changes):
             "foreign_tokens",
             ("has token ids from 48 to 48, but the model has 0 to 47; train the model that sampled them"),
         ),
-        (
-            {"advantage": float("nan")},
-            "bad_row",
-            "has the advantage nan; an advantage is a finite number",
-        ),
+        ({"advantage": float("nan")}, "bad_row", "has the advantage nan; an advantage is a finite number"),
     ],
 )
 def test_rows_that_are_not_whole_are_refused_by_a_sentence(changes: dict, code: str, words: str) -> None:

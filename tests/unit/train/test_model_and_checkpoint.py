@@ -18,8 +18,7 @@ from agentlearn.train.update.updater import Updater
 from agentlearn.train.weights.checkpoint import STATE, list_checkpoints, restore_checkpoint, save_checkpoint
 from agentlearn.train.weights.model import Int8Linear, load_for_training, load_reference_model, weights_hash
 from tests.support.families import family_folder
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_difference
+from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
 KL = {"kl": "k3", "kl_beta": 0.5}
 
@@ -37,14 +36,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_a_folder_is_loaded_whole(saved: str) -> None:
-    loaded = load_for_training(saved, told())
-    assert weights_hash(loaded.model) == weights_hash(tiny_lm(seed=3))
-    assert loaded.reference is None
-    assert loaded.tokenizer.encode("w5 w7") == [5, 7]
-    assert all(one.requires_grad and one.dtype == torch.float32 for one in loaded.model.parameters())
-
-
 def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) -> None:
     rows = some_rows(4, model=tiny_lm(seed=3))
     loaded = load_for_training(saved, told(lora_rank=4, lora_targets="q_proj"))
@@ -57,13 +48,6 @@ def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) 
     assert first == pytest.approx(Updater(tiny_lm(seed=3), told()).step(rows).figures["mismatch/kl"], abs=1e-6)
     for name, one in loaded.model.named_parameters():
         assert name not in frozen or torch.equal(one, frozen[name])
-
-
-def test_adapters_start_alike_for_a_seed(saved: str) -> None:
-    one, same, other = (
-        weights_hash(load_for_training(saved, told(lora_rank=4, seed=seed)).model) for seed in (1, 1, 2)
-    )
-    assert one == same != other
 
 
 def test_frozen_weights_are_halved_and_the_adapter_is_not(saved: str) -> None:
@@ -93,15 +77,6 @@ def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None
     assert int8[2] != copy[2]
 
 
-def test_the_reference_is_never_trained(saved: str) -> None:
-    arguments = told(reference="copy", **KL)
-    loaded = load_for_training(saved, arguments)
-    assert loaded.reference is not None
-    before = weights_hash(loaded.reference)
-    Updater(loaded.model, arguments, reference=loaded.reference).step(some_rows(4))
-    assert weights_hash(loaded.reference) == before != weights_hash(loaded.model)
-
-
 def test_int8_takes_a_quarter_and_rounds_little(saved: str) -> None:
     reference = load_reference_model(saved, told(reference="copy_int8", **KL))
     small = [one for one in reference.modules() if isinstance(one, Int8Linear)]
@@ -111,27 +86,6 @@ def test_int8_takes_a_quarter_and_rounds_little(saved: str) -> None:
     assert again.weight_int8.element_size() * 4 == whole.weight.element_size()
     inputs = torch.randn(5, 32)
     assert torch.allclose(again(inputs), whole(inputs), atol=0.1)
-
-
-def test_a_reference_that_does_not_fit_the_arguments_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="reference=copy needs a reference model; load it with `load_reference_model`"
-    ):
-        Updater(tiny_lm(), told(reference="copy", **KL))
-    with pytest.raises(ConfigError, match="reference=none does not use a reference model"):
-        Updater(tiny_lm(), told(), reference=tiny_lm())
-    with pytest.raises(ConfigError, match="reference=adapter_off needs a model with an adapter"):
-        Updater(tiny_lm(), told(reference="adapter_off", lora_rank=2, **KL))
-    with pytest.raises(ConfigError, match="no weight of the model is trainable; load it with `load_for_training`"):
-        Updater(tiny_lm().requires_grad_(False), told())
-
-
-def test_what_cannot_be_loaded_is_said(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ConfigError, match="holds no model: it has neither"):
-        load_for_training(str(tmp_path), told())
-    with pytest.raises(ConfigError, match=r"lora_targets=\['nowhere'\] names no layer of Qwen3ForCausalLM"):
-        load_for_training(saved, told(lora_rank=2, lora_targets="nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +110,7 @@ def test_a_resumed_run_is_bit_equal_to_one_that_was_not_cut(fields: dict[str, An
     torch.manual_seed(99)  # chance goes its own way in between, and is put back
     again, _ = fresh()
     resumed = restore_checkpoint(path, again)
-    assert (resumed.step, dict(resumed.position)) == (whole.steps, {"epoch": 1, "tasks": ["a", "b"]})
+    assert (again.steps, dict(resumed)) == (whole.steps, {"epoch": 1, "tasks": ["a", "b"]})
     assert weights_hash(again.model) == saved_weights
     assert (random.random(), float(np.random.random()), float(torch.rand(()))) == drawn
     state = torch.get_rng_state()
@@ -183,20 +137,6 @@ def test_a_write_that_is_cut_leaves_no_checkpoint(saved: str, tmp_path: Path, mo
     assert [path.name for path in tmp_path.iterdir()] == [".checkpoint-000000.half"]
     assert save_checkpoint(tmp_path, updater, loaded.tokenizer) == tmp_path / "checkpoint-000000"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-000000"]
-
-
-def test_tied_weights_survive(tmp_path: Path) -> None:
-    folder = tmp_path / "tied"
-    tiny_lm(tie_word_embeddings=True).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    loaded = load_for_training(str(folder), told())
-    updater = Updater(loaded.model, told())
-    updater.step(some_rows(3))
-    path = save_checkpoint(tmp_path / "run", updater, loaded.tokenizer)
-    again = Updater(load_for_training(str(folder), told()).model, told())
-    restore_checkpoint(path, again)
-    rows = some_rows(3, seed=5)
-    assert worst_difference(gradients(again, rows), gradients(updater, rows)) == 0
 
 
 def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path) -> None:

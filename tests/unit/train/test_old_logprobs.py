@@ -12,19 +12,9 @@ from agentlearn.train.update.updater import Updater
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
 
-KL = {"kl": "k3", "kl_beta": 0.1, "reference": "copy"}
-
 
 def told(**fields: Any) -> Arguments:
     return gradient_arguments({"learning_rate": 0.3, "optimizer": "sgd", "max_grad_norm": None} | fields)
-
-
-@pytest.mark.parametrize(
-    ("passes", "moves"), [({"minibatches": 3}, True), ({"iterations": 2}, True), ({}, False)], ids=str
-)
-def test_a_later_step_of_a_batch_is_compared_with_the_weights_before_it(passes: dict[str, int], moves: bool) -> None:
-    figures = Updater(tiny_lm(), told(**passes)).step(some_rows(6, model=tiny_lm())).figures
-    assert (figures["ratio/max"] > 1.01) == moves
 
 
 @pytest.mark.parametrize("passes", [{"iterations": 2}, {"minibatches": 2}], ids=str)
@@ -38,25 +28,3 @@ def test_old_logprobs_have_no_dropout_and_the_training_has(passes: dict[str, int
     torch.manual_seed(1)
     dropped = gradients(Updater(tiny_lm(**dropping), told()), rows)
     assert worst_difference(dropped, gradients(Updater(tiny_lm(), told()), rows)) > 0.01
-
-
-def test_a_reference_has_no_dropout() -> None:
-    rows = some_rows(4, model=tiny_lm())
-    plain, dropping = (
-        Updater(tiny_lm(), told(**KL), reference=tiny_lm(**drop).train()).step(rows).figures
-        for drop in ({}, {"attention_dropout": 0.5})
-    )
-    assert plain["kl"] == dropping["kl"] == pytest.approx(0, abs=1e-7)
-
-
-@pytest.mark.parametrize("temperature", [0.6, 1.7])
-def test_policy_and_reference_have_one_temperature(temperature: float) -> None:
-    rows = some_rows(4, model=tiny_lm(), jitter=0.0, temperature=temperature)
-    figures = Updater(tiny_lm(), told(temperature=temperature, **KL), reference=tiny_lm()).step(rows).figures
-    assert figures["kl"] == pytest.approx(0, abs=1e-6)
-    assert figures["sampling/sampling_logp_difference/max"] < 1e-4
-
-
-def test_the_reference_is_the_copy_and_not_the_policy() -> None:
-    figures = Updater(tiny_lm(), told(**KL), reference=tiny_lm(seed=5)).step(some_rows(4, model=tiny_lm())).figures
-    assert figures["kl"] > 0.1

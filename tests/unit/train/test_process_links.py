@@ -11,11 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.errors import ConfigError, ProcessLost
-from agentlearn.train.distributed.links import FollowerLinks, LeaderLinks
+from agentlearn.errors import ProcessLost
 from agentlearn.train.distributed.sharding import layout_of, move_to_meta
-from agentlearn.train.distributed.torchrun import lead_processes
-from agentlearn.train.settings import TrainSettings, train_settings
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
 from tests.support.lost_process import end_of_process
 from tests.support.tiny_lm import tiny_lm
 
@@ -73,16 +71,6 @@ def test_another_process_learns_at_once_that_the_first_has_ended(ends: Ends) -> 
     assert lost.value.resumable
 
 
-def test_a_loss_before_anyone_listens_is_told_later(ends: Ends) -> None:
-    leader, _, connections = ends
-    end_of_process(connections[2])
-    assert leader.loss.error_soon() is not None
-    leader.loss.cancel()
-    told: list[ProcessLost] = []
-    leader.loss.tell(told.append)
-    assert len(told) == 1
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_layout_takes_no_memory_and_builds_the_same_model(tied: bool) -> None:
     model = tiny_lm(tie_word_embeddings=tied)
@@ -99,30 +87,3 @@ def test_a_layout_takes_no_memory_and_builds_the_same_model(tied: bool) -> None:
     move_to_meta(model)
     assert {one.device.type for one in model.parameters()} == {"meta"}
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
-
-
-def settings(**changes: object) -> TrainSettings:
-    return train_settings({"domain": "math", "model": "somewhere", **changes})
-
-
-def test_shards_need_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with pytest.raises(ConfigError) as refused, lead_processes(settings(sampler="vllm", processes="shard")):
-        pass
-    assert str(refused.value) == (
-        "processes is 'shard', but there is one process; start it with torchrun --nproc-per-node 2 -m agentlearn train"
-        " …, or leave out --processes"
-    )
-
-
-def test_shards_cannot_be_sampled_from_by_one_process() -> None:
-    with pytest.raises(ConfigError) as refused:
-        settings(sampler="local", processes="shard")
-    assert refused.value.code == "sharded_weights"
-
-
-def test_the_sharding_of_accelerate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(ConfigError, match="unset it, and give --processes shard"), lead_processes(settings()):
-        pass

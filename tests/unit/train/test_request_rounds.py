@@ -5,11 +5,9 @@ import random
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
-from agentlearn.train.engine.torch_engine import TorchEngine  # noqa: E402
-from tests.support.tiny_model import tiny_network  # noqa: E402
+from agentlearn.serving.engine import Sampled, Sampling
+from agentlearn.train.engine.torch_engine import TorchEngine
+from tests.support.tiny_model import tiny_network
 
 NETWORK = tiny_network()
 PROMPTS = [[*range(40, 60), *(random.Random(n).randrange(10, 250) for _ in range(4 + 3 * n))] for n in range(8)]
@@ -68,22 +66,3 @@ def test_earlier_requests_change_no_bit_of_a_round() -> None:
 def test_rounds_draw_the_same_tokens_as_no_rounds() -> None:
     ids = [[turn.ids for turn in one] for one in conversations(0, rounds=False)]
     assert [[turn.ids for turn in one] for one in conversations(0, rounds=True)] == ids
-
-
-def test_with_fewer_places_than_conversations_a_round_is_as_many_as_there_are_places() -> None:
-    engine = TorchEngine(NETWORK, stop_ids=frozenset({2}), context=512)
-
-    async def drawn() -> list[Sampled]:
-        places = asyncio.Semaphore(3)
-
-        async def one(n: int) -> Sampled:
-            async with places:
-                try:
-                    return await engine.sample(PROMPTS[n], Sampling(seed=n, max_tokens=2 + n % 3))
-                finally:
-                    barrier.leave()
-
-        with engine.running(), engine.rounds(8, at_once=3) as barrier:
-            return await asyncio.gather(*(one(n) for n in range(8)))
-
-    assert len(asyncio.run(asyncio.wait_for(drawn(), 60))) == 8

@@ -69,14 +69,6 @@ def test_min_p_leaves_out_tokens_far_below_the_likeliest(logits, min_p, temperat
             assert np.abs(found - wanted / wanted.sum()).max() <= 1.5 / GRID
 
 
-def test_min_p_comes_before_top_p_as_in_vllm():
-    """Of 0.5, 0.25, 0.15 and 0.1, min-p 0.4 leaves two; top-p 0.7 of these leaves the second one in, but not alone."""
-    logits = np.log([0.5, 0.25, 0.15, 0.1]).tolist()
-    assert frequencies(logits, min_p=0.4, top_p=0.7) == pytest.approx([2 / 3, 1 / 3, 0, 0], abs=1e-3)
-    assert frequencies(logits, min_p=0.4, top_p=0.6) == pytest.approx([1, 0, 0, 0])
-    assert frequencies(logits, top_p=0.6) == pytest.approx([2 / 3, 1 / 3, 0, 0], abs=1e-3)
-
-
 @given(LOGITS, st.sampled_from([0.0, 0.7, 1.0]), st.integers(0, 3))
 @settings(max_examples=30)
 def test_the_logprob_is_over_all_of_the_vocabulary_at_the_temperature(logits, temperature, top_k):
@@ -85,24 +77,3 @@ def test_the_logprob_is_over_all_of_the_vocabulary_at_the_temperature(logits, te
     assert torch.allclose(logprobs, wanted[ids], atol=1e-6)
     if temperature == 0:
         assert all(logits[one] == max(logits) for one in ids.tolist())
-
-
-@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-53])
-def test_a_token_that_cannot_come_never_comes(uniform):
-    ids, _ = draw([-float("inf"), 0.0, -float("inf")], [uniform])
-    assert ids.tolist() == [1]
-    ids, _ = draw([3.0, 2.0, 1.0, 0.0] * 50, [uniform], top_k=3)
-    assert ids.tolist()[0] in {0, 4, 8}
-
-
-def test_rows_do_not_know_each_other():
-    chance = torch.Generator().manual_seed(0)
-    logits = torch.randn(6, 40, generator=chance)
-    uniform = torch.rand(6, generator=chance, dtype=torch.float64)
-    how = (torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0, 0.7]), torch.tensor([1.0, 1, 0.5, 0.2, 1, 1]), torch.arange(6))
-    together = sample_tokens(logits, uniform, *how)
-    for row in range(6):  # log-probabilities may differ by rounding: a single row may be summed in another order
-        one = slice(row, row + 1)
-        alone = sample_tokens(logits[one], uniform[one], *(part[one] for part in how))
-        assert alone[0] == together[0][row]
-        assert float(alone[1]) == pytest.approx(float(together[1][row]), abs=1e-6)

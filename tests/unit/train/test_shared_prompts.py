@@ -2,7 +2,6 @@
 """Rows that share one copy of their prompt give the gradients of single rows, or are refused."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +16,12 @@ from hypothesis import strategies as st
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import Arguments, gradient_arguments
 from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.microbatch import collate, forward_length
+from agentlearn.train.update.microbatch import collate, collate_shared, forward_length, plan_shared
 from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.shared_prompts import (
-    collate_shared,
-    is_exact_when_shared,
-    plan_shared,
-    shared_trees,
-    shares_prompts,
-)
 from agentlearn.train.update.updater import Updater
 from tests.support.gradients import gradients
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
-from tests.unit.train.test_packing import FAMILIES, MIXING, built
+from tests.unit.train.test_packing import FAMILIES, built
 
 ALL_SEEN = [one for one in FAMILIES if not one[2].get("sliding_window")]
 LIMITED = [one for one in FAMILIES if one[2].get("sliding_window")]
@@ -104,31 +96,6 @@ def test_each_row_is_computed_once_and_within_the_budget(
         assert width <= budget or len(part) == 1
 
 
-def test_a_prompt_is_computed_once_for_its_group() -> None:
-    rows = rows_of_groups((50,), 8)
-    trees = shared_trees(rows, most=10_000)
-    assert trees == [list(range(8))]
-    batch = collate_shared(rows, most=10_000)
-    saved = collate(rows).ids_BT.numel() - batch.ids_BT.numel()
-    assert saved >= 7 * 50
-    assert (batch.ids_BT[0, :50] == torch.from_numpy(rows[0].ids_T[:50])).all()
-
-
-def test_rows_with_other_prompts_share_nothing() -> None:
-    first, second = rows_of_groups((6,), 1), rows_of_groups((6,), 1, seed=5)
-    assert shared_trees([*first, *second], most=1000) == [[0], [1]]
-
-
-def test_a_teacher_s_longer_prompts_are_shared_too() -> None:
-    """The loss of distillation is the same with shared and with padded rows."""
-    lessons = np.array([7, 8, 9, 10, 11, 12])
-    rows = [replace(row, teacher_ids_T=np.concatenate([lessons, row.ids_T])) for row in rows_of_groups()]
-    given_: dict[str, Any] = {"loss": "distill", "distill_coef": 1.0, "teacher": "live", "distill_top_k": 5}
-    alone = gradients(Updater(tiny_lm(), told(**given_)), rows)
-    together = gradients(Updater(tiny_lm(), told(share_prompts=True, **given_)), rows)
-    assert worst_difference(together, alone) < 1e-5
-
-
 @pytest.mark.parametrize(("model", "config", "fields"), LIMITED, ids=[name for name, *_ in LIMITED])
 def test_models_whose_layers_see_less_are_refused(model: str, config: str, fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -139,27 +106,6 @@ def test_models_whose_layers_see_less_are_refused(model: str, config: str, field
     )
 
 
-@pytest.mark.parametrize(("model", "config", "fields"), MIXING, ids=[name for name, *_ in MIXING])
-def test_models_without_positions_or_keys_are_refused(model: str, config: str, fields: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="has layers that see more or less than the tokens before them") as refused:
-        Updater(built(model, config, fields), told(share_prompts=True))
-    assert refused.value.code == "cannot_share_prompts"
-
-
-def test_attention_that_takes_no_masks_is_refused() -> None:
-    scorer = LogprobModel(tiny_lm())
-    scorer.model.config._attn_implementation_internal = "flash_attention_2"
-    with pytest.raises(ConfigError, match="computes flash attention, which takes no masks"):
-        shares_prompts(scorer, told(share_prompts=True), nullcontext)
-    assert not shares_prompts(scorer, told(), nullcontext)
-
-
-def test_rows_cannot_be_packed_and_share_prompts() -> None:
-    with pytest.raises(ConfigError, match="share_prompts and packing are both true") as refused:
-        Updater(tiny_lm(), told(share_prompts=True, packing=True))
-    assert refused.value.code == "contradiction"
-
-
 @pytest.mark.parametrize("ignored", ["attention_mask", "position_ids"])
 def test_a_model_that_ignores_masks_or_positions_is_refused(ignored: str) -> None:
     model = tiny_lm()
@@ -167,29 +113,3 @@ def test_a_model_that_ignores_masks_or_positions_is_refused(ignored: str) -> Non
     model.model.forward = lambda **inputs: forward(**{name: one for name, one in inputs.items() if name != ignored})
     with pytest.raises(ConfigError, match="does not keep answers to one prompt apart"):
         Updater(model, told(share_prompts=True))
-
-
-def test_a_model_that_takes_no_masks_is_refused() -> None:
-    model = tiny_lm()
-    forward = model.model.forward
-    model.model.forward = lambda input_ids, use_cache: forward(input_ids=input_ids, use_cache=use_cache)
-    assert not is_exact_when_shared(LogprobModel(model), nullcontext)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_rounding_is_allowed_as_the_number_format_needs(dtype: str) -> None:
-    model = tiny_lm().to(getattr(torch, dtype))
-    modes = [one.training for one in model.modules()]
-    assert is_exact_when_shared(LogprobModel(model), nullcontext)
-    assert [one.training for one in model.modules()] == modes
-
-
-def test_with_bf16_products_gradients_differ_by_rounding_only() -> None:
-    rows = rows_of_groups()
-    alone = gradients(Updater(tiny_lm(), told(dtype="bf16")), rows)
-    together = gradients(Updater(tiny_lm(), told(dtype="bf16", share_prompts=True)), rows)
-    assert worst_difference(together, alone) < 0.05
-
-
-def test_a_process_without_weights_shares_as_the_others_do() -> None:
-    assert shares_prompts(LogprobModel(tiny_lm().to("meta")), told(share_prompts=True), nullcontext)

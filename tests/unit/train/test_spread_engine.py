@@ -1,6 +1,5 @@
 """One engine over those of several processes. The other process is a thread here, at the end of a pipe."""
 
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,13 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
 from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.distributed import spread_engine
-from agentlearn.train.distributed.sampling_share import share_in_sampling
-from agentlearn.train.distributed.spread_engine import ConversationPlaces, RemoteEngine, SpreadEngine
+from agentlearn.train.distributed.spread_engine import ConversationPlaces, RemoteEngine, SpreadEngine, share_in_sampling
 from agentlearn.train.engine.torch_engine import TorchEngine
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.lost_process import end_of_process
@@ -135,19 +130,6 @@ def test_a_lost_process_fails_its_requests_and_not_the_others(in_rounds: bool) -
     assert {str(one) for one in failed} == {"a process that samples has ended"}
 
 
-def test_a_cancelled_request_is_no_longer_computed() -> None:
-    with spread() as (engine, _):
-
-        async def cancelled() -> None:
-            async with asyncio.timeout(0.2), asyncio.TaskGroup() as tasks:
-                for one in PROMPTS[:2]:
-                    tasks.create_task(engine.sample(one, Sampling(seed=1, max_tokens=100_000)))
-
-        with pytest.raises(TimeoutError):
-            asyncio.run(cancelled())
-        assert [one.ids for one in asked(engine, PROMPTS[:2])]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), max_size=12), st.integers(1, 4))
 def test_a_conversation_keeps_its_place(prompts: list[list[int]], places: int) -> None:
@@ -161,15 +143,3 @@ def test_a_conversation_keeps_its_place(prompts: list[list[int]], places: int) -
                 assert place == homes[max(begun, key=len)]
         known.remember(prompt, place)
         homes[tuple(prompt)] = place
-
-
-def test_new_conversations_go_where_the_fewest_are_and_old_ones_are_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(spread_engine, "KNOWN_CONVERSATIONS", 2)
-    known = ConversationPlaces(2)
-    with known.taken([1]) as first, known.taken([1]) as second, known.taken([1]) as third:
-        assert [first, second, third] == [0, 1, 0]
-    for number in range(5):
-        known.remember([number], 1)
-    assert [known.place_of([number, 9]) for number in range(5)] == [0, 0, 0, 1, 1]

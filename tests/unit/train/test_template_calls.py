@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from agentlearn.errors import ConfigError
 from agentlearn.serving.chat_request import CallInMessage, Message, ParsedAnswer, RequestRefused, Tool
 from agentlearn.train.engine.chat_template import TemplateFormat
 from tests.support.tiny_model import tiny_tokenizer
@@ -120,10 +119,7 @@ DESCRIBED = {
         ),
         UNREAD,
     ),
-    "quotation marks are lost": (
-        with_calls("<tool_call>\n<function={{ f.name }}>\n</function>\n</tool_call>"),
-        UNREAD,
-    ),
+    "quotation marks are lost": (with_calls("<tool_call>\n<function={{ f.name }}>\n</function>\n</tool_call>"), UNREAD),
     "without tools": (READ["Hermes"].replace(OFFER, ""), "knows no tools"),
     "without results": (
         READ["Hermes"].replace("{{ m.content }}<|im_end|>\n{% else %}", "<|im_end|>\n{% else %}"),
@@ -145,12 +141,6 @@ def chat_of(template: str, **more: Any) -> TemplateFormat:
     return TemplateFormat(tokenizer, stop_ids=frozenset(ends))
 
 
-def test_a_template_whose_own_call_is_read_needs_no_note(subtests: pytest.Subtests) -> None:
-    for name, template in READ.items():
-        with subtests.test(name):
-            assert chat_of(template).abilities.check("my-model", tools=True) == ()
-
-
 def test_a_template_whose_calls_cannot_be_read_gets_the_tools_in_words(subtests: pytest.Subtests) -> None:
     for name, (template, why) in DESCRIBED.items():
         with subtests.test(name):
@@ -161,15 +151,6 @@ def test_a_template_whose_calls_cannot_be_read_gets_the_tools_in_words(subtests:
             prompt = chat.render([Message("user", "Go.")], [TOOL])
             assert "You can call these tools" in prompt
             assert TOOL.size in prompt
-
-
-def test_a_model_that_can_be_given_tools_in_no_way_is_refused() -> None:
-    no_words = "{% for m in messages if 'You can call' in m.content %}{{ raise_exception('no tools') }}{% endfor %}"
-    chat = chat_of(no_words + DESCRIBED["an unknown form"][0])
-    with pytest.raises(ConfigError) as refused:
-        chat.abilities.check("my-model", tools=True)
-    assert refused.value.code == "chat_template"
-    assert f"cannot hold tools, which these tasks need: it {UNREAD}; no tools; use an" in str(refused.value)
 
 
 def turns(chat: TemplateFormat, written: list[str]) -> list[str]:
@@ -191,24 +172,6 @@ def test_the_next_prompt_starts_with_what_was_read_and_written(subtests: pytest.
                 assert after.startswith(before + text)
             assert all(prompts[-1].count(f"done {at}") == 1 for at in range(3))
             assert "print" not in prompts[-1]
-
-
-def test_an_answer_without_a_call_stands_as_it_was_written_too(subtests: pytest.Subtests) -> None:
-    for name, template in READ.items():
-        with subtests.test(name):
-            chat = chat_of(template)
-            said = [Message("user", "Go.")]
-            words = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|> 7"
-            words = words if name == "gpt-oss" else " 7 \n"
-            answered = [*said, Message("assistant", words, verbatim=words), Message("user", "Sure?")]
-            assert chat.render(answered, []).startswith(chat.render(said, []) + words)
-
-
-def test_ids_are_given_as_the_template_wants_them() -> None:
-    call = CallInMessage("call_1", "run", '{"code": "1"}')
-    said = [Message("user", "Go."), Message("assistant", "", (call,)), Message("tool", "done", answers="call_1")]
-    assert '"id": "' in chat_of(READ["Mistral"]).render(said, [TOOL])
-    assert "<|tool_call_begin|>functions.run:0<" in chat_of(READ["Kimi"]).render(said, [TOOL])
 
 
 def test_a_checkpoint_that_says_how_its_replies_are_read_is_read_with_transformers() -> None:

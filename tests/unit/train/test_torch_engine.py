@@ -1,7 +1,6 @@
 """The torch engine: exact log-probabilities, answers that depend only on their request, weights changed in a pause."""
 
 import asyncio
-import threading
 
 import pytest
 
@@ -10,7 +9,6 @@ pytest.importorskip("transformers")
 
 from agentlearn.errors import EndpointError  # noqa: E402
 from agentlearn.serving.engine import Sampling  # noqa: E402
-from agentlearn.train.engine import active_batch  # noqa: E402
 from agentlearn.train.engine.torch_engine import TorchEngine  # noqa: E402
 from tests.support.tiny_model import forward_logprobs, spread, tiny_network  # noqa: E402
 
@@ -77,35 +75,6 @@ def test_an_answer_depends_on_its_request_alone():
     assert [one.ids for one in reversed(apart)] == [one.ids for one in together]
     assert PROMPTS[1] == PROMPTS[5]
     assert together[1].ids != together[5].ids  # the seed is another
-
-
-def test_a_long_prompt_is_computed_in_parts(monkeypatch):
-    monkeypatch.setattr(active_batch, "PREFILL_TOKENS", 16)
-    network = tiny_network()
-    for prompt, one in zip(PROMPTS, draw(network, PROMPTS), strict=True):
-        assert one.logprobs == pytest.approx(forward_logprobs(network, prompt, one.ids), abs=1e-4)
-
-
-def test_shared_beginnings_are_computed_once():
-    network = tiny_network()
-    first, *others = draw(network, [[*SHARED, at] for at in range(5)])
-    assert first.cached == 0
-    assert [one.cached for one in others] == [len(SHARED)] * 4
-
-
-def test_a_conversation_that_goes_on_is_not_computed_again():
-    network = tiny_network()
-    engine = engine_of(network)
-
-    async def both():
-        first = await engine.sample(SHARED, Sampling(seed=1, max_tokens=12))
-        prompt = [*SHARED, *first.ids, 9, 8, 7]
-        return prompt, await engine.sample(prompt, Sampling(seed=2, max_tokens=12))
-
-    with engine.running():
-        prompt, second = asyncio.run(both())
-    assert second.cached == len(SHARED) + 11  # all but the answer's last token, which was never passed on
-    assert second.logprobs == pytest.approx(forward_logprobs(network, prompt, second.ids), abs=1e-4)
 
 
 def test_an_answer_ends_at_a_stop_token_and_at_the_context():
@@ -207,52 +176,3 @@ def test_a_model_that_fails_is_said_and_the_next_request_is_served():
         with engine.paused():
             network.lm_head.weight.data.copy_(kept)
         assert len(asyncio.run(engine.sample([5], Sampling(seed=1, max_tokens=3))).ids) == 3
-
-
-def test_who_waits_when_the_engine_closes_is_told():
-    engine = engine_of(tiny_network())
-
-    async def closed():
-        with engine.running():
-            asked = asyncio.ensure_future(engine.sample(SHARED, Sampling(seed=1, max_tokens=450)))
-            await asyncio.sleep(0)
-        with pytest.raises(EndpointError, match="closed before it had answered"):
-            await asked
-        with pytest.raises(EndpointError):
-            await engine.sample([5], Sampling(seed=1, max_tokens=3))
-
-    asyncio.run(closed())
-
-
-def test_bfloat16_answers_with_logprobs_near_its_own_forward_pass():
-    network = tiny_network().to(torch.bfloat16)
-    (one,) = draw(network, [SHARED], temperature=0.7)
-    assert one.logprobs == pytest.approx(forward_logprobs(network, SHARED, one.ids, 0.7), abs=0.2)
-
-
-def test_a_training_network_is_sampled_without_dropout():
-    network = tiny_network()
-    network.config.attention_dropout = 0.5
-    for layer in network.model.layers:
-        layer.self_attn.attention_dropout = 0.5
-    network.train()
-    (one,) = draw(network, [SHARED])
-    assert one.logprobs == pytest.approx(forward_logprobs(network.eval(), SHARED, one.ids), abs=1e-4)
-
-
-def test_a_small_network_is_computed_by_one_thread_and_others_keep_theirs():
-    network = tiny_network()
-    seen = []
-    network.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        draw(network, [SHARED])
-        later = []
-        asked = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
-        asked.start()
-        asked.join()
-        assert set(seen) == {1}
-        assert (torch.get_num_threads(), later) == (2, [2])
-    finally:
-        torch.set_num_threads(before)

@@ -33,10 +33,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"loss": "grpo", "kl": "k3", "kl_beta": 0.2, "reference": "copy"},
         {"loss_type": "grpo", "beta": 0.2, "epsilon_high": 0.28},
     ),
-    "cispo": (
-        {"loss": "cispo", "cispo_cap": 1.3},
-        {"loss_type": "cispo", "epsilon_high": 1.3},
-    ),
+    "cispo": ({"loss": "cispo", "cispo_cap": 1.3}, {"loss_type": "cispo", "epsilon_high": 1.3}),
     "gspo": (
         {"loss": "gspo", "eps_low": 0.1, "eps_high": 0.15},
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.1, "epsilon_high": 0.15},

@@ -18,12 +18,11 @@ pytest.importorskip("transformers")
 import httpx2
 from safetensors.torch import load_file
 
-from agentlearn.errors import ConfigError, EndpointError
+from agentlearn.serving.child_process import ServerCommand
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
-from agentlearn.serving.supervised_server import ServerCommand
 from agentlearn.train.serving import vllm
 from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint
-from agentlearn.train.serving.vllm_options import VllmOptions
+from agentlearn.train.settings import VllmOptions
 from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer
 
 
@@ -79,29 +78,6 @@ def test_the_server_reports_what_the_trainer_needs_and_adds_no_sampling_of_its_o
     assert service.transfer is None
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-def test_only_a_server_on_a_cpu_has_a_small_step_and_a_small_cache(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, gpu: bool
-) -> None:
-    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
-    command, _, _ = opened(checkpoint, monkeypatch, gpu=gpu)
-    words = " ".join(command.command)
-    assert ("--enforce-eager --max-num-batched-tokens 4096" in words) == (not gpu)
-    assert command.environment.get("VLLM_CPU_KVCACHE_SPACE") == (None if gpu else "2")
-
-
-def test_weights_can_be_replaced_and_a_folder_asks_no_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
-    command, _, _ = opened(checkpoint, monkeypatch)
-    assert command.environment["VLLM_SERVER_DEV_MODE"] == "1"
-    assert command.environment["HF_HUB_OFFLINE"] == "1"
-    assert "VLLM_CPU_KVCACHE_SPACE" not in command.environment  # what the user has set is inherited
-    monkeypatch.setattr(vllm, "reach_hub", lambda name: name)
-    command, service, _ = opened("org/m", monkeypatch)
-    assert "HF_HUB_OFFLINE" not in command.environment
-    assert (service.model, service.source, service.weights_sha256()) == ("org/m", None, None)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_trained_model_is_served_from_a_copy_in_its_own_number_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any
@@ -120,34 +96,6 @@ def test_a_trained_model_is_served_from_a_copy_in_its_own_number_format(
     assert command.command[at + 1] == EXTENSION
     assert service.transfer is not None
     assert (service.transfer.folder, service.transfer.dtype) == (service.folder, torch.bfloat16)
-
-
-def test_the_hash_of_weight_files_depends_on_names_and_all_bytes(tmp_path: Path) -> None:
-    def with_files(**files: bytes) -> str:
-        for old in tmp_path.iterdir():
-            old.unlink()
-        for name, content in files.items():
-            (tmp_path / f"{name}.safetensors").write_bytes(content)
-        (tmp_path / "config.json").write_text(str(len(files)))
-        return files_sha256(tmp_path)
-
-    whole = bytes(range(256)) * 2**15  # 8 MiB, more than is read at once
-    assert with_files(a=whole, b=b"2") == with_files(b=b"2", a=whole)
-    others = [
-        with_files(a=whole),
-        with_files(a=whole, c=b"2"),
-        with_files(a=b"2", b=whole),
-        with_files(a=whole[:-1] + b"x", b=b"2"),
-    ]
-    assert len({with_files(a=whole, b=b"2"), *others}) == 5
-
-
-def test_what_looks_like_a_path_is_not_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm, "reach_hub", lambda name: pytest.fail(f"the hub was asked for {name}"))
-    for name in ("", "./m", "/m", "~/nowhere-at-all", "a/b/c"):
-        with pytest.raises(ConfigError) as refused:
-            opened(name, monkeypatch)
-        assert refused.value.code == "no_model"
 
 
 @pytest.mark.parametrize("ends", [5, [5, 9], None])
@@ -180,24 +128,3 @@ def test_the_server_gets_every_token_that_ends_an_answer(tmp_path: Path, ends: A
     asyncio.run(once())
     own = {tiny_tokenizer().eos_token_id}
     assert set(asked[0]["stop_token_ids"]) == own | set(ends if isinstance(ends, list) else [ends] if ends else [])
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "sentence"),
-    [(404, "no_sleep", "refused with status 404; train without vllm_sleep"), (None, "endpoint_unreachable", "reached")],
-)
-def test_a_server_that_does_not_sleep_is_an_error(status: int | None, code: str, sentence: str) -> None:
-    async def respond(_request: HttpRequest) -> HttpResponse:
-        return HttpResponse(status or 200)
-
-    async def once() -> None:
-        async with listening(respond) as port:
-            url = f"http://{HOST}:{port}/v1"
-            service = VllmService(url, "tiny", None, url)
-            if status is not None:
-                await service.sleep()
-        await service.wake()
-
-    with pytest.raises(EndpointError, match=sentence) as refused:
-        asyncio.run(once())
-    assert refused.value.code == code

@@ -3,7 +3,8 @@
 A rollout has only one of them, as the sampler's tokens. The other one is made from its text: the agent's instructions
 are found in it, and lessons are put after them or taken away, as `Experiences` puts them.
 
-A student that lessons are distilled into can please its teacher by saying less and less (arXiv:2606.11709).
+A student that lessons are distilled into can please its teacher by saying less and less (arXiv:2606.11709). So this
+module also says when a run must end early.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ _BETWEEN = "\n\n"
 """What pydantic-ai puts between the instructions of an agent and those of its capabilities."""
 
 
-class Codec(Protocol):
+class _Codec(Protocol):
     """Turns text into tokens and back, special tokens included."""
 
     def encode(self, text: str) -> list[int]:
@@ -49,7 +50,7 @@ class PromptPair(NamedTuple):
 class RolloutPrompts:
     """Makes both prompts of the answers of one rollout."""
 
-    codec: Codec
+    codec: _Codec
     lessons: str
     """The block of advice that the teacher reads for the rollout's task."""
     guided: bool = False
@@ -90,7 +91,7 @@ class Teaching:
 
     library: Library
     settings: TrainSettings
-    codec: Codec
+    codec: _Codec
     _experiences: Experiences = field(init=False)
     _blocks: dict[TaskId, str] = field(init=False, default_factory=dict[TaskId, str])
     """The block of advice of each task so far."""

@@ -1,1 +1,0 @@
-"""Distilling lessons into weights: the teacher's prompts, and when a run must end early."""
