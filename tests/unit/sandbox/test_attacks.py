@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.zygote import monty_installed
+from agentlearn.sandbox.zygote import INSTEAD
 from tests.unit.sandbox.attacks import all_attacks, attack_all
 from tests.unit.sandbox.conftest import Box, started
 
@@ -216,14 +216,6 @@ def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
     return json.loads(ran.stdout)
 
 
-def suggest_other_sandbox() -> str:
-    first = "" if monty_installed() else " (first: pip install 'agentlearn-lib[monty]')"
-    return (
-        f"; pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
-        " or --sandbox unsafe-local to run the model's code with your own rights"
-    )
-
-
 @x86_64_only
 @pytest.mark.parametrize(
     ("number", "feature"),
@@ -240,7 +232,7 @@ def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
         "code": "sandbox_unavailable",
-        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}{suggest_other_sandbox()}",
+        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}; {INSTEAD}",
     }
 
 
