@@ -9,16 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Self
 
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import AccessPolicy, Host, HostPort, is_public, may_be_public, read_host
 from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
-from agentlearn_web.boundary.resolve import Dial, Resolve, Streams
-from agentlearn_web.boundary.upstream import UpstreamProxy
+from agentlearn_web.boundary.upstream import Dial, Resolve, Streams, UpstreamProxy
 
 _ABSOLUTE = re.compile(r"http://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?")
-HTTP_PORT = 80
+_HTTP_PORT = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,18 @@ class ProxyTarget:
     def authority(self) -> str:
         """The value of the Host header: the host, and the port unless it is 80."""
         host = f"[{self.host}]" if ":" in str(self.host) else str(self.host)
-        return host if self.port == HTTP_PORT else f"{host}:{self.port}"
+        return host if self.port == _HTTP_PORT else f"{host}:{self.port}"
 
-
-def read_target(method: str, text: str) -> ProxyTarget:
-    """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
-    if method == "CONNECT":
-        return _read_authority(text, None, "")
-    found = _ABSOLUTE.fullmatch(text)
-    if found is None:
-        raise RequestBlocked("bad_request", "a proxy takes http:// addresses and CONNECT only")
-    path = found[2]
-    return _read_authority(found[1], HTTP_PORT, path if path.startswith("/") else f"/{path}")
+    @classmethod
+    def read(cls, method: str, text: str) -> Self:
+        """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
+        if method == "CONNECT":
+            return _read_authority(text, None, "")
+        found = _ABSOLUTE.fullmatch(text)
+        if found is None:
+            raise RequestBlocked("bad_request", "a proxy takes http:// addresses and CONNECT only")
+        path = found[2]
+        return _read_authority(found[1], _HTTP_PORT, path if path.startswith("/") else f"/{path}")
 
 
 def _read_authority(text: str, default_port: int | None, path: str) -> ProxyTarget:
@@ -57,7 +57,7 @@ def _read_authority(text: str, default_port: int | None, path: str) -> ProxyTarg
     return ProxyTarget(host, port, path)
 
 
-MAX_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 """Most addresses of one host that are tried, one after the other, within the connect timeout."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
@@ -103,8 +103,8 @@ class Routes:
     async def _route(self, target: ProxyTarget) -> _Route:
         name = str(target.host)
         if name in self._served:
-            if target.port != HTTP_PORT:
-                raise RequestBlocked("not_served", f"{name} is served at port {HTTP_PORT} only")
+            if target.port != _HTTP_PORT:
+                raise RequestBlocked("not_served", f"{name} is served at port {_HTTP_PORT} only")
             address, port = self._served[name]
             return _Route((address,), port, named=True)
         named = (name, target.port) in self._named
@@ -143,7 +143,7 @@ class Routes:
         return tuple(sorted(found, key=lambda address: ":" in address))
 
     async def _dial_first(self, route: _Route) -> Streams:
-        addresses = route.addresses[:MAX_ADDRESSES]
+        addresses = route.addresses[:_MAX_ADDRESSES]
         for address in addresses:
             try:
                 async with asyncio.timeout(self._session.limits.connect_s / len(addresses)):

@@ -18,20 +18,19 @@ from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
 from agentlearn_web.boundary.proxy_session import FLAGS, context_options
 from agentlearn_web.boundary.upstream import UpstreamProxy
-from agentlearn_web.browser.act_result import BrowserLost
-from agentlearn_web.browser.chromium import Chromium, find_chromium, require_playwright
-from agentlearn_web.browser.liveness import BrowserLink
+from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
+from agentlearn_web.browser.page_watch import BrowserLink
 from agentlearn_web.browser.walk import Walk, WalkSettings
-from agentlearn_web.sessions.storage_state import StorageState
+from agentlearn_web.browser.walk_settings import BrowserLost
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
 
-StartDriver = Callable[[], Awaitable["Playwright"]]
+_StartDriver = Callable[[], Awaitable["Playwright"]]
 """Starts a driver process of Playwright, which is ended with the pool."""
 
-WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
+_WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
 _LAUNCH_S = 60.0
 _CONTEXT_S = 60.0
 _CLOSE_S = 10.0
@@ -72,7 +71,7 @@ class _BrowserProcess:
 class Browsers:
     """The browser pool of a run. Made by `open_browsers`."""
 
-    def __init__(self, start_driver: StartDriver, chromium: Chromium, options: BrowserOptions) -> None:
+    def __init__(self, start_driver: _StartDriver, chromium: Chromium, options: BrowserOptions) -> None:
         self._start_driver = start_driver
         self._playwright: Playwright | None = None
         self._drivers = 0
@@ -94,29 +93,28 @@ class Browsers:
         *,
         nonce: str,
         record: Path | None = None,
-        state: StorageState | None = None,
+        session: Mapping[str, object] | None = None,
         files: Mapping[str, TaskFile] | None = None,
     ) -> AsyncGenerator[Walk]:
         """Open a walk in a fresh context with a separate proxy. Waits for a free slot. Raises BrowserLost, ToolError.
 
-        nonce: marks the fence around text from sites. record: folder for screenshots and a trace. state: session to
-        start with. files: what the walk may upload, by name.
+        nonce: marks the fence around text from sites. record: folder for screenshots and a trace. session: saved
+        session to start with. files: what the walk may upload, by name.
         """
         proxy = open_proxy(policy, self._options.limits, upstream=self._options.upstream)
-        async with self._slots, proxy as session, AsyncExitStack() as stack:
+        async with self._slots, proxy as proxied, AsyncExitStack() as stack:
             process = await self._browser_process()
             process.walks_started += 1
             process.open += 1
             stack.push_async_callback(self._leave, process)
-            options: dict[str, object] = {
-                **context_options(session),
-                **({} if state is None else {"storage_state": state.model_dump(mode="json")}),
-            }
+            options: dict[str, object] = context_options(proxied)
+            if session is not None:
+                options["storage_state"] = session
             context = await self._context(process, options)
             stack.push_async_callback(self._close_context, process, context)
             walk = Walk(
                 context,
-                session,
+                proxied,
                 self._options.walk,
                 nonce=nonce,
                 record=record,
@@ -269,19 +267,14 @@ def _expect_dead_drivers() -> None:
 
 def default_walkers() -> int:
     """Return the default number of contexts open at once. Raises ConfigError for a bad `$AGENTLEARN_WALKERS`."""
-    value = os.environ.get(WALKERS_VARIABLE, "")
+    value = os.environ.get(_WALKERS_VARIABLE, "")
     if not value:
         return min(8 * (os.cpu_count() or 1), 32)
     if not value.isdecimal() or int(value) < 1:
         raise ConfigError(
-            f"{WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
+            f"{_WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
         )
     return int(value)
-
-
-def has_sandbox() -> bool:
-    """Return whether Chromium's own sandbox is on. Chromium refuses to start with it as root."""
-    return os.geteuid() != 0
 
 
 async def _link(browser: "Browser") -> BrowserLink:

@@ -21,7 +21,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOISE = frozenset({"active", "box", "cursor", "ref"})
 
-STRUCTURE = frozenset({
+_STRUCTURE = frozenset({
     "article", "banner", "blockquote", "caption", "cell", "code", "columnheader", "complementary", "contentinfo",
     "definition", "deletion", "document", "emphasis", "figure", "form", "group", "heading", "insertion", "list",
     "listitem", "main", "navigation", "paragraph", "region", "row", "rowgroup", "rowheader", "search", "separator",
@@ -199,7 +199,7 @@ def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, ever
 def _is_clickable_text(node: _Node) -> bool:
     """Return whether a generic element of a page with scripts has text of its own and nothing else to click."""
     return any(one.role == "text" for one in node.children) and not any(
-        one.has_pointer or (one.ref and one.role not in STRUCTURE) for one in _descendants(node)
+        one.has_pointer or (one.ref and one.role not in _STRUCTURE) for one in _descendants(node)
     )
 
 
@@ -220,4 +220,4 @@ def _is_actionable(node: _Node, *, scripted: bool) -> bool:
         return not node.children or (scripted and _is_clickable_text(node))
     if scripted and node.role in _OFTEN_CLICKABLE:
         return node.role == "columnheader" or not any(_is_actionable(one, scripted=True) for one in _descendants(node))
-    return node.role not in STRUCTURE
+    return node.role not in _STRUCTURE

@@ -10,14 +10,16 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.errors import BudgetExceeded, EndpointError
+from agentlearn.prompts import load_prompt
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Treatment, Verdict
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
-from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk, web_judge_prompt
+from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
 from tests.support.stages import last_user_text
 
+RUBRIC = load_prompt("judge", 1, package="agentlearn_web.prompts")
 GOLD = "The workshop proposals are due on 15 January 2025"
 PAGE = "http://conf.test/calls"
 
@@ -56,7 +58,7 @@ class Judge:
 
     def model(self, name: str) -> FunctionModel:
         def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            assert info.instructions == web_judge_prompt().text
+            assert info.instructions == RUBRIC.text
             self.questions.append(last_user_text(messages))
             reply = self.replies[min(len(self.questions), len(self.replies)) - 1]
             if isinstance(reply, Exception):
@@ -167,6 +169,6 @@ def test_a_judged_wrong_answer_can_get_path_credit() -> None:
 
 
 def test_the_rubric_is_a_versioned_file() -> None:
-    ref = web_judge_prompt().ref
+    ref = RUBRIC.ref
     assert (ref.name, ref.version) == ("agentlearn_web.prompts:judge", 1)
-    assert web_judge_prompt().holes == frozenset()
+    assert RUBRIC.holes == frozenset()
