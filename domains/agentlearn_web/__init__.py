@@ -191,7 +191,7 @@ class WebDomain(Domain):
         nonce, files = content_hash("fence", context.seed)[:16], task_files(context.task.fields)
         session = None if self.access is None else self.access.session
         places = self.places(context.task)
-        async with self.browsers.walk(places, nonce=nonce, record=context.record, session=session, files=files) as walk:
+        async with self.browsers.walk(places, record=context.record, session=session, files=files) as walk:
             yield WalkDeps(walk, nonce)
 
     def places(self, task: Task) -> "AccessPolicy":

@@ -198,7 +198,7 @@ class MiniwobDomain(Domain):
         page, episode = self.episode(context.task)
         nonce, mark = content_hash("fence", context.seed)[:16], content_hash("episode", context.seed)
         places = AccessPolicy(public=False, served=self.served)
-        async with self.browsers.walk(places, nonce=nonce, record=context.record) as walk:
+        async with self.browsers.walk(places, record=context.record) as walk:
             seen = await walk.open(page_url(page))
             if seen.status != "ok":
                 raise ToolError(f"the page {page!r} did not open: {seen.note}", code="no_episode")
@@ -212,7 +212,7 @@ class MiniwobDomain(Domain):
         """Return the page's reward as a verdict: 1 is correct, between 0 and 1 is partial."""
         if trajectory.answer is None:
             return Verdict(status="no_answer", reward=0.0)
-        reward = parse_reward(trajectory.answer)
+        reward = _parse_reward(trajectory.answer)
         if reward is None:
             return Verdict(status="incorrect", reward=0.0, reason="the episode was not brought to its end")
         if reward >= 1:
@@ -273,7 +273,7 @@ def _agent() -> "Agent[EpisodeDeps, Answer]":
             note: What you did, in one sentence.
         """
         # The model's note is kept as text only: the answer is the page's reward.
-        return Answer(text=note, answer=format_reward(await ctx.deps.reward()))
+        return Answer(text=note, answer=_format_reward(await ctx.deps.reward()))
 
     output: Any = ToolOutput(done, name="done")
     tools: Any = [tool for tool in walker_tools() if tool.name not in _LEAVING]
@@ -281,13 +281,13 @@ def _agent() -> "Agent[EpisodeDeps, Answer]":
     return Agent(deps_type=EpisodeDeps, output_type=output, instructions=instructions, name="miniwob", tools=tools)
 
 
-def format_reward(reward: float | None) -> str:
+def _format_reward(reward: float | None) -> str:
     """Return the answer of a rollout: `reward 1`, `reward 0.5`, or `unfinished`."""
     return "unfinished" if reward is None else f"reward {round(reward, 4):g}"
 
 
-def parse_reward(answer: str) -> float | None:
-    """Return the reward that `format_reward` wrote, to four decimals; None for `unfinished` and any other text."""
+def _parse_reward(answer: str) -> float | None:
+    """Return the reward that `_format_reward` wrote, to four decimals; None for `unfinished` and any other text."""
     word, _, number = answer.partition(" ")
     try:
         return float(number) if word == "reward" else None

@@ -249,7 +249,7 @@ class SiteAccess:
         session = self.session
         if session is not None:
             try:
-                async with browsers.walk(AccessPolicy(public=False), nonce="session", session=session):
+                async with browsers.walk(AccessPolicy(public=False), session=session):
                     pass
             except ToolError as error:
                 raise ConfigError(
@@ -261,7 +261,7 @@ class SiteAccess:
         values = _login_values(self.login)
         policy = walk_policy(next((act.open for act in self.login if act.open), ""), self.allowed, served)
         try:
-            async with asyncio.timeout(_LOGIN_S), browsers.walk(policy, nonce="login", session=session) as walk:
+            async with asyncio.timeout(_LOGIN_S), browsers.walk(policy, session=session) as walk:
                 for number, act in enumerate(self.login, start=1):
                     try:
                         await _do(walk, act, values)

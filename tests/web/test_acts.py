@@ -64,7 +64,7 @@ def test_what_one_walk_copies_no_other_walk_can_paste(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
         await walk.press("Control+a Control+c", ref(home, "secret"))
-        async with walks.browsers.walk(site.policy, nonce="other") as other:
+        async with walks.browsers.walk(site.policy) as other:
             seen = await other.open(HOME)
             for keys in ("Control+v", "Control+Shift+V", "Shift+Insert", "Meta+v", "ControlOrMeta+v"):
                 assert (await other.press(keys, ref(seen, "empty"))).status == "refused_key"
@@ -277,13 +277,6 @@ def test_things_are_dragged_with_the_mouse_and_as_html_says(walks: Walking) -> N
         assert not await walk.page.evaluate("held")
 
     walks.over({"/": DRAGS}, steps)
-
-
-ICON = "<svg xmlns='http://www.w3.org/2000/svg' width='16' height='16'><rect width='16' height='16'/></svg>"
-HOVERED = doc("""<style>span { display: inline-block } [role=button] { content: url(/icon.svg) }
-  [role=button]:hover { content: url(/hovered.svg) }</style>
-  <span role=button aria-label=Like onclick="out.textContent = 'liked'"></span>
-  <span onclick="out.textContent = 'missed'">&nbsp; beside</span><p id=out>""")
 
 
 SORTABLE = doc("""<style>li { height: 40px; width: 80px } span { display: block; height: 10px }</style>

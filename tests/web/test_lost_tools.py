@@ -85,7 +85,7 @@ def test_a_site_of_this_run_that_no_longer_answers_is_no_wrong_answer() -> None:
             policy = site.policy
 
         async def one() -> None:
-            async with own.browsers.walk(policy, nonce="n0nce7") as walk:
+            async with own.browsers.walk(policy) as walk:
                 with pytest.raises(ToolLost, match="no longer answers"):
                     await walk.open(HOME)
 

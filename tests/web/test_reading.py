@@ -291,37 +291,6 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
 
 # line breaks
 
-WAYS_APART = {
-    "break": "<p>{}<br>{}</p>",
-    "break in a link": "<a href=/x>{}<br>{}</a>",
-    "break in a button": "<button>{}<br>{}</button>",
-    "break in a heading": "<h2>{}<br />{}</h2>",
-    "break in an item": "<ul><li>{}<br>{}</li></ul>",
-    "break in a label": "<label>{}<br>{}<input></label>",
-    "break in a cell": "<table><tr><td>{}<br>{}<td>c</table>",
-    "break between elements": "<p><b>{}</b><br><i>{}</i></p>",
-    "break in an element": "<p><span>{}<br>{}</span> on</p>",
-    "two breaks": "<address>{}<br><br>{}</address>",
-    "block in inline": "<span>{}<div>{}</div></span>",
-    "block spans": "<p><span style='display:block'>{}</span><span style='display:block'>{}</span></p>",
-    "cells": "<table><tr><td>{}<td>{}</table>",
-    "flex": "<div style='display:flex'><span>{}</span><span>{}</span></div>",
-    "grid": "<div style='display:grid'><span>{}</span><span>{}</span></div>",
-    "pre": "<p style='white-space:pre'>{}\n{}</p>",
-    "pre-line": "<div style='white-space:pre-line'>{}\n{}</div>",
-    "terms": "<dl><dt>{}<dd>{}</dl>",
-    "items": "<ul><li>{}<li>{}</ul>",
-    "drawn": "<svg width=90 height=60><text y=20>{}<tspan x=0 dy=20>{}</tspan></text></svg>",
-    "column": "<div style='columns:2'><p>{}</p><p>{}</p></div>",
-    "figure": "<figure>{}<figcaption>{}</figcaption></figure>",
-}
-WAYS_TOGETHER = {
-    "soft break": "<p>{}<wbr>{}</p>",
-    "hyphen": "<p>{}&shy;{}</p>",
-    "in code": "<p><code>{}<wbr>{}</code></p>",
-    "soft break in a link": "<a href=/x>{}<wbr>{}</a>",
-}
-
 
 def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks: Walking) -> None:
     pairs = [(f"Platz{n} {n}" if n % 3 else f"{n}", f"{1000 + n} Wien" if n % 2 else f"w{n}") for n in range(200)]

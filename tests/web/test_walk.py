@@ -462,40 +462,6 @@ def quoted(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;").replace("'", "&#39;")
 
 
-def test_a_lost_browser_raises_an_error() -> None:
-    from agentlearn_web.browser.walk_settings import BrowserLost
-    from tests.support.walking import served
-
-    with walking() as own, served({"/": doc("home")}) as site:
-
-        async def one() -> None:
-            async with own.browsers.walk(site.policy, nonce=NONCE) as walk:
-                await walk.open(HOME)
-                browser = walk.page.context.browser
-                assert browser is not None
-                await browser.close()
-                with pytest.raises(BrowserLost):
-                    await walk.open(HOME)
-
-        own.runner.run(one())
-
-
-def test_a_document_without_a_body_is_shown_as_its_text(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        drawing = await walk.click(ref(home, "drawing"))
-        assert (drawing.status, words(drawing)) == ("ok", "drawn words")
-        home = await walk.open(HOME)
-        assert (await walk.click(ref(home, "wipe"))).status == "ok"
-
-    svg = "<svg xmlns='http://www.w3.org/2000/svg'><text y='20'>drawn words</text></svg>"
-    pages = {
-        "/": doc("<a href=/svg>drawing</a><button onclick='document.open()'>wipe</button>"),
-        "/svg": Reply(svg, headers={"Content-Type": "image/svg+xml"}),
-    }
-    walks.over(pages, steps)
-
-
 def test_an_act_has_a_hard_limit() -> None:
     with walking(WalkSettings(act_s=1, load_s=30, action_s=30, hung_s=3)) as own:
 

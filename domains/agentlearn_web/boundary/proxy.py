@@ -417,9 +417,11 @@ async def open_proxy(
             return
         connections[task] = writer
         try:
-            await _serve_connection(
-                _ClientConnection(reader, writer), routes, session, crowded=len(connections) > limits.connections
-            )
+            client, crowded = _ClientConnection(reader, writer), len(connections) > limits.connections
+            while (request := await _next_request(client, session)) is not None:
+                await _handle_request(client, request, routes, session, crowded=crowded)
+                if not client.next_cycle():
+                    break
         except (OSError, asyncio.CancelledError):
             writer.transport.abort()  # the browser disconnected, or the walk is over
         finally:
@@ -435,25 +437,13 @@ async def open_proxy(
         yield session
     finally:
         server.close()
-        await _close_connections(connections)
+        for task, writer in connections.items():
+            writer.transport.abort()
+            task.cancel()
+        if connections:
+            await asyncio.wait(tuple(connections))
+        await asyncio.sleep(0)  # transports close in the next iteration of the loop
         await server.wait_closed()
-
-
-async def _close_connections(connections: dict[asyncio.Task[None], asyncio.StreamWriter]) -> None:
-    for task, writer in connections.items():
-        writer.transport.abort()
-        task.cancel()
-    if connections:
-        await asyncio.wait(tuple(connections))
-    await asyncio.sleep(0)  # transports close in the next iteration of the loop
-
-
-async def _serve_connection(client: _ClientConnection, routes: Routes, session: ProxySession, *, crowded: bool) -> None:
-    """Serve the requests of one connection until either side closes it."""
-    while (request := await _next_request(client, session)) is not None:
-        await _handle_request(client, request, routes, session, crowded=crowded)
-        if not client.next_cycle():
-            return
 
 
 async def _next_request(client: _ClientConnection, session: ProxySession) -> h11.Request | None:
@@ -506,17 +496,13 @@ async def _forward_request(
             else:
                 await relay.exchange(request, target, with_body=with_body)
     except TimeoutError:
-        raise _idle_error(target, session, is_tunnel=is_tunnel) from None
+        if is_tunnel:  # it is just closed; the next request opens a new one
+            raise ConnectionAbortedError from None
+        words = f"{target.host} kept silent for {session.limits.idle_s:g} s"
+        raise RequestBlocked("too_slow", words) from None
     except (OSError, h11.ProtocolError) as error:
         if is_tunnel or client.reader.gone:
             raise ConnectionAbortedError from error
         raise RequestBlocked("unreachable", f"{target.host} broke off, or speaks no HTTP/1.1") from None
     finally:
         server[1].transport.abort()
-
-
-def _idle_error(target: ProxyTarget, session: ProxySession, *, is_tunnel: bool) -> Exception:
-    """Return the error for an idle connection. An idle tunnel is just closed; the next request opens a new one."""
-    if is_tunnel:
-        return ConnectionAbortedError()
-    return RequestBlocked("too_slow", f"{target.host} kept silent for {session.limits.idle_s:g} s")

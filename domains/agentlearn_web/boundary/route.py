@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Self
 
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import AccessPolicy, Host, HostPort, is_public, may_be_public, read_host
@@ -36,8 +35,8 @@ class ProxyTarget:
         host = f"[{self.host}]" if ":" in str(self.host) else str(self.host)
         return host if self.port == _HTTP_PORT else f"{host}:{self.port}"
 
-    @classmethod
-    def read(cls, method: str, text: str) -> Self:
+    @staticmethod
+    def read(method: str, text: str) -> "ProxyTarget":
         """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
         if method == "CONNECT":
             return _read_authority(text, None, "")
@@ -127,17 +126,13 @@ class Routes:
                 cached = self._cache[name] = _require_public(await self._lookup(target), named=named)
         return _require_public(cached, named=named)
 
-    def _left_to_upstream(self, name: str) -> bool:
-        """Return whether the upstream proxy resolves a name that this machine cannot. Its address is not checked."""
-        return self._upstream is not None and self._upstream.looks_up and may_be_public(name)
-
     async def _lookup(self, target: ProxyTarget) -> tuple[str, ...]:
         try:
             found = tuple(await self._resolve(str(target.host), target.port))
         except OSError:
             found = ()
-        if not found and self._left_to_upstream(str(target.host)):
-            return (str(target.host),)
+        if not found and self._upstream is not None and self._upstream.looks_up and may_be_public(str(target.host)):
+            return (str(target.host),)  # the upstream proxy resolves it; its address is not checked
         if not found:
             raise RequestBlocked("unresolvable", f"{target.host} has no address")
         return tuple(sorted(found, key=lambda address: ":" in address))
@@ -147,7 +142,9 @@ class Routes:
         for address in addresses:
             try:
                 async with asyncio.timeout(self._session.limits.connect_s / len(addresses)):
-                    streams = await self._dial_for(address)(address, route.port)
+                    upstream = self._upstream
+                    dial = upstream.dial if upstream is not None and upstream.carries(address) else self._dial
+                    streams = await dial(address, route.port)
             except (OSError, TimeoutError):
                 continue
             if not route.named and streams[1].get_extra_info("sockname")[0] == address:
@@ -155,11 +152,6 @@ class Routes:
                 raise RequestBlocked("private_address", f"{address} is this machine")
             return streams
         raise RequestBlocked("unreachable", f"nothing answers at port {route.port} of {', '.join(addresses)}")
-
-    def _dial_for(self, address: str) -> Dial:
-        if self._upstream is not None and self._upstream.carries(address):
-            return self._upstream.dial
-        return self._dial
 
 
 def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:

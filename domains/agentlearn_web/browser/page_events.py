@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import ConfigError
@@ -91,15 +90,6 @@ _MOST_DIALOGS = 50
 """Number of dialogs in one act after which a page's script is stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NextAnswer:
-    """How the next dialog of one page is answered."""
-
-    page: "Page"
-    accept: bool
-    text: str | None
-
-
 class Dialogs:
     """Answers the dialogs of all pages of a walk at once, because a page stands still while its dialog is open."""
 
@@ -107,7 +97,8 @@ class Dialogs:
         """stop_script: ends the script that runs in a page, once the page goes on."""
         self._events = events
         self._stop_script = stop_script
-        self._next: _NextAnswer | None = None
+        self._next: tuple[Page, bool, str | None] | None = None
+        """Page of the next dialog that has an answer, whether it is accepted, and the text."""
         self._answered = 0
 
     def begin_act(self) -> None:
@@ -116,7 +107,7 @@ class Dialogs:
 
     def set_next(self, page: "Page", *, accept: bool, text: str | None) -> None:
         """Say how the next dialog of this page is answered. Used once; dialogs of other pages do not use it."""
-        self._next = _NextAnswer(page, accept, text)
+        self._next = (page, accept, text)
         with_text = "" if text is None or not accept else " with the given text"
         self._events.add("dialog", f"the next one in this tab will be {_done(accept)}{with_text}")
 
@@ -127,8 +118,9 @@ class Dialogs:
             with suppress(browser_error()):
                 await dialog.accept()
             return
-        given = self._take(dialog.page)
-        accept, text = (given.accept, given.text) if given else (False, None)
+        accept, text = False, None
+        if self._next is not None and self._next[0] is dialog.page:
+            (_, accept, text), self._next = self._next, None
         self._answered += 1
         stopping = None
         if self._answered % _MOST_DIALOGS == 0 and dialog.page is not None:
@@ -143,13 +135,6 @@ class Dialogs:
                 await dialog.dismiss()
         if stopping is not None:
             await stopping
-
-    def _take(self, page: "Page | None") -> _NextAnswer | None:
-        """Return what was said for the next dialog of this page, and forget it."""
-        if self._next is None or self._next.page is not page:
-            return None
-        given, self._next = self._next, None
-        return given
 
 
 def _done(accept: bool) -> str:

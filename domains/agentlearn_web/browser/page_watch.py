@@ -264,7 +264,7 @@ class PageWatch:
 
     async def require_alive(self, settings: WalkSettings) -> None:
         """Raise PageHung if the page does not answer."""
-        if not await is_alive(self.cdp, self.link.cdp, settings, self._is_gone):
+        if not await is_alive(self.cdp, self.link.cdp, settings, lambda: self.crashed or self.page.is_closed()):
             raise PageHung
 
     async def read_text(self, settings: WalkSettings) -> PageText:
@@ -354,9 +354,6 @@ class PageWatch:
         if "exceptionDetails" in answer:
             raise browser_error()(f"the script failed: {answer['exceptionDetails'].get('text', '')}")
         return answer["result"]["value"]
-
-    def _is_gone(self) -> bool:
-        return self.crashed or self.page.is_closed()
 
     def on_crash(self) -> None:
         """Record that the page has crashed, which ends the running probe."""

@@ -21,7 +21,7 @@ from agentlearn_web.boundary.upstream import UpstreamProxy
 from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
 from agentlearn_web.browser.page_watch import BrowserLink
 from agentlearn_web.browser.walk import Walk, WalkSettings
-from agentlearn_web.browser.walk_settings import BrowserLost
+from agentlearn_web.browser.walk_settings import BrowserLost, browser_error
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
@@ -91,14 +91,13 @@ class Browsers:
         self,
         policy: AccessPolicy,
         *,
-        nonce: str,
         record: Path | None = None,
         session: Mapping[str, object] | None = None,
         files: Mapping[str, TaskFile] | None = None,
     ) -> AsyncGenerator[Walk]:
         """Open a walk in a fresh context with a separate proxy. Waits for a free slot. Raises BrowserLost, ToolError.
 
-        nonce: marks the fence around text from sites. record: folder for screenshots and a trace. session: saved
+        record: folder for screenshots and a trace. session: saved
         session to start with. files: what the walk may upload, by name.
         """
         proxy = open_proxy(policy, self._options.limits, upstream=self._options.upstream)
@@ -116,7 +115,6 @@ class Browsers:
                 context,
                 proxied,
                 self._options.walk,
-                nonce=nonce,
                 record=record,
                 served=policy.served,
                 files=files,
@@ -161,12 +159,10 @@ class Browsers:
         return fresh and not process.broken and process.browser.is_connected()
 
     async def _launch(self) -> "Browser":
-        from playwright.async_api import Error
-
         used = self._playwright
         try:
             if used is not None:
-                with suppress(Error):  # Playwright's driver process may have died, and then nothing starts any more
+                with suppress(browser_error()):  # the driver process may have died, and then nothing starts
                     return await self._launched_by(used)
             if self._drivers == _MOST_DRIVERS:
                 raise BrowserLost(
@@ -175,7 +171,7 @@ class Browsers:
             self._drivers += 1
             self._playwright = await self._start_driver()
             return await self._launched_by(self._playwright)
-        except (Error, OSError) as error:
+        except (OSError, browser_error()) as error:
             first = str(error).strip().partition("\n")[0]
             raise BrowserLost(f"the browser did not start: {first}", code="browser_failed") from error
 
@@ -195,12 +191,10 @@ class Browsers:
         return browser
 
     async def _context(self, process: _BrowserProcess, options: dict[str, object]) -> "BrowserContext":
-        from playwright.async_api import Error
-
         try:
             async with asyncio.timeout(_CONTEXT_S):
                 return await process.browser.new_context(**options)  # pyright: ignore[reportArgumentType]
-        except (Error, TimeoutError) as error:
+        except (TimeoutError, browser_error()) as error:
             process.broken = True
             raise BrowserLost(f"the browser gave no context: {error or 'it took too long'}") from error
 
@@ -210,12 +204,10 @@ class Browsers:
 
     async def _close_context(self, process: _BrowserProcess, context: "BrowserContext") -> None:
         """Close a walk's context. If that fails, the browser is closed as soon as its other walks have ended."""
-        from playwright.async_api import Error
-
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await context.close()
-        except (Error, TimeoutError):
+        except (TimeoutError, browser_error()):
             process.broken = True
 
     async def _leave(self, process: _BrowserProcess) -> None:
@@ -279,20 +271,16 @@ def default_walkers() -> int:
 
 async def _link(browser: "Browser") -> BrowserLink:
     """Return what the walks of a browser share. As many pages are read at once as there are cores."""
-    from playwright.async_api import Error
-
     try:
         cdp = await browser.new_browser_cdp_session()
-    except Error as error:
+    except browser_error() as error:
         raise BrowserLost(f"the browser did not answer: {error}", code="browser_failed") from error
     return BrowserLink(cdp, asyncio.Semaphore(os.cpu_count() or 1))
 
 
 async def _close_browser(browser: "Browser") -> None:
-    from playwright.async_api import Error
-
     try:
         async with asyncio.timeout(_CLOSE_S):
             await browser.close()
-    except (Error, TimeoutError) as error:
+    except (TimeoutError, browser_error()) as error:
         get_log().warning("browser.not_closed", reason=str(error))

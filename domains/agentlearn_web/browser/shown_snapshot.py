@@ -125,15 +125,12 @@ def _context(ancestors: Iterable[ElementLine], max_chars: int) -> tuple[ElementL
     for line in reversed(list(ancestors)):
         if line.role == "generic" and not line.name:
             continue
-        short = ElementLine(depth=line.depth, role=line.role, name=_short(line.name), marks=("continued",))
+        name = line.name if len(line.name) <= _MAX_NAME_CHARS else f"{line.name[:_MAX_NAME_CHARS]}…"
+        short = ElementLine(depth=line.depth, role=line.role, name=name, marks=("continued",))
         if (max_chars := max_chars - _size(short)) < 0:
             break
         chosen.append(short)
     return tuple(reversed(chosen))
-
-
-def _short(words: str) -> str:
-    return words if len(words) <= _MAX_NAME_CHARS else f"{words[:_MAX_NAME_CHARS]}…"
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,9 @@ class Tab:
         scripted = not self.watch.is_static
 
         def compose() -> ShownSnapshot:
-            kept = _cut(elements, settings.snapshot_chars)
+            kept, most = elements, settings.snapshot_chars
+            if len(elements) > most:  # as many whole lines as fit
+                kept = elements[:most].rpartition("\n")[0]
             lines = parse_snapshot(kept, self.id, scripted=scripted)
             every_ref = parse_snapshot(kept, self.id, every_ref=True) if needs_every_ref(text) else ()
             return ShownSnapshot.compose(
@@ -163,11 +165,6 @@ class Tab:
         with suppress(browser_error(), TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self.page.close()
-
-
-def _cut(snapshot: str, most: int) -> str:
-    """Return as many whole lines of a snapshot as fit."""
-    return snapshot if len(snapshot) <= most else snapshot[:most].rpartition("\n")[0]
 
 
 async def _attach_tab(page: "Page", number: int, events: PageEvents, link: BrowserLink) -> Tab:
@@ -327,7 +324,10 @@ class Tabs:
                 await self.forget(tab.id)
             elif not tab.is_error_page and not scheme_allowed(tab.page.url or BLANK):
                 self._events.add("blocked", "a page led to an address that is not of the web", tab.page.url)
-                await self._leave_page(tab)
+                try:
+                    await tab.page.goto(BLANK, timeout=self._settings.action_s * 1000)
+                except browser_error():
+                    await self.close(tab.id)
 
     def is_alive(self) -> bool:
         """Return whether the browser is still connected."""
@@ -347,12 +347,6 @@ class Tabs:
             if tab.page is page:
                 with suppress(browser_error()):
                     await tab.watch.cdp.send("Runtime.terminateExecution")
-
-    async def _leave_page(self, tab: Tab) -> None:
-        try:
-            await tab.page.goto(BLANK, timeout=self._settings.action_s * 1000)
-        except browser_error():
-            await self.close(tab.id)
 
     async def _wait_for_windows(self, windows: int) -> None:
         until = time.monotonic() + _POPUP_S

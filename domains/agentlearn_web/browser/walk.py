@@ -184,7 +184,6 @@ class Walk:
         refusals: ProxySession,
         settings: WalkSettings | None = None,
         *,
-        nonce: str = "",
         record: Path | None = None,
         served: Mapping[str, HostPort] | None = None,
         files: Mapping[str, TaskFile] | None = None,
@@ -197,7 +196,6 @@ class Walk:
         """
         self._served = served or {}
         self.settings = settings or WalkSettings()
-        self.nonce = nonce
         self._events = PageEvents(refusals)
         self._recorder = _WalkRecorder(context, record)
         self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
@@ -321,23 +319,21 @@ class Walk:
             return view
 
     async def _act(self, act: _Action) -> PageObservation:
-        return await self._once(lambda: self._acted(act))
+        """Run an act, abandon it after the time limit, and return a view of the page after it."""
 
-    async def _acted(self, act: _Action) -> PageObservation:
-        """Run an act and return a view of the page after it. Raises PageHung and Playwright's errors."""
-        if self._tabs.current.watch.crashed:
-            return await self._view(await self._tabs.replace_hung())
-        return await self._view(await self._act_within_limit(act))
+        async def acted() -> PageObservation:
+            if self._tabs.current.watch.crashed:
+                return await self._view(await self._tabs.replace_hung())
+            try:
+                async with asyncio.timeout(self.settings.act_s):
+                    result = await self._act_and_settle(act)
+            except TimeoutError:
+                await self._tabs.current.watch.stop(self.settings)
+                note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
+                result = ActResult("timeout", note)
+            return await self._view(result)
 
-    async def _act_within_limit(self, act: _Action) -> ActResult:
-        """Run an act, and abandon it after the time limit. Raises PageHung and Playwright's errors."""
-        try:
-            async with asyncio.timeout(self.settings.act_s):
-                return await self._act_and_settle(act)
-        except TimeoutError:
-            await self._tabs.current.watch.stop(self.settings)
-            note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
-            return ActResult("timeout", note)
+        return await self._once(acted)
 
     async def _act_and_settle(self, act: _Action) -> ActResult:
         """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
@@ -412,7 +408,7 @@ class Walk:
         elif shown.is_plain and shown.text.cut:
             self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
-            self._remember(tab.url)
+            self._visited += [] if self._visited[-1:] == [tab.url] else [tab.url]
         await _require_sites(self._events.refusals(), self._served)
         return self._observation(tab, shown, result)
 
@@ -432,10 +428,6 @@ class Walk:
         if tab.watch.refusal:
             return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
-
-    def _remember(self, url: str) -> None:
-        if self._visited[-1:] != [url]:
-            self._visited.append(url)
 
     def _observation(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
         return PageObservation(

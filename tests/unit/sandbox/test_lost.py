@@ -2,14 +2,12 @@
 
 import asyncio
 import os
-import resource
 import shutil
 import signal
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -111,21 +109,6 @@ def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on() -> None:
     in_sandbox("zygote", scenario)
 
 
-def test_a_zygote_killed_while_calls_are_repeated_is_no_result() -> None:
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session, sandbox.open(2) as other:
-            _, zygote, _ = await pids(other)
-            await session.run("import time\ntime.sleep(0.5)")
-            assert (await session.run(ENDLESS, timeout_s=0.1)).status == "timeout"
-            repeating = asyncio.create_task(session.run("1"))
-            await asyncio.sleep(0.3)
-            os.kill(zygote, signal.SIGKILL)
-            with pytest.raises(ToolLost):
-                await repeating
-
-    in_sandbox("zygote", scenario, keep_state_on_timeout=True)
-
-
 def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "OPEN_TIMEOUT_S", 0.5)
     monkeypatch.setattr(zygote_module, "END_TIMEOUT_S", 0.5)
@@ -209,24 +192,6 @@ def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.
     in_sandbox("unsafe-local", scenario)
 
 
-def test_a_zygote_that_cannot_open_a_session_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_waiting(monkeypatch)
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            _, zygote, _ = await pids(session)
-            before = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
-            resource.prlimit(zygote, resource.RLIMIT_NOFILE, (3, before[1]))  # nothing more can be opened
-            with pytest.raises(ToolLost, match="could not start"):
-                await sandbox.open(2).__aenter__()
-            resource.prlimit(zygote, resource.RLIMIT_NOFILE, before)
-            async with sandbox.open(3) as later:
-                assert (await pids(later))[1] == zygote
-            assert await value(session) == "42"
-
-    in_sandbox("unsafe-local", scenario)
-
-
 def test_a_disk_full_of_other_files_is_no_error_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     full = "raise OSError(28, 'No space left on device')"
     usage = shutil.disk_usage("/")._replace(free=0)
@@ -247,30 +212,3 @@ def test_a_disk_full_of_other_files_is_no_error_of_the_code(monkeypatch: pytest.
             assert (await session.run(full)).status == "error"
 
     in_sandbox("unsafe-local", scenario)
-
-
-def test_no_process_for_the_sandbox_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote_module.tempfile, "tempdir", str(tmp_path / "missing"))
-    with pytest.raises(ToolError, match=r"process could not be started: .*No such file"):
-        in_sandbox("unsafe-local", lambda _: asyncio.sleep(0))
-
-
-def test_a_zygote_killed_while_the_sandbox_opens_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_waiting(monkeypatch)
-    hello, kills = zygote_module.Zygote.hello, [1, 2]
-
-    async def killed_first(zygote: zygote_module.Zygote) -> Any:
-        if kills:
-            kills.pop()
-            os.kill(zygote._process.pid, signal.SIGKILL)  # pyright: ignore[reportPrivateUsage]
-            await asyncio.sleep(0.2)
-        return await hello(zygote)
-
-    monkeypatch.setattr(zygote_module.Zygote, "hello", killed_first)
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            assert await value(session) == "42"
-
-    in_sandbox("unsafe-local", scenario)
-    assert not kills

@@ -48,7 +48,7 @@ def judged(of: Task, walked: Trajectory, *, shaped: bool = False) -> Verdict:
 
 def path_credit(of: Task, walked: Trajectory) -> float:
     """The share of the known path, from the reward of a walk without the right answer."""
-    return judged(of, walked, shaped=True).reward * 2
+    return 2 * (judged(of, walked, shaped=True).reward or 0)
 
 
 def test_verdicts() -> None:

@@ -1,7 +1,7 @@
 """Opening an address, going back, answering dialogs, showing a PDF file, and taking a picture of the window."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -135,18 +135,11 @@ _LINE = (214, 40, 40)
 _TEXT = (255, 255, 255)
 
 
-@dataclass(frozen=True, slots=True)
-class _RefBox:
-    """Where an element lies in the window, in pixels from its upper left corner."""
-
-    ref: str
-    x: float
-    y: float
-    width: float
-    height: float
+_Box = tuple[float, float, float, float]
+"""Where an element lies in the window: left, top, width and height in pixels."""
 
 
-def _draw_refs(picture: bytes, boxes: Iterable[_RefBox]) -> bytes:
+def _draw_refs(picture: bytes, boxes: Iterable[tuple[str, _Box]]) -> bytes:
     """Return the picture with a frame and the ref at each box, as PNG, or as JPEG if that is much smaller.
 
     picture: PNG. Boxes outside of it are left out.
@@ -156,14 +149,14 @@ def _draw_refs(picture: bytes, boxes: Iterable[_RefBox]) -> bytes:
     with Image.open(BytesIO(picture)) as opened:
         drawn = opened.convert("RGB")
     pen, font = ImageDraw.Draw(drawn), ImageFont.load_default(size=11)
-    for box in boxes:
-        left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
-        if right <= 0 or bottom <= 0 or left >= drawn.width or top >= drawn.height or not (box.width and box.height):
+    for ref, (left, top, width, height) in boxes:
+        right, bottom = left + width, top + height
+        if right <= 0 or bottom <= 0 or left >= drawn.width or top >= drawn.height or not (width and height):
             continue
         pen.rectangle((left, top, right, bottom), outline=_LINE)
         at = (max(left, 0), max(top, 0))
-        pen.rectangle(pen.textbbox(at, box.ref, font=font), fill=_LINE)
-        pen.text(at, box.ref, fill=_TEXT, font=font)
+        pen.rectangle(pen.textbbox(at, ref, font=font), fill=_LINE)
+        pen.text(at, ref, fill=_TEXT, font=font)
     drawn.thumbnail((_MAX_WIDTH, _MAX_HEIGHT))
     return _encoded(drawn)
 
@@ -208,29 +201,18 @@ async def take_picture(scope: ActScope) -> bytes | None:
         return None
     part = tab.shown.pages[tab.page_number - 1].lines
     refs = [line.ref for line in part if line.ref]
+    boxes: dict[str, _Box] = {}
     try:
         snapshot = await tab.page.aria_snapshot(mode="ai", boxes=True, timeout=scope.action_ms)
-        framed = await _boxes_in_frames(tab, refs)
+        for ref, *box in _BOX.findall(snapshot):  # elements in frames are measured from the corner of their frame
+            left, top, width, height = map(float, box)
+            boxes[f"{tab.id}:{ref}"] = (left, top, width, height)
+        for ref in [one for one in refs if _IN_FRAME.fullmatch(bare_ref(one))][:_MAX_IN_FRAMES]:
+            with suppress(browser_error()):
+                found = await tab.page.locator(f"aria-ref={bare_ref(ref)}").bounding_box(timeout=_BOX_MS)
+                if found is not None:
+                    boxes[ref] = (found["x"], found["y"], found["width"], found["height"])
         picture = await tab.page.screenshot(scale="css", caret="initial", timeout=scope.action_ms)
     except browser_error():
         return None
-    boxes = {one.ref: one for one in (*_boxes(snapshot, tab.id), *framed)}
-    return _draw_refs(picture, [boxes[ref] for ref in refs if ref in boxes][:_MAX_REFS])
-
-
-def _boxes(snapshot: str, tab: str) -> Iterator[_RefBox]:
-    """Yield the boxes of elements outside of frames: those inside are measured from the corner of their frame."""
-    for found in _BOX.finditer(snapshot):
-        x, y, width, height = map(float, found.groups()[1:])
-        yield _RefBox(f"{tab}:{found[1]}", x, y, width, height)
-
-
-async def _boxes_in_frames(tab: Tab, refs: Sequence[str]) -> list[_RefBox]:
-    """Return the boxes of elements in frames, measured from the corner of the window."""
-    found: list[_RefBox] = []
-    for ref in [one for one in refs if _IN_FRAME.fullmatch(bare_ref(one))][:_MAX_IN_FRAMES]:
-        with suppress(browser_error()):
-            box = await tab.page.locator(f"aria-ref={bare_ref(ref)}").bounding_box(timeout=_BOX_MS)
-            if box is not None:
-                found.append(_RefBox(ref, box["x"], box["y"], box["width"], box["height"]))
-    return found
+    return _draw_refs(picture, [(ref, boxes[ref]) for ref in refs if ref in boxes][:_MAX_REFS])
