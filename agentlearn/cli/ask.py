@@ -52,8 +52,8 @@ def ask(words: str, *, yes: bool, options: str = "--yes") -> None:
         raise ConfigError("nothing was spent", code="not_allowed_to_spend")
 
 
-def require_extras(models: Iterable[str], *, sandbox: str | None, otel: bool) -> None:
-    """Raises MissingExtra when a model, the sandbox or tracing needs a package that is not installed."""
+def require_extras(models: Iterable[str], *, otel: bool) -> None:
+    """Raises MissingExtra when a model or tracing needs a package that is not installed."""
     for model in models:
         match model.partition(":"):
             case "local", ":", _:
@@ -66,11 +66,6 @@ def require_extras(models: Iterable[str], *, sandbox: str | None, otel: bool) ->
                 require_vllm(name)
             case _:
                 pass
-    if sandbox == "monty":
-        from agentlearn.sandbox.zygote import INSTALL_MONTY, monty_installed
-
-        if not monty_installed():
-            raise MissingExtra(f"the code sandbox 'monty' needs pydantic-monty: {INSTALL_MONTY}")
     if otel and find_spec("opentelemetry.sdk") is None:
         from agentlearn.models.call_context import INSTALL_OTEL
 

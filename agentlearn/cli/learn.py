@@ -51,7 +51,7 @@ def learn(
 
     if run is None:
         require_model(settings, fields, learn_command(settings))
-    require_extras((settings.model, settings.reflector_name), sandbox=settings.sandbox, otel=settings.otel)
+    require_extras((settings.model, settings.reflector_name), otel=settings.otel)
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
     report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)

@@ -35,7 +35,7 @@ def solve(
 
     fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
     settings = given_settings(SolveSettings, fields)
-    require_extras((settings.model,), sandbox=settings.sandbox, otel=settings.otel)
+    require_extras((settings.model,), otel=settings.otel)
     check_endpoint(settings.model, settings)
     if is_paid(settings.model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)

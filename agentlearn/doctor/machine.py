@@ -23,7 +23,6 @@ from agentlearn.models.endpoint import check_endpoint
 from agentlearn.models.services import found_models, is_service, pip_line
 from agentlearn.plugins import Plugin, Refusal, announced, cause_words, is_command, load, unreadable_packages
 from agentlearn.sandbox.protocol import SandboxReport
-from agentlearn.sandbox.zygote import INSTALL_MONTY, monty_installed
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
 
@@ -140,8 +139,7 @@ def check_machine(store: Path, waiting: Waiting = _do_not_tell) -> tuple[CheckRe
         *(Check(f"domain {name}", partial(_domain, name)) for name in installed_domains()),
         Check("store", partial(_store, store)),
         Check("temporary files", _temporary_files),
-        Check("sandbox zygote", partial(_sandbox, "zygote")),
-        Check("sandbox monty", _monty),
+        Check("sandbox zygote", _sandbox),
         Check("local models", _local),
         Check("vllm", _vllm),
         Check("models", _models),
@@ -204,31 +202,17 @@ def _temporary_files() -> Iterator[CheckResult]:
         yield CheckResult(what="temporary files", state="broken", words=words, mend=mend)
 
 
-def _monty() -> Iterator[CheckResult]:
-    if monty_installed():
-        yield from _sandbox("monty")
-    else:
-        words = "pydantic-monty is not installed; needed only when the kernel cannot run the sandbox zygote"
-        yield CheckResult(what="sandbox monty", state="missing", words=words, mend=INSTALL_MONTY)
-
-
-def _sandbox(name: str) -> Iterator[CheckResult]:
+def _sandbox() -> Iterator[CheckResult]:
     from agentlearn.sandbox import open_sandbox
 
     async def report() -> SandboxReport:
-        async with open_sandbox(name) as sandbox:
+        async with open_sandbox("zygote") as sandbox:
             return sandbox.report
 
-    try:
-        found = asyncio.run(report())
-    except FileNotFoundError as error:  # such as the program `monty`, which is installed apart from its package
-        words = f"a file that it needs is not there: {cause_words(error)}"
-        mend = INSTALL_MONTY.replace("pip install", "pip install --force-reinstall") if name == "monty" else ""
-        yield CheckResult(what=f"sandbox {name}", state="broken", words=words, mend=mend)
-        return
+    found = asyncio.run(report())
     missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
     yield CheckResult(
-        what=f"sandbox {name}",
+        what="sandbox zygote",
         state="ok" if found.isolated else "broken",
         words=f"isolated; working layers: {', '.join(found.layers)}{missing}",
     )

@@ -19,7 +19,7 @@ FIRST = 10
 """Number of undecided rollouts with one cause that end a run in which none is decided."""
 
 
-class EndedRollout(Protocol):
+class _EndedRollout(Protocol):
     """A rollout that has ended."""
 
     @property
@@ -31,7 +31,7 @@ class EndedRollout(Protocol):
         ...
 
 
-E = TypeVar("E", bound=EndedRollout)
+_E = TypeVar("_E", bound=_EndedRollout)
 
 
 def cause_of(error: BaseException) -> str:
@@ -63,7 +63,7 @@ class FirstRollouts:
     """Undecided rollouts by cause."""
     _waiting: list["asyncio.Future[None]"] = field(default_factory=list["asyncio.Future[None]"])
 
-    async def make(self, rollout: Callable[[], Awaitable[E]]) -> E:
+    async def make(self, rollout: Callable[[], Awaitable[_E]]) -> _E:
         """Make the rollout when it may start, and count it. Store it, then call `refuse`."""
         await self._turn()
         self._under_way += 1
@@ -79,7 +79,7 @@ class FirstRollouts:
         """Take note of a rollout that was made before."""
         self.decided = self.decided or trajectory.outcome != "undecided"
 
-    def refuse(self, finished: EndedRollout, task: Task) -> None:
+    def refuse(self, finished: _EndedRollout, task: Task) -> None:
         """Raise AllFailed when this undecided rollout is one of ten with the same cause. Call it once it is stored."""
         if self.decided or self._alike[finished.cause] < FIRST or finished.trajectory.outcome != "undecided":
             return
@@ -90,13 +90,12 @@ class FirstRollouts:
         )
 
     async def _turn(self) -> None:
-        while self.holds_back and not self.decided and self._under_way + self._most_alike() >= FIRST:
+        while self.holds_back and not self.decided:
+            if self._under_way + max(self._alike.values(), default=0) < FIRST:
+                return
             waiting = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)
             await waiting
-
-    def _most_alike(self) -> int:
-        return max(self._alike.values(), default=0)
 
     def _count(self, trajectory: Trajectory, cause: str) -> None:
         if self.decided:

@@ -16,7 +16,7 @@ from agentlearn.store.queries import VersionMade
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId, TaskId
 
-OF_RUNS = frozenset({"add", "modify", "merge"})
+_OF_RUNS = frozenset({"add", "modify", "merge"})
 """How runs make lessons."""
 
 
@@ -32,7 +32,7 @@ class LearnedFrom:
     def sources(self, lesson: Experience) -> frozenset[ExperienceId]:
         """Return the lesson and all lessons that it goes back to."""
         line = self._line([lesson])
-        if any(one.origin.kind in OF_RUNS for one in line.values()):
+        if any(one.origin.kind in _OF_RUNS for one in line.values()):
             return frozenset(line)
         near = [same for one in line.values() for same in self._near(one)]
         return frozenset({**line, **self._line(near)})
@@ -121,7 +121,7 @@ class LearnedFrom:
         """The learned lessons of the store that say nearly the same."""
         if self._index is None:
             learned = {one.id: one for one in self._reader.learned_lessons()}
-            learned |= {key: one for key, one in self._ancestry.experiences.items() if one.origin.kind in OF_RUNS}
+            learned |= {key: one for key, one in self._ancestry.experiences.items() if one.origin.kind in _OF_RUNS}
             listed = list(learned.values())
             index = NearIndex((one.lesson for one in listed), SAME_LESSON)
             for one in listed:

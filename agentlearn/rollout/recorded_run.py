@@ -18,11 +18,11 @@ from agentlearn.types.ids import RunId
 from agentlearn.types.run_event import RunEvent, RunFailure, RunKind
 from agentlearn.types.value import Value
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class RecordedRun:
+class _RecordedRun:
     """A run that has started."""
 
     event: RunEvent
@@ -31,7 +31,7 @@ class RecordedRun:
     report: Value | None = None
     """Stored as JSON with the event `done`; None: no report."""
 
-    async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+    async def until_stopped(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Return the work's result. Raises the reason when the run is stopped through its call context."""
         return await work if self.call_context is None else await self.call_context.until_stopped(work)
 
@@ -57,7 +57,7 @@ def started_event(
 @asynccontextmanager
 async def recorded_run(
     store: Store, event: RunEvent, *, call_context: CallContext | None = None, resumed: bool = False
-) -> AsyncGenerator[RecordedRun]:
+) -> AsyncGenerator[_RecordedRun]:
     """Store the run's start, and its end when the block ends.
 
     The end is `done` with the report, `interrupted` where the run can be resumed as it is, else `failed`. Of an
@@ -66,7 +66,7 @@ async def recorded_run(
     log = get_log(run=event.run)
     await store.save_run(event)
     log.info("run.resumed" if resumed else "run.started", kind=event.kind, domain=event.domain)
-    run = RecordedRun(event, call_context)
+    run = _RecordedRun(event, call_context)
     try:
         yield run
     except BaseException as error:

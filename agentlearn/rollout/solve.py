@@ -58,10 +58,10 @@ class SolveGiven:
     """An open store. It stays open."""
 
 
-NOTHING_GIVEN = SolveGiven()
+_NOTHING_GIVEN = SolveGiven()
 
 
-async def run_solving(settings: SolveSettings, given: SolveGiven = NOTHING_GIVEN) -> Solved[Any]:
+async def run_solving(settings: SolveSettings, given: SolveGiven = _NOTHING_GIVEN) -> Solved[Any]:
     """Run one rollout on the problem, store it and return it; `failure` says what broke, if anything did."""
     if given.model is None:
         check_endpoint(settings.model, settings)

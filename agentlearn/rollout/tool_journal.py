@@ -21,7 +21,7 @@ from agentlearn.types.trajectory import STATUS, TOOLS, PromptRef
 
 
 @dataclass(slots=True)
-class OfferedTools:
+class _OfferedTools:
     """Each tool that was offered in any request of a rollout, in order of first use."""
 
     found: dict[str, None] = field(default_factory=dict[str, None])
@@ -74,7 +74,7 @@ class ToolJournal(AbstractCapability[Any]):
     """
 
     unit: WorkUnit
-    offered: OfferedTools = field(default_factory=OfferedTools)
+    offered: _OfferedTools = field(default_factory=_OfferedTools)
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     """Duration of each call, by tool call id."""
     diverged: set[str] = field(default_factory=set[str])

@@ -4,30 +4,184 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
 
 from agentlearn.errors import ToolError, ToolLost
+from agentlearn.log import get_log
 from agentlearn.sandbox.inside.config import SandboxLimits
+from agentlearn.sandbox.inside.frames import HEADER_BYTES, MAX_FRAME_BYTES, READ_BYTES, pack, reply_bytes
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport
-from agentlearn.sandbox.zygote import EXIT_GRACE_S, Exit, Interpreter, InterpreterGone
+from agentlearn.sandbox.zygote import BACK_OFF_S, Exit, SupervisedZygote, Zygote
+from agentlearn.types.value import Value
 
-StartInterpreter = Callable[[int], Awaitable[Interpreter]]
-"""Starts a new interpreter with seeded random generators. Raises ToolError."""
-
-CALLS_PER_PROCESSOR = 2
+_CALLS_PER_PROCESSOR = 2
 """Calls that run at once per processor. Others wait, so that a time limit measures the code, not the machine's load."""
-STARTS_AT_ONCE = 4
-CUT_NOTE_CHARS = 100
+_STARTS_AT_ONCE = 4
+_CUT_NOTE_CHARS = 100
 """Room for the line that marks the gap in a shortened output."""
-KEPT = "the variables are as they were before this call"
-LOST = "the variables are lost and the next call starts in a fresh interpreter"
+_KEPT = "the variables are as they were before this call"
+_LOST = "the variables are lost and the next call starts in a fresh interpreter"
+OPEN_TIMEOUT_S = 30.0
+"""Seconds after which a zygote that has not forked an interpreter counts as stuck."""
+_DISK_FULL = "[Errno 28]"
+_EXIT_GRACE_S = 0.5
+"""How long to wait for the exit status of an interpreter that closed its connection."""
+_KILLED = "the interpreter was killed from outside, perhaps because this machine ran out of memory"
+
+
+class _CallReply(Value):
+    """Reply of an interpreter to one call."""
+
+    call: int
+    status: Literal["ok", "error", "oom"]
+    stdout: str
+    stdout_bytes: Annotated[int, Field(ge=0, lt=2**53)]
+    error: Annotated[str, Field(max_length=4_000)]
+
+
+class _InterpreterGone(Exception):
+    """Raised when an interpreter will not answer any more."""
+
+    def __init__(self, *, invalid_reply: bool) -> None:
+        super().__init__()
+        self.invalid_reply = invalid_reply
+        """Whether it sent an invalid reply; otherwise it ended."""
+
+
+class _Started(Value):
+    """First message of an interpreter: it is ready, or why it failed to start."""
+
+    ready: bool = False
+    pid: int = 0
+    """Process id of the interpreter, which is also that of its process group."""
+    failed: str = ""
+
+
+class _ForkedInterpreter:
+    """A forked process that runs code cells. Between calls it is stopped, with all its threads and children."""
+
+    def __init__(self, zygote: Zygote, session: int, connection: socket.socket) -> None:
+        self._zygote = zygote
+        self._session = session
+        self._connection = connection
+        self._calls = 0
+        self._pid = 0
+        self._received = bytearray()
+
+    @classmethod
+    async def start(cls, zygote: Zygote, seed: int) -> "_ForkedInterpreter":
+        """Start a new interpreter. Raises ToolError, and ToolLost when another try may succeed."""
+        session, connection = await zygote.open(seed)
+        interpreter = cls(zygote, session, connection)
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                started = _Started.model_validate_json(await interpreter._receive())
+        except TimeoutError:
+            error = zygote.abandon(f"the code sandbox's process did not answer for {OPEN_TIMEOUT_S:g} s")
+            await interpreter.kill()
+            raise error from None
+        except (_InterpreterGone, ValidationError):
+            ended = await interpreter.kill(grace_s=_EXIT_GRACE_S)
+            started = _Started(failed=ended.lost or ended.error or f"it ended at once (status {ended.status})")
+        except BaseException:
+            await interpreter.kill()
+            raise
+        if not started.ready:
+            await interpreter.kill()
+            why = started.failed
+            raise ToolLost(f"a session of the code sandbox could not start: {why}", code="sandbox_session")
+        interpreter._pid = started.pid
+        return interpreter
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is known to have ended."""
+        return self._zygote.ended(self._session)
+
+    async def call(self, code: str, *, most_chars: int) -> _CallReply:
+        """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
+
+        Raises _InterpreterGone; ToolLost when the disk is full of other files; ValueError for code that is too long.
+        """
+        self._calls += 1
+        frame = pack({"call": self._calls, "code": code})
+        try:
+            sent = self._send_some(frame)
+            self._signal(signal.SIGCONT)  # when the frame is there, so that the process wakes up once
+            if sent < len(frame):
+                await asyncio.get_running_loop().sock_sendall(self._connection, frame[sent:])
+            received = await self._receive(reply_bytes(most_chars))
+            self._signal(signal.SIGSTOP)
+            reply = _CallReply.model_validate_json(received)
+        except OSError as error:
+            raise _InterpreterGone(invalid_reply=False) from error
+        except ValidationError as error:
+            raise _InterpreterGone(invalid_reply=True) from error
+        if reply.call != self._calls or len(reply.stdout) > most_chars:
+            raise _InterpreterGone(invalid_reply=True)
+        if _DISK_FULL in reply.error and await self._zygote.disk_is_full(self._session):
+            raise ToolLost("the disk with the files of the code sandbox is full; free some space", code="sandbox_disk")
+        return reply
+
+    async def kill(self, *, grace_s: float = 0.0) -> Exit:
+        """Kill the process unless it ends within `grace_s`; return how it ended.
+
+        An end by SIGKILL that we did not order counts as lost. Its code has no such end: it may not send itself this
+        signal, it gets MemoryError at its limit of memory, and the zygote reports SIGXCPU at that of processor time.
+        """
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a waiting call, which closing would not
+        try:
+            ended = await self._zygote.kill(self._session, grace_s=grace_s)
+        finally:
+            self._connection.close()
+        killed = ended.status == -signal.SIGKILL and not ended.ordered and not ended.error
+        return ended.model_copy(update={"lost": _KILLED}) if killed else ended
+
+    def _send_some(self, frame: bytes) -> int:
+        try:
+            return self._connection.send(frame)
+        except BlockingIOError:
+            return 0
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Stop or continue the process with its group, unless it has ended."""
+        if self._pid and not self.ended:
+            try:
+                os.killpg(self._pid, number)
+            except OSError:
+                return  # it has ended
+
+    async def _receive(self, most_bytes: int = MAX_FRAME_BYTES) -> bytes:
+        size = int.from_bytes(await self._take(HEADER_BYTES), "big")
+        if size > most_bytes:
+            raise _InterpreterGone(invalid_reply=True)
+        return await self._take(size)
+
+    async def _take(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        while len(self._received) < size:
+            try:
+                part = await loop.sock_recv(self._connection, max(READ_BYTES, size - len(self._received)))
+            except OSError as error:
+                raise _InterpreterGone(invalid_reply=False) from error
+            if not part:
+                raise _InterpreterGone(invalid_reply=False)
+            self._received += part
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken
 
 
 @dataclass(frozen=True)
-class FinishedCall:
+class _FinishedCall:
     """A call that finished, to be repeated if its interpreter is lost."""
 
     code: str
@@ -35,7 +189,7 @@ class FinishedCall:
     result: CodeResult
 
 
-class InterpreterSession:
+class _InterpreterSession:
     """A session that replaces its interpreter: after a call that ended the interpreter, the next call gets a new one.
 
     The result of the call that lost the variables says so. If the interpreter ended between two calls, the next call
@@ -49,7 +203,7 @@ class InterpreterSession:
 
     def __init__(
         self,
-        start_interpreter: StartInterpreter,
+        start_interpreter: Callable[[int], Awaitable[_ForkedInterpreter]],
         seed: int,
         limits: SandboxLimits,
         slots: asyncio.Semaphore,
@@ -62,12 +216,12 @@ class InterpreterSession:
         self._keep_state = keep_state
         self._turn = asyncio.Lock()
         self._slots = slots
-        self._interpreter: Interpreter | None = None
-        self._finished: list[FinishedCall] = []
+        self._interpreter: _ForkedInterpreter | None = None
+        self._finished: list[_FinishedCall] = []
         self._closed = False
         self._lost: ToolLost | None = None
 
-    async def start(self) -> Interpreter:
+    async def start(self) -> _ForkedInterpreter:
         """Return the interpreter; start one if there is none. Raises ToolError."""
         if self._closed:
             raise ToolError("this session of the code sandbox has ended; open another", code="sandbox_session")
@@ -128,12 +282,12 @@ class InterpreterSession:
         started_at = time.monotonic()
         try:
             async with asyncio.timeout(limit_s):
-                reply = await interpreter.call(code, most_chars=self._limits.output_chars + CUT_NOTE_CHARS)
+                reply = await interpreter.call(code, most_chars=self._limits.output_chars + _CUT_NOTE_CHARS)
         except TimeoutError:
             _raise_if_lost(ended := await self._end_interpreter())
             return self._lost_result(ended, "timeout", f"timed out after {limit_s:g} s", since=started_at)
-        except InterpreterGone as gone:
-            _raise_if_lost(ended := await self._end_interpreter(grace_s=0.0 if gone.invalid_reply else EXIT_GRACE_S))
+        except _InterpreterGone as gone:
+            _raise_if_lost(ended := await self._end_interpreter(grace_s=0.0 if gone.invalid_reply else _EXIT_GRACE_S))
             return self._lost_result(ended, *_cause_of_end(ended, gone), since=started_at)
         except ValueError as error:
             return CodeResult(status="error", error=f"the code is too long to run: {error}")
@@ -145,7 +299,7 @@ class InterpreterSession:
             seconds=time.monotonic() - started_at,
         )
         if self._keep_state:
-            self._finished.append(FinishedCall(code, limit_s, result))
+            self._finished.append(_FinishedCall(code, limit_s, result))
         return result
 
     def _lost_result(self, ended: Exit, status: CodeStatus, what: str, *, since: float) -> CodeResult:
@@ -154,38 +308,31 @@ class InterpreterSession:
             status=status,
             stdout=ended.stdout,
             stdout_bytes=ended.stdout_bytes,
-            error=f"{what}; {KEPT if self._keep_state else LOST}",
+            error=f"{what}; {_KEPT if self._keep_state else _LOST}",
             seconds=time.monotonic() - since,
         )
 
 
 class InterpreterSandbox:
-    """Opens sessions on interpreters of one kind."""
+    """Opens sessions whose interpreters one zygote starts."""
 
-    def __init__(
-        self,
-        start_interpreter: StartInterpreter,
-        report: SandboxReport,
-        limits: SandboxLimits,
-        *,
-        keep_state: bool = False,
-    ) -> None:
-        self._start_interpreter = start_interpreter
-        self._report = report
+    def __init__(self, zygote: SupervisedZygote, limits: SandboxLimits, *, keep_state: bool = False) -> None:
+        self._zygote = zygote
         self._limits = limits
         self._keep_state = keep_state
-        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._slots = asyncio.Semaphore(calls_at_once())
+        self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        self._slots = asyncio.Semaphore(_CALLS_PER_PROCESSOR * processors)
 
     @property
     def report(self) -> SandboxReport:
         """How the sandbox isolates code."""
-        return self._report
+        return self._zygote.report
 
     @contextlib.asynccontextmanager
-    async def open(self, seed: int) -> AsyncGenerator[InterpreterSession]:
+    async def open(self, seed: int) -> AsyncGenerator[_InterpreterSession]:
         """Open a new session with seeded random generators; killed on exit. Raises ToolError."""
-        session = InterpreterSession(
+        session = _InterpreterSession(
             self._start_interpreter, seed, self._limits, self._slots, keep_state=self._keep_state
         )
         async with self._starts:
@@ -195,12 +342,15 @@ class InterpreterSandbox:
         finally:
             await session.end()
 
-
-def calls_at_once() -> int:
-    """Number of calls that a sandbox runs at the same time on this machine."""
-    if sys.platform == "linux":
-        return CALLS_PER_PROCESSOR * len(os.sched_getaffinity(0))
-    return CALLS_PER_PROCESSOR * (os.cpu_count() or 1)
+    async def _start_interpreter(self, seed: int) -> _ForkedInterpreter:
+        """Start a new interpreter, with several tries. Raises ToolError."""
+        for wait_s in BACK_OFF_S:
+            try:
+                return await _ForkedInterpreter.start(await self._zygote.zygote(), seed)
+            except ToolLost as error:
+                get_log().info("sandbox.retried", reason=error.message)
+                await asyncio.sleep(wait_s)
+        return await _ForkedInterpreter.start(await self._zygote.zygote(), seed)
 
 
 def _raise_if_lost(ended: Exit) -> None:
@@ -209,10 +359,10 @@ def _raise_if_lost(ended: Exit) -> None:
 
 
 def _state_lost(why: str) -> CodeResult:
-    return CodeResult(status="state_lost", error=f"{why}; this code was not run; {LOST}")
+    return CodeResult(status="state_lost", error=f"{why}; this code was not run; {_LOST}")
 
 
-def _cause_of_end(ended: Exit, gone: InterpreterGone) -> tuple[CodeStatus, str]:
+def _cause_of_end(ended: Exit, gone: _InterpreterGone) -> tuple[CodeStatus, str]:
     """Status and explanation for the last call of an interpreter that ended."""
     if gone.invalid_reply or ended.ordered:
         return "killed", "the interpreter was killed because it did not answer as it must"

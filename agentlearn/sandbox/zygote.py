@@ -18,31 +18,23 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL, Process
+from collections import deque
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import FILES_NEEDED, ConfigError, ToolError, ToolLost, words_of_failed_start
+from agentlearn.log import get_log
 from agentlearn.sandbox.inside.config import Config, SandboxLimits
 from agentlearn.sandbox.inside.scratch import remove_tree
+from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.types.value import Value
 
-EXIT_GRACE_S = 0.5
-"""How long to wait for the exit status of an interpreter that closed its connection."""
-
-KILLED = "the interpreter was killed from outside, perhaps because this machine ran out of memory"
-
-
-class CallReply(Value):
-    """Reply of an interpreter to one call."""
-
-    call: int
-    status: Literal["ok", "error", "oom"]
-    stdout: str
-    stdout_bytes: Annotated[int, Field(ge=0, lt=2**53)]
-    error: Annotated[str, Field(max_length=4_000)]
+_LOG = get_log()
 
 
 class Exit(Value):
@@ -63,59 +55,15 @@ class Exit(Value):
     stdout_bytes: int = 0
 
 
-class InterpreterGone(Exception):
-    """Raised when an interpreter will not answer any more."""
-
-    def __init__(self, *, invalid_reply: bool) -> None:
-        super().__init__()
-        self.invalid_reply = invalid_reply
-        """Whether it sent an invalid reply; otherwise it ended."""
-
-
-class Interpreter(Protocol):
-    """Runs code cells one after another until it ends."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the interpreter is known to have ended."""
-        ...
-
-    async def call(self, code: str, *, most_chars: int) -> CallReply:
-        """Run one cell and return its result; a reply with more than `most_chars` of printed text is invalid.
-
-        A cancelled call keeps running until `kill`. Raises InterpreterGone; ToolLost when what the code works with
-        failed; ValueError for code that is too long.
-        """
-        ...
-
-    async def kill(self, *, grace_s: float = 0.0) -> Exit:
-        """Kill the interpreter unless it ends within `grace_s`; return how it ended. Call it once."""
-        ...
-
-
-INSTALL_MONTY = "pip install 'agentlearn-lib[monty]'"
-
-
-def monty_installed() -> bool:
-    """Whether the extra `monty` is installed."""
-    return importlib.util.find_spec("pydantic_monty") is not None
-
-
-def suggest_other_sandbox() -> str:
-    """Advice to use another sandbox than `zygote`, as the end of a sentence."""
-    first = "" if monty_installed() else f" (first: {INSTALL_MONTY})"
-    return (
-        f"pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
-        " or --sandbox unsafe-local to run the model's code with your own rights"
-    )
-
+INSTEAD = "pass --sandbox unsafe-local to run the model's code with your own rights"
+"""What to do where the sandbox `zygote` does not work, to complete a sentence."""
 
 _T = TypeVar("_T")
 
-PACKAGES = ("sympy", "numpy", "mpmath")
+_PACKAGES = ("sympy", "numpy", "mpmath")
 """Packages that sessions may import besides the standard library."""
-PRELOADED = (
-    *PACKAGES,
+_PRELOADED = (
+    *_PACKAGES,
     "numpy.random",
     "fractions",
     "decimal",
@@ -124,16 +72,16 @@ PRELOADED = (
     "random",
     "hashlib",
 )
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _BOOT = Path(__file__).parent / "inside" / "boot.py"
-MAX_MESSAGE_BYTES = 1 << 20
-START_TIMEOUT_S = 120.0
+_MAX_MESSAGE_BYTES = 1 << 20
+_START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 10.0
 CODE = "sandbox_ended"
 """Code of the errors of a zygote that has ended or does not answer."""
 
 
-class Hello(Value):
+class _Hello(Value):
     """First message of a zygote, before it imports the libraries: how sessions will be isolated."""
 
     kind: Literal["hello"]
@@ -143,21 +91,21 @@ class Hello(Value):
     """Why it cannot open sessions; empty if it can."""
 
 
-class ZygoteReady(Value):
+class _Ready(Value):
     """The zygote has imported the libraries."""
 
     kind: Literal["ready"]
 
 
-class ZygoteFailed(Value):
+class _Failed(Value):
     """The zygote could not import the libraries."""
 
     kind: Literal["failed"]
     reason: str
 
 
-_MESSAGE: TypeAdapter[Hello | ZygoteReady | ZygoteFailed | Exit] = TypeAdapter(
-    Annotated[Hello | ZygoteReady | ZygoteFailed | Exit, Field(discriminator="kind")]
+_MESSAGE: TypeAdapter[_Hello | _Ready | _Failed | Exit] = TypeAdapter(
+    Annotated[_Hello | _Ready | _Failed | Exit, Field(discriminator="kind")]
 )
 
 
@@ -170,7 +118,7 @@ class Zygote:
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._hello: asyncio.Future[Hello] = self._loop.create_future()
+        self._hello: asyncio.Future[_Hello] = self._loop.create_future()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._exits: dict[int, asyncio.Future[Exit]] = {}
         self._end_error: ToolError | None = None
@@ -183,7 +131,7 @@ class Zygote:
         """Start a zygote. The caller must `end` it. Raises ConfigError; ToolError when no process can be started."""
         if sys.platform != "linux":
             raise ConfigError(
-                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {suggest_other_sandbox()}",
+                f"the code sandbox 'zygote' needs Linux; this is {sys.platform!r}; {INSTEAD}",
                 code="sandbox_unavailable",
             )
         packages = _packages()
@@ -191,7 +139,7 @@ class Zygote:
             scratch = tempfile.mkdtemp(prefix="agentlearn-")
             _SCRATCH[scratch] = os.getpid()
             try:
-                return await cls._spawn(Config(os.getpid(), scratch, packages, PRELOADED, sealed, limits))
+                return await cls._spawn(Config(os.getpid(), scratch, packages, _PRELOADED, sealed, limits))
             except BaseException:
                 _remove(scratch)
                 raise
@@ -209,7 +157,7 @@ class Zygote:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-B", "-P", "-s", "-S", "-X", "utf8", str(_BOOT)),
                     *(str(theirs.fileno()), config.to_json()),
-                    env=ENVIRONMENT,
+                    env=_ENVIRONMENT,
                     cwd="/",
                     stdin=DEVNULL,
                     stdout=DEVNULL,
@@ -227,7 +175,7 @@ class Zygote:
         """Why it cannot open sessions any more; None while it can."""
         return self._end_error
 
-    async def hello(self) -> Hello:
+    async def hello(self) -> _Hello:
         """How sessions are isolated. Raises ToolError when the process ended first."""
         return await self._started(self._hello)
 
@@ -283,11 +231,11 @@ class Zygote:
 
     async def _started(self, message: "asyncio.Future[_T]") -> _T:
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
+            async with asyncio.timeout(_START_TIMEOUT_S):
                 return await asyncio.shield(message)
         except TimeoutError:
             raise self.abandon(
-                f"the code sandbox did not start within {START_TIMEOUT_S:.0f} s; is this machine overloaded?"
+                f"the code sandbox did not start within {_START_TIMEOUT_S:.0f} s; is this machine overloaded?"
             ) from None
 
     def _cause(self) -> str:
@@ -300,7 +248,7 @@ class Zygote:
     def _receive_message(self) -> None:
         """Handle one message of the zygote."""
         try:
-            message = self._control.recv(MAX_MESSAGE_BYTES)
+            message = self._control.recv(_MAX_MESSAGE_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -310,11 +258,11 @@ class Zygote:
             self._mark_ended(ToolLost(f"the code sandbox's process ended unexpectedly{self._cause()}", code=CODE))
             return
         match _MESSAGE.validate_json(message):
-            case Hello() as hello:
+            case _Hello() as hello:
                 self._hello.set_result(hello)
-            case ZygoteReady():
+            case _Ready():
                 self._ready.set_result(None)
-            case ZygoteFailed(reason=reason):
+            case _Failed(reason=reason):
                 self._mark_ended(ToolError(f"the code sandbox could not start: {reason}", code=CODE))
             case Exit(session=session) as ended:
                 self._exits[session].set_result(ended)
@@ -388,7 +336,7 @@ def _size_bytes(folder: Path) -> int:
 def _packages() -> tuple[str, ...]:
     """Folders of the packages that sessions may import, of their shared libraries, and of their metadata."""
     found: list[Path] = []
-    for name in PACKAGES:
+    for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise ConfigError(
@@ -399,3 +347,105 @@ def _packages() -> tuple[str, ...]:
         metadata = (entry for kind in ("dist", "egg") for entry in package.parent.glob(f"{name}-*.{kind}-info"))
         found += [package, package.with_name(f"{name}.libs"), *metadata]
     return tuple(str(path) for path in found if path.exists())
+
+
+BACK_OFF_S = (0.1, 0.5, 2.0)
+"""Seconds to wait before the second, third and fourth try to start an interpreter or the first zygote."""
+_MOST_RESTARTS = 5
+_WITHIN_S = 60.0
+
+
+class SupervisedZygote:
+    """The zygote of a sandbox. When it has ended, the next interpreter is started by a new one.
+
+    The interpreters of a zygote end with it, so this restores no session.
+    """
+
+    def __init__(self, name: str, *, sealed: bool, limits: SandboxLimits) -> None:
+        self._name = name
+        self._sealed = sealed
+        self._limits = limits
+        self._restarting = asyncio.Lock()
+        self._restarts: deque[float] = deque(maxlen=_MOST_RESTARTS)
+        """Times of the last restarts, on a clock that never goes back."""
+        self._zygote: Zygote | None = None
+        self._hello: _Hello | None = None
+        self._closed = False
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, name: str, *, sealed: bool, limits: SandboxLimits) -> AsyncGenerator[Self]:
+        """Start the zygote; on leaving, it has ended with all its interpreters, and its files are removed.
+
+        name: the sandbox's name, for messages. Raises ConfigError when it cannot isolate code here; ToolError.
+        """
+        supervised = cls(name, sealed=sealed, limits=limits)
+        try:
+            await supervised._start()
+            yield supervised
+        finally:
+            supervised._closed = True
+            async with supervised._restarting:
+                if supervised._zygote is not None:
+                    await supervised._zygote.end()
+
+    @property
+    def report(self) -> SandboxReport:
+        """How interpreters are isolated."""
+        assert self._hello is not None
+        return SandboxReport(
+            name=self._name, layers=self._hello.layers, missing=self._hello.missing, isolated=self._sealed
+        )
+
+    async def zygote(self) -> Zygote:
+        """Return the running zygote; start another if it has ended. Raises ToolError.
+
+        Another one that isolates code in another way than the first is not used.
+        """
+        async with self._restarting:
+            assert self._zygote is not None
+            if (error := self._zygote.end_error) is None:
+                return self._zygote
+            if self._closed:
+                raise error
+            now = time.monotonic()
+            if len(self._restarts) == _MOST_RESTARTS and now - self._restarts[0] < _WITHIN_S:
+                raise ToolError(
+                    f"the code sandbox {self._name!r} was started again {_MOST_RESTARTS} times within {_WITHIN_S:g} s,"
+                    f" and its process ended each time ({error.message}); see whether this machine has too little"
+                    " memory, or what else ends processes here",
+                    code=CODE,
+                )
+            self._restarts.append(now)
+            _LOG.warning("sandbox.restarted", sandbox=self._name, reason=error.message)
+            await self._zygote.end()
+            self._zygote = await Zygote.start(sealed=self._sealed, limits=self._limits)
+            hello = await self._zygote.hello()
+            if hello != self._hello:
+                layers = ", ".join(hello.layers)
+                raise self._zygote.abandon(
+                    f"the code sandbox {self._name!r} was started again and isolates code in another way than before"
+                    f" (layers: {layers}; {hello.refusal or 'all of them work'})"
+                )
+            return self._zygote
+
+    async def _start(self) -> None:
+        """Start the first zygote, with several tries. Raises ConfigError, ToolError."""
+        for wait_s in (*BACK_OFF_S, None):
+            try:
+                self._zygote = await Zygote.start(sealed=self._sealed, limits=self._limits)
+                self._hello = await self._zygote.hello()
+                break
+            except ToolLost as error:
+                if self._zygote is not None:
+                    await self._zygote.end()
+                if wait_s is None:
+                    raise
+                _LOG.warning("sandbox.restarted", sandbox=self._name, reason=error.message)
+                await asyncio.sleep(wait_s)
+        assert self._hello is not None
+        if self._hello.refusal:
+            raise ConfigError(
+                f"the code sandbox {self._name!r} cannot isolate code here: {self._hello.refusal}; {INSTEAD}",
+                code="sandbox_unavailable",
+            )

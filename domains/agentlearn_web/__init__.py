@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentlearn_web.act_tools import WalkDeps
     from agentlearn_web.boundary.access_policy import AccessPolicy, HostPort
     from agentlearn_web.browser.pool import Browsers
-    from agentlearn_web.sessions.site_access import SiteAccess
+    from agentlearn_web.sessions import SiteAccess
 
 __all__ = ["WebDomain", "domain"]
 
@@ -78,8 +78,7 @@ class WebDomain(Domain):
         """
         from agentlearn_web.browser.pool import open_browsers
         from agentlearn_web.browser.walk_settings import WalkSettings
-        from agentlearn_web.sessions.login import log_in, require_accepted
-        from agentlearn_web.sessions.site_access import SiteAccess
+        from agentlearn_web.sessions import SiteAccess
 
         access = self.access or SiteAccess()
         if access.upstream is not None:
@@ -90,22 +89,16 @@ class WebDomain(Domain):
             sites = nullcontext(self.served) if demo is None else demo.serve_sites()
             async with sites as served, open_browsers(options) as browsers:
                 bound = copy(self)
-                bound.served, bound.browsers, bound.access = served, browsers, access
-                if access.state is not None:
-                    await require_accepted(browsers, access.state)
-                if access.login:
-                    state = await log_in(
-                        browsers, access.login, allowed=access.allowed, served=served, state=access.state
-                    )
-                    bound.access = replace(access, state=state)
+                bound.served, bound.browsers = served, browsers
+                bound.access = replace(access, session=await access.begin(browsers, served))
                 yield bound
 
     def with_sites(self, sites: "SiteOptions") -> Self:
         """Return the same domain, whose walks reach sites like that. Reads the files. Raises ConfigError."""
-        from agentlearn_web.sessions.site_access import site_access
+        from agentlearn_web.sessions import SiteAccess
 
         bound = copy(self)
-        bound.access = site_access(sites)
+        bound.access = SiteAccess.read(sites)
         return bound
 
     def with_judge(self, judge: JudgeModel) -> Self:
@@ -196,9 +189,9 @@ class WebDomain(Domain):
         if self.browsers is None:
             raise ToolError("the web domain has no browser; open rollouts inside `domain.running()`")
         nonce, files = content_hash("fence", context.seed)[:16], task_files(context.task.fields)
-        state = None if self.access is None else self.access.state
+        session = None if self.access is None else self.access.session
         places = self.places(context.task)
-        async with self.browsers.walk(places, nonce=nonce, record=context.record, state=state, files=files) as walk:
+        async with self.browsers.walk(places, record=context.record, session=session, files=files) as walk:
             yield WalkDeps(walk, nonce)
 
     def places(self, task: Task) -> "AccessPolicy":
@@ -242,13 +235,13 @@ class WebDomain(Domain):
 
     def for_lessons(self, trajectory: Trajectory) -> Trajectory:
         """Return the trajectory without the lines of pages that a person could not see."""
-        from agentlearn_web.unseen_text import without_unseen
+        from agentlearn_web.observation import without_unseen
 
         return without_unseen(trajectory)
 
     def machine_checks(self) -> "Iterator[CheckResult]":
         """Check what walks need on this machine, for `agentlearn doctor`."""
-        from agentlearn_web.doctor import check_browser
+        from agentlearn_web.browser.chromium import check_browser
 
         return check_browser()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolDefinition, ToolOutput
@@ -10,15 +10,13 @@ from pydantic_ai.messages import BinaryContent, ToolReturn
 from pydantic_ai.models import Model
 
 from agentlearn.domain.base import Answer
-from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.prompts import load_prompt
 from agentlearn.secret_values import without_secrets
 from agentlearn.types.trajectory import PLACE, STATUS
-from agentlearn_web.browser.acts.pointer import ClickKind
-from agentlearn_web.browser.acts.scroll import Direction
+from agentlearn_web.browser.acts.pointer import ClickKind, Direction
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import SCREENSHOT, UPLOAD
-from agentlearn_web.observation import PageObservation, parse_observation, render_observation
-from agentlearn_web.page_key import same_page
+from agentlearn_web.observation import PageObservation, page_key, parse_observation, render_observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +27,40 @@ class WalkDeps:
     nonce: str
     """Marks the fence around text from sites."""
 
-    def tool_return(self, observation: PageObservation, picture: BinaryContent | None = None) -> ToolReturn:
-        """Return an observation as a tool result, with the picture that belongs to it.
 
-        Without the secrets of the session, which a page may repeat.
-        """
-        text = without_secrets(render_observation(observation, self.nonce))
-        metadata = {STATUS: observation.status, PLACE: parse_observation(text).url}
-        return ToolReturn(text, content=None if picture is None else [picture], metadata=metadata)
+_Context = RunContext[WalkDeps]
 
 
-WalkRunContext = RunContext[WalkDeps]
+def _shown(ctx: _Context, observation: PageObservation, picture: BinaryContent | None = None) -> ToolReturn:
+    """Return an observation as a tool result, with the picture that belongs to it.
+
+    Without the secrets of the session, which a page may repeat.
+    """
+    text = without_secrets(render_observation(observation, ctx.deps.nonce))
+    metadata = {STATUS: observation.status, PLACE: parse_observation(text).url}
+    return ToolReturn(text, content=None if picture is None else [picture], metadata=metadata)
 
 
-async def open_(ctx: WalkRunContext, url: str) -> ToolReturn:
+async def _open(ctx: _Context, url: str) -> ToolReturn:
     """Open an address in the current tab.
 
     Args:
         url: The address, such as https://example.org/people.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.open(url))
+    return _shown(ctx, await ctx.deps.walk.open(url))
 
 
-async def click(ctx: WalkRunContext, ref: str, kind: ClickKind = "single") -> ToolReturn:
+async def _click(ctx: _Context, ref: str, kind: ClickKind = "single") -> ToolReturn:
     """Click a link, a button or another element.
 
     Args:
         ref: Its ref as shown last, such as t1:e5.
         kind: A double click edits or opens something on some pages, and a right click opens a page's own menu.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.click(ref, kind))
+    return _shown(ctx, await ctx.deps.walk.click(ref, kind))
 
 
-async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) -> ToolReturn:
+async def _type(ctx: _Context, ref: str, text: str, submit: bool = False) -> ToolReturn:
     """Fill a field with a text, or choose an option of a list by its name.
 
     Args:
@@ -69,20 +68,20 @@ async def type_(ctx: WalkRunContext, ref: str, text: str, submit: bool = False) 
         text: What to write; it takes the place of what was there.
         submit: Whether to press Enter afterwards.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.type(ref, text, submit=submit))
+    return _shown(ctx, await ctx.deps.walk.type(ref, text, submit=submit))
 
 
-async def choose(ctx: WalkRunContext, ref: str, options: list[str]) -> ToolReturn:
+async def _choose(ctx: _Context, ref: str, options: list[str]) -> ToolReturn:
     """Choose one or more options of a list; no others stay chosen.
 
     Args:
         ref: The list's ref.
         options: Their names.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.choose(ref, options))
+    return _shown(ctx, await ctx.deps.walk.choose(ref, options))
 
 
-async def press(ctx: WalkRunContext, keys: str = "", ref: str | None = None, text: str = "") -> ToolReturn:
+async def _press(ctx: _Context, keys: str = "", ref: str | None = None, text: str = "") -> ToolReturn:
     """Press keys, where `type` is not enough: searches that react to each letter, menus, games.
 
     Args:
@@ -90,127 +89,113 @@ async def press(ctx: WalkRunContext, keys: str = "", ref: str | None = None, tex
         ref: What gets the keys; left out, what has the focus.
         text: Typed key by key before the keys, after what stands there.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.press(keys, ref, text))
+    return _shown(ctx, await ctx.deps.walk.press(keys, ref, text))
 
 
-async def hover(ctx: WalkRunContext, ref: str) -> ToolReturn:
+async def _hover(ctx: _Context, ref: str) -> ToolReturn:
     """Move the mouse over an element, to open a menu or a hint.
 
     Args:
         ref: Its ref.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.hover(ref))
+    return _shown(ctx, await ctx.deps.walk.hover(ref))
 
 
-async def drag(ctx: WalkRunContext, ref: str, to: str) -> ToolReturn:
+async def _drag(ctx: _Context, ref: str, to: str) -> ToolReturn:
     """Drag an element with the mouse and drop it on another one.
 
     Args:
         ref: What to drag.
         to: The ref of where to drop it.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.drag(ref, to))
+    return _shown(ctx, await ctx.deps.walk.drag(ref, to))
 
 
-async def scroll(ctx: WalkRunContext, direction: Direction, ref: str | None = None) -> ToolReturn:
+async def _scroll(ctx: _Context, direction: Direction, ref: str | None = None) -> ToolReturn:
     """Scroll a page or list that loads more as it is scrolled. For other long pages, use `more` and `find`.
 
     Args:
         direction: Where to.
         ref: An element in the part that scrolls; left out, the page.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.scroll(direction, ref))
+    return _shown(ctx, await ctx.deps.walk.scroll(direction, ref))
 
 
-async def upload(ctx: WalkRunContext, ref: str, files: list[str]) -> ToolReturn:
+async def _upload(ctx: _Context, ref: str, files: list[str]) -> ToolReturn:
     """Give files of the task to the page.
 
     Args:
         ref: The file field, or the button that asks for a file.
         files: Their names as the task gives them.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.upload(ref, files))
+    return _shown(ctx, await ctx.deps.walk.upload(ref, files))
 
 
-async def dialog(ctx: WalkRunContext, accept: bool, text: str | None = None) -> ToolReturn:
+async def _dialog(ctx: _Context, accept: bool, text: str | None = None) -> ToolReturn:
     """Say how the next dialog is answered, before the act that opens it. Otherwise it is dismissed.
 
     Args:
         accept: Whether it is accepted.
         text: What to answer if it asks for a text.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.dialog(accept, text))
+    return _shown(ctx, await ctx.deps.walk.dialog(accept, text))
 
 
-async def back(ctx: WalkRunContext) -> ToolReturn:
+async def _back(ctx: _Context) -> ToolReturn:
     """Go back to the page before this one in the current tab."""
-    return ctx.deps.tool_return(await ctx.deps.walk.back())
+    return _shown(ctx, await ctx.deps.walk.back())
 
 
-async def find(ctx: WalkRunContext, text: str, regex: bool = False) -> ToolReturn:
+async def _find(ctx: _Context, text: str, regex: bool = False) -> ToolReturn:
     """Search the whole page, also the parts that were not shown yet.
 
     Args:
         text: What to look for; case does not matter.
         regex: Whether it is a regular expression.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.find(text, regex))
+    return _shown(ctx, await ctx.deps.walk.find(text, regex))
 
 
-async def more(ctx: WalkRunContext, page: int | None = None) -> ToolReturn:
+async def _more(ctx: _Context, page: int | None = None) -> ToolReturn:
     """See the next part of a long page.
 
     Args:
         page: Which part, from 1; left out, the one after the part shown last.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.more(page))
+    return _shown(ctx, await ctx.deps.walk.more(page))
 
 
-async def wait(ctx: WalkRunContext, text: str | None = None, seconds: float | None = None) -> ToolReturn:
+async def _wait(ctx: _Context, text: str | None = None, seconds: float | None = None) -> ToolReturn:
     """Wait for something that appears late.
 
     Args:
         text: Wait until the page holds this text.
         seconds: The longest time to wait, from 0 to 30; left out, 10.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.wait(text, seconds))
+    return _shown(ctx, await ctx.deps.walk.wait(text, seconds))
 
 
-async def screenshot(ctx: WalkRunContext) -> ToolReturn:
+async def _screenshot(ctx: _Context) -> ToolReturn:
     """See a picture of what the window shows, with refs drawn on it: for drawings, maps and charts."""
     taken = await ctx.deps.walk.screenshot()
     picture = BinaryContent(taken.picture, media_type=taken.media_type) if taken.picture else None
-    return ctx.deps.tool_return(taken.view, picture)
+    return _shown(ctx, taken.view, picture)
 
 
-async def tabs(ctx: WalkRunContext, select: str | None = None, close: str | None = None) -> ToolReturn:
+async def _tabs(ctx: _Context, select: str | None = None, close: str | None = None) -> ToolReturn:
     """Look at the open tabs, go to one of them, or close one.
 
     Args:
         select: The tab to go to, such as t2.
         close: The tab to close.
     """
-    return ctx.deps.tool_return(await ctx.deps.walk.tabs(select=select, close=close))
+    return _shown(ctx, await ctx.deps.walk.tabs(select=select, close=close))
 
 
-_TOOLS: tuple[tuple[str, Callable[..., Awaitable[ToolReturn]]], ...] = (
-    ("open", open_),
-    ("click", click),
-    ("type", type_),
-    ("choose", choose),
-    ("press", press),
-    ("hover", hover),
-    ("drag", drag),
-    ("scroll", scroll),
-    (UPLOAD, upload),
-    ("dialog", dialog),
-    ("back", back),
-    ("find", find),
-    ("more", more),
-    ("wait", wait),
-    (SCREENSHOT, screenshot),
-    ("tabs", tabs),
-)
+_TOOLS: tuple[Callable[..., Awaitable[ToolReturn]], ...] = (
+    _open, _click, _type, _choose, _press, _hover, _drag, _scroll, _upload, _dialog, _back, _find, _more, _wait,
+    _screenshot, _tabs,
+)  # fmt: skip
 
 
 def walker_tools() -> list[Tool[WalkDeps]]:
@@ -219,24 +204,19 @@ def walker_tools() -> list[Tool[WalkDeps]]:
     A model is offered those that the walk's settings name; `upload` only with a task that names files, and `screenshot`
     only if the model accepts images.
     """
-    return [Tool(act, name=name, sequential=True, prepare=partial(_if_offered, name)) for name, act in _TOOLS]
+    return [Tool(act, name=act.__name__.strip("_"), sequential=True, prepare=_if_offered) for act in _TOOLS]
 
 
-def _if_offered(name: str, ctx: WalkRunContext, tool: ToolDefinition) -> ToolDefinition | None:
-    offered = name in ctx.deps.walk.settings.acts
-    if name == UPLOAD:
+def _if_offered(ctx: _Context, tool: ToolDefinition) -> ToolDefinition | None:
+    offered = tool.name in ctx.deps.walk.settings.acts
+    if tool.name == UPLOAD:
         offered = offered and bool(ctx.deps.walk.files)
-    if name == SCREENSHOT:
+    if tool.name == SCREENSHOT:
         offered = offered and isinstance(ctx.model, Model) and ctx.model.profile.get("supports_image_input", True)
     return tool if offered else None
 
 
-NOT_FOUND = "not found"
-PROMPT_VERSION = 1
-"""Version of the instructions, `prompts/walk/v1.md`."""
-
-
-async def answer(ctx: WalkRunContext, answer: str, url: str) -> Answer:
+async def _answer(ctx: _Context, answer: str, url: str) -> Answer:
     """Hand in the answer and end the walk.
 
     Args:
@@ -244,24 +224,15 @@ async def answer(ctx: WalkRunContext, answer: str, url: str) -> Answer:
         url: The address of the visited page that supports it; empty if there is none.
     """
     visited = ctx.deps.walk.visited
-    if url.strip() and not any(same_page(url, one) for one in visited):
-        raise ModelRetry(f"You have not visited {url!r}. Give the address of a page that you saw: {_last(visited)}.")
+    if url.strip() and page_key(url) not in map(page_key, visited):
+        last = ", ".join(visited[-3:]) or "you have opened none yet"
+        raise ModelRetry(f"You have not visited {url!r}. Give the address of a page that you saw: {last}.")
     return Answer(text=f"{answer.strip()}\n\n{url.strip()}".strip(), answer=answer.strip() or None)
-
-
-def _last(visited: tuple[str, ...]) -> str:
-    return ", ".join(visited[-3:]) or "you have opened none yet"
-
-
-def walk_prompt() -> Prompt:
-    """Return the agent's instructions."""
-    return load_prompt("walk", PROMPT_VERSION, package="agentlearn_web.prompts")
 
 
 @cache
 def web_agent() -> Agent[WalkDeps, Answer]:
     """Return the agent, without a model and without lessons."""
-    output: Any = ToolOutput(answer, name="answer", max_retries=2)
-    return Agent(
-        deps_type=WalkDeps, output_type=output, instructions=walk_prompt().text, name="web", tools=walker_tools()
-    )
+    output: Any = ToolOutput(_answer, name="answer", max_retries=2)
+    instructions = load_prompt("walk", 1, package="agentlearn_web.prompts").text
+    return Agent(deps_type=WalkDeps, output_type=output, instructions=instructions, name="web", tools=walker_tools())

@@ -7,15 +7,17 @@ outside is written by us. For the parts that the simulated solver uses, `parse_o
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
+from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import Field
 
+from agentlearn.types.trajectory import Step, ToolResult, Trajectory
 from agentlearn.types.value import Value
 
 EventKind = Literal["dialog", "download", "blocked", "popup", "closed", "crashed", "truncated", "incomplete"]
-MAX_URL = 400
+_MAX_URL = 400
 """Most characters of an address that are shown."""
 
 NOT_VISIBLE = "not visible"
@@ -135,7 +137,10 @@ def _without_forgeries(text: str) -> str:
 def format_line(line: ElementLine) -> str:
     """Return the element as one line, such as `- link "People" [t1:e5] -> /people`; the name is quoted as JSON."""
     clean_name = clean_site_text(line.name)
-    clean_text = _clean_pre(line.text) if line.role == PRE else clean_site_text(line.text)
+    if line.role == PRE:  # with its spaces, but without other line breaks and control characters
+        clean_text = _without_forgeries(_CONTROL.sub(" ", line.text.expandtabs(4)).rstrip())
+    else:
+        clean_text = clean_site_text(line.text)
     name = f" {json.dumps(clean_name, ensure_ascii=False)}" if clean_name else ""
     marks = "".join(f" [{mark}]" for mark in (*line.marks, *filter(None, [line.ref])))
     url = f" -> {_address(line.url)}" if line.url else ""
@@ -143,14 +148,9 @@ def format_line(line: ElementLine) -> str:
     return f"{'  ' * line.depth}- {line.role}{name}{marks}{url}{text}"
 
 
-def _clean_pre(text: str) -> str:
-    """Return one line of preformatted text with its spaces, but without other line breaks and control characters."""
-    return _without_forgeries(_CONTROL.sub(" ", text.expandtabs(4)).rstrip())
-
-
 def parse_line(text: str) -> ElementLine | None:
-    """Return the element that `format_line` wrote; None for any other text."""
-    found = _LINE.fullmatch(text)
+    """Return the element on a line of an observation, also one that a search shows with its page; None without one."""
+    found = _LINE.fullmatch(_FOUND.sub("", text))
     if found is None:
         return None
     marks = tuple(re.findall(r"\[([^\]]+)\]", found[4]))
@@ -164,11 +164,6 @@ def parse_line(text: str) -> ElementLine | None:
         url=found[5] or "",
         text=found[6] or "",
     )
-
-
-def found_line(text: str) -> ElementLine | None:
-    """Return the element on a line of an observation, also one that a search shows with its page."""
-    return parse_line(_FOUND.sub("", text))
 
 
 def render_observation(observation: PageObservation, nonce: str) -> str:
@@ -190,7 +185,7 @@ def parse_observation(text: str) -> ParsedObservation:
         page=int(part_numbers[1]) if part_numbers else 1,
         pages=int(part_numbers[2]) if part_numbers else 1,
         title=next((line.removeprefix("title: ") for line in body if line.startswith("title: ")), ""),
-        lines=tuple(filter(None, map(found_line, body))),
+        lines=tuple(filter(None, map(parse_line, body))),
     )
 
 
@@ -199,15 +194,11 @@ def site_words(text: str) -> str:
 
     Includes titles, names, texts and addresses, and the text of dialogs and other tabs.
     """
-    fence = _FENCE.search(text)
-    return " ".join(filter(None, map(_site_words_in, fence[2].splitlines()))) if fence else ""
-
-
-def _site_words_in(written: str) -> str:
-    line = found_line(written)
-    if line is None:
-        return written.partition(": ")[2] or written
-    return " ".join(filter(None, (line.name, line.url, line.text)))
+    words, fence = list[str](), _FENCE.search(text)
+    for written in fence[2].splitlines() if fence else ():
+        line = parse_line(written)
+        words += [written.partition(": ")[2] or written] if line is None else [line.name, line.url, line.text]
+    return " ".join(filter(None, words))
 
 
 def _header(observation: PageObservation) -> Iterable[str]:
@@ -232,15 +223,46 @@ def _body(observation: PageObservation) -> Iterable[str]:
     if observation.found is None:
         yield from map(format_line, observation.lines)
     else:
-        yield from _found_lines(observation.lines, observation.found)
-
-
-def _found_lines(lines: Sequence[ElementLine], pages: Sequence[int]) -> Iterable[str]:
-    return (f"p{page} | {format_line(line).lstrip()}" for line, page in zip(lines, pages, strict=True))
+        found = zip(observation.lines, observation.found, strict=True)
+        yield from (f"p{page} | {format_line(line).lstrip()}" for line, page in found)
 
 
 def _address(url: str) -> str:
-    """Return an address without spaces or characters that could imitate our refs or fences, cut at `MAX_URL`."""
+    """Return an address without spaces or characters that could imitate our refs or fences, cut at `_MAX_URL`."""
     url = _UNSEEN.sub("", url)
     plain = re.sub(r"\[(?=t|ref)", "%5B", re.sub(r"\s", "%20", url), flags=re.IGNORECASE).replace("<", "%3C")
-    return plain if len(plain) <= MAX_URL else f"{plain[:MAX_URL]}…"
+    return plain if len(plain) <= _MAX_URL else f"{plain[:_MAX_URL]}…"
+
+
+_PORTS = {"http": ":80", "https": ":443"}
+
+
+def page_key(url: str) -> str:
+    """Return one form for all addresses of a page.
+
+    The host is in lower case; default port, fragment and final slash are removed. It is cut as in observations.
+    """
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return url
+    scheme, host = parts.scheme.lower(), parts.netloc.lower().removesuffix(_PORTS.get(parts.scheme.lower(), "\n"))
+    path = quote(unquote(parts.path), safe="/:@!$&'()*+,;=~…").rstrip("/")
+    key = f"{scheme}://{host}{path}{f'?{parts.query}' if parts.query else ''}"
+    return key[:_MAX_URL].rstrip("…")
+
+
+def without_unseen(trajectory: Trajectory) -> Trajectory:
+    """Return the trajectory without the lines of its observations that hold text marked as not visible."""
+
+    def is_seen(written: str) -> bool:
+        line = parse_line(written)
+        return line is None or {NOT_VISIBLE, PARTLY_VISIBLE}.isdisjoint(line.marks)
+
+    def seen(step: Step) -> Step:
+        if not isinstance(step, ToolResult):
+            return step
+        kept = "\n".join(filter(is_seen, step.content.split("\n")))
+        return step if kept == step.content else step.model_copy(update={"content": kept})
+
+    return trajectory.model_copy(update={"steps": tuple(map(seen, trajectory.steps))})

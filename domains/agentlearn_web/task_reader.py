@@ -18,14 +18,13 @@ from agentlearn.types.task import Split, Task
 from agentlearn_web.boundary.access_policy import host_port
 from agentlearn_web.task_files import name_files
 
-DOMAIN = "web"
-STARTS = ("root_url", "start", "url")
+_STARTS = ("root_url", "start", "url")
 """Columns that can hold the start address."""
-WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "source_website")
+_WAYS = ("info.golden_path", "golden_path", "path", "info.source_website", "source_website")
 """Columns that can hold the known path. The first one that contains only addresses is used."""
-FILES = "files"
+_FILES = "files"
 """Column that can name files to upload: one name, or a list of names."""
-LABELS = (("type", ("type", "hop")), ("difficulty", ("difficulty_level",)), ("lang", ("lang", "language")))
+_LABELS = (("type", ("type", "hop")), ("difficulty", ("difficulty_level",)), ("lang", ("lang", "language")))
 """Labels of WebWalkerQA's questions, with the columns that can hold each of them, also in `info`."""
 COLUMNS = data.Columns()
 
@@ -35,7 +34,7 @@ def read_walk_tasks(
     *,
     split: Split,
     limit: int | None = None,
-    domain: str = DOMAIN,
+    domain: str = "web",
     columns: data.Columns = COLUMNS,
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
@@ -47,7 +46,7 @@ def read_walk_tasks(
     fields: dict[str, Mapping[str, Any]] = {}
 
     def start_and_path(row: data.SourceRow) -> data.StartAndPath:
-        fields[row.where] = {**files_of(row, source), **tags_of(row)}
+        fields[row.where] = {**_files_of(row, source), **_tags_of(row)}
         return way_of(row)
 
     found = data.read_tasks(
@@ -59,7 +58,20 @@ def read_walk_tasks(
         key=lambda text: answer_match_key(text) or text,
         start_and_path=start_and_path,
     )
-    return tuple(_with_fields(task, fields[task.source]) for task in found)
+    return tuple(
+        Task.of(
+            task.domain,
+            task.problem,
+            task.answer,
+            family=task.family,
+            split=task.split,
+            source=task.source,
+            start=task.start,
+            path=task.path,
+            fields=fields[task.source],
+        )
+        for task in found
+    )
 
 
 def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
@@ -67,42 +79,42 @@ def way_of(row: data.SourceRow) -> tuple[str, tuple[str, ...]]:
     info = data.cell(row.fields, "info")
     if isinstance(info, str) and info.strip() and not isinstance(_json(info), Mapping):
         raise ValueError("has a text in 'info' that is not a JSON object; write one, or remove the column")
-    start = next((text for name in STARTS if (text := row.text(name))), "")
+    start = next((text for name in _STARTS if (text := row.text(name))), "")
     if not start:
-        wanted = " or ".join(map(repr, STARTS))
+        wanted = " or ".join(map(repr, _STARTS))
         raise ValueError(f"has no start address; put one such as https://example.org/ into the column {wanted}")
     if has_login(start):
         raise ValueError("starts at an address with a login, which the model would see; leave out what is before '@'")
-    if not is_address(start):
+    if not _is_address(start):
         raise ValueError(
             f"starts at {start!r}, which is not a web address; write one that begins with http:// or https://"
         )
-    return start, next((way for name in WAYS if (way := _addresses(data.cell(row.fields, name)))), ())
+    return start, next((way for name in _WAYS if (way := _addresses(data.cell(row.fields, name)))), ())
 
 
-def files_of(row: data.SourceRow, source: str | Path) -> dict[str, Any]:
+def _files_of(row: data.SourceRow, source: str | Path) -> dict[str, Any]:
     """Return the task fields for the files that a row names. Raises ValueError for a file that cannot be used."""
-    cell = data.cell(row.fields, FILES)
+    cell = data.cell(row.fields, _FILES)
     cell = _json(cell) if isinstance(cell, str) and cell.lstrip().startswith("[") else cell
     names = [cell] if isinstance(cell, str) else list(cell) if isinstance(cell, Sequence) else []
     if (cell and not names) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f'has no list of file names in {FILES!r}; write names such as ["cv.pdf"]')
+        raise ValueError(f'has no list of file names in {_FILES!r}; write names such as ["cv.pdf"]')
     named = [str(name).strip() for name in names if str(name).strip()]
     if not named:
         return {}
     if str(source).startswith(PUBLISHED):
-        raise ValueError(f"names files in {FILES!r}, which a published source cannot have; remove the column")
+        raise ValueError(f"names files in {_FILES!r}, which a published source cannot have; remove the column")
     place = Path(source)
     return name_files(named, place if place.is_dir() else place.parent)
 
 
-def tags_of(row: data.SourceRow) -> dict[str, Any]:
+def _tags_of(row: data.SourceRow) -> dict[str, Any]:
     """Return the task fields for the labels of a row, such as `{"tags": ["difficulty=easy", ...]}`; empty without any.
 
     The six cells of WebWalkerQA's published table are the tags `type=... difficulty=...`.
     """
     found: dict[str, str] = {}
-    for label, columns in LABELS:
+    for label, columns in _LABELS:
         texts = (row.text(name).casefold().replace("-", "_") for one in columns for name in (f"info.{one}", one))
         if text := next(filter(None, texts), ""):
             found[label] = f"{label}={text}"
@@ -110,23 +122,7 @@ def tags_of(row: data.SourceRow) -> dict[str, Any]:
     return {"tags": [*found.values(), *cell]} if found else {}
 
 
-def _with_fields(task: Task, fields: Mapping[str, Any]) -> Task:
-    if not fields:
-        return task
-    return Task.of(
-        task.domain,
-        task.problem,
-        task.answer,
-        family=task.family,
-        split=task.split,
-        source=task.source,
-        start=task.start,
-        path=task.path,
-        fields=fields,
-    )
-
-
-def is_address(text: str) -> bool:
+def _is_address(text: str) -> bool:
     """Return whether a text is a web address without spaces."""
     try:
         host_port(text)
@@ -140,7 +136,7 @@ def _addresses(value: object) -> tuple[str, ...]:
     value = _json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
     given = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
     texts = [one.strip() if isinstance(one, str) else "" for one in given]
-    return tuple(texts) if all(map(is_address, texts)) else ()
+    return tuple(texts) if all(map(_is_address, texts)) else ()
 
 
 def _json(text: str) -> object:

@@ -10,19 +10,18 @@ from agentlearn.answers.answer_text import normal_text
 from agentlearn.answers.matching import match_answers
 from agentlearn.domain.base import JudgeModel
 from agentlearn.domain.custom.reward import JudgeReward
-from agentlearn.prompts import Prompt, load_prompt
+from agentlearn.prompts import load_prompt
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ToolResult, Trajectory, Verdict
-from agentlearn_web.observation import parse_observation
-from agentlearn_web.page_key import page_key
+from agentlearn_web.observation import page_key, parse_observation
 
 MAX_ANSWER_CHARACTERS = 2_000
 """A longer answer is incorrect: the task asks for an answer, not a report."""
-NOT_FOUND = "not found"
+_NOT_FOUND = "not found"
 """The answer of an agent that gave up."""
-GENERATED = "generated"
+_GENERATED = "generated"
 """Source of generated tasks, whose answers can be compared exactly."""
-PATH_SHARE = 0.5
+_PATH_SHARE = 0.5
 """Largest reward of a walk with a wrong answer, for its path."""
 
 
@@ -34,14 +33,14 @@ def verify_walk(
     judge: model to ask about tasks that were not generated here, whose expected answers are free text.
     shaped: whether to give partial credit for the path. judged: whether the judge is asked about every answer.
     """
-    verdict = exact_verdict(task, trajectory)
+    verdict = _exact_verdict(task, trajectory)
     asks = verdict.status == "undecided" or (judged and verdict.status != "no_answer")
     if judge is None or task.answer is None or not asks:
-        return with_path_credit(verdict, task, trajectory) if shaped else verdict
-    return _ask_judge(task, trajectory, judge, shaped=shaped)
+        return _with_path_credit(verdict, task, trajectory) if shaped else verdict
+    return _judged(task, trajectory, judge, shaped=shaped)
 
 
-def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
+def _exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
     """Compare the answer with the expected one as values, lists and words. Pure.
 
     Undecided if the task has no expected answer, or if neither equality nor difference is proven. The expected answer
@@ -58,63 +57,42 @@ def exact_verdict(task: Task, trajectory: Trajectory) -> Verdict:
     match match.status:
         case "equal":
             return Verdict(status="correct", reward=1.0, reason=match.reason)
-        case "different" | "unclear" if normal_text(answer) == NOT_FOUND:
+        case "different" | "unclear" if normal_text(answer) == _NOT_FOUND:
             return Verdict(status="no_answer", reward=0.0, reason="says that it was not found")
         case "different":
             return Verdict(status="incorrect", reward=0.0, reason=match.reason)
-        case "unclear" if task.source == GENERATED:
+        case "unclear" if task.source == _GENERATED:
             return Verdict(status="incorrect", reward=0.0, reason=match.reason)
         case _:
             return Verdict(status="undecided", reason=f"the comparison does not decide: {match.reason}")
 
 
-async def _ask_judge(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:
+async def _judged(task: Task, trajectory: Trajectory, judge: JudgeModel, *, shaped: bool) -> Verdict:
+    verdict = await _JUDGE.with_model(judge).judge(task, trajectory)
+    return _with_path_credit(verdict, task, trajectory) if shaped else verdict
 
-    verdict = await JUDGE.with_model(judge).judge(task, trajectory)
-    return with_path_credit(verdict, task, trajectory) if shaped else verdict
 
+def _with_path_credit(verdict: Verdict, task: Task, trajectory: Trajectory) -> Verdict:
+    """Return the verdict with credit for the share of the known path's pages that the walk visited in order.
 
-def with_path_credit(verdict: Verdict, task: Task, trajectory: Trajectory) -> Verdict:
-    """Return the verdict with partial credit for the path, at most `PATH_SHARE`.
-
-    Correct and undecided verdicts are returned unchanged.
+    Correct and undecided verdicts are returned unchanged. Reads only our own headers of the tool results, never text
+    from a page.
     """
-    credit = path_credit(task, trajectory) if verdict.status in {"incorrect", "no_answer"} else 0.0
+    wanted = [page_key(url) for url in task.path]
+    if not wanted or verdict.status not in {"incorrect", "no_answer"}:
+        return verdict
+    views = (parse_observation(step.content) for step in trajectory.steps if isinstance(step, ToolResult) and step.ok)
+    row = [0] * (len(wanted) + 1)  # lengths of longest common subsequences
+    for shown in (page_key(view.url) for view in views if view.tab and view.url):
+        before = 0
+        for at, other in enumerate(wanted, start=1):
+            before, row[at] = row[at], before + 1 if shown == other else max(row[at], row[at - 1])
+    credit = row[-1] / len(wanted)
     if not credit:
         return verdict
     reason = f"{verdict.reason}; went {credit:.0%} of the known way"
-    return Verdict(status="partial", reward=PATH_SHARE * credit, reason=reason)
+    return Verdict(status="partial", reward=_PATH_SHARE * credit, reason=reason)
 
 
-def path_credit(task: Task, trajectory: Trajectory) -> float:
-    """Return the share of the known path's pages that the walk visited in order, 0..1; 0 without a known path.
-
-    Reads only our own headers of the tool results, never text from a page.
-    """
-    wanted = [page_key(url) for url in task.path]
-    return _longest_common(wanted, visited_pages(trajectory)) / len(wanted) if wanted else 0.0
-
-
-def visited_pages(trajectory: Trajectory) -> list[str]:
-    """Return the addresses that the walk visited, in order, as `page_key` writes them."""
-    views = (parse_observation(step.content) for step in trajectory.steps if isinstance(step, ToolResult) and step.ok)
-    return [page_key(view.url) for view in views if view.tab and view.url]
-
-
-def _longest_common(wanted: list[str], shown: list[str]) -> int:
-    """Return the length of the longest common subsequence."""
-    row = [0] * (len(wanted) + 1)
-    for one in shown:
-        before = 0
-        for at, other in enumerate(wanted, start=1):
-            before, row[at] = row[at], before + 1 if one == other else max(row[at], row[at - 1])
-    return row[-1]
-
-
-def web_judge_prompt() -> Prompt:
-    """Return the judge's rubric."""
-    return load_prompt("judge", 1, package="agentlearn_web.prompts")
-
-
-JUDGE = JudgeReward(rubric=web_judge_prompt)
-"""Needs a model first: `JUDGE.with_model(model).judge(task, trajectory)`."""
+_JUDGE = JudgeReward(rubric=lambda: load_prompt("judge", 1, package="agentlearn_web.prompts"))
+"""Needs a model first: `_JUDGE.with_model(model).judge(task, trajectory)`."""

@@ -152,7 +152,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn_evals.progress import CompareProgress
 
     if not dry_run:
-        require_extras((*settings.models, settings.judge or ""), sandbox=settings.sandbox, otel=settings.otel)
+        require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
     plan = plan_comparison(settings, imports_reward=not dry_run)
     expected = forecast(plan)
     if dry_run:

@@ -9,7 +9,6 @@ Measured are the times to open a session and to run a call (ms), sessions per se
 import argparse
 import asyncio
 import contextlib
-import importlib.util
 import subprocess
 import sys
 import time
@@ -48,10 +47,9 @@ def measure(chosen: argparse.Namespace) -> Found:
     """Measure each way to run code."""
     sessions, ways, memory = chosen.sessions, list[Row](), list[Row]()
     for name in (chosen.only,) if chosen.only else sandbox_names():
-        if name != "monty" or importlib.util.find_spec("pydantic_monty"):
-            way, *kept = asyncio.run(_sandbox(name, sessions, chosen.growth))
-            ways.append(way)
-            memory += kept
+        way, *kept = asyncio.run(_sandbox(name, sessions, chosen.growth))
+        ways.append(way)
+        memory += kept
     if not chosen.only:
         ways.append(asyncio.run(_way("python -c", _fresh_python, max(sessions // 5, 5), stateful=False)))
     isolated = next((way.figures for way in ways if way.name == DEFAULT_SANDBOX), {})

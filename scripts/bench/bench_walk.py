@@ -19,7 +19,7 @@ import psutil
 
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from scripts.bench.found import Found, Row, Target
-from tests.support.walking import NONCE, Site, ref, served
+from tests.support.walking import Site, ref, served
 
 AT_ONCE = (1, 4)
 LEAST_RATIO = 0.5
@@ -92,7 +92,7 @@ async def _timed(loop: Loop, browsers: Browsers, site: Site, start: str, at_once
 
 
 async def _walk(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
-    async with browsers.walk(site.policy, nonce=NONCE) as walk:
+    async with browsers.walk(site.policy) as walk:
         seen = await walk.open(f"http://site.test{start}")
         await ready.wait()
         began = time.perf_counter()
@@ -103,7 +103,7 @@ async def _walk(browsers: Browsers, site: Site, start: str, steps: int, ready: a
 
 
 async def _bare(browsers: Browsers, site: Site, start: str, steps: int, ready: asyncio.Barrier) -> float:
-    async with browsers.walk(site.policy, nonce=NONCE) as walk:
+    async with browsers.walk(site.policy) as walk:
         page = await walk.page.context.new_page()
         await walk.page.close()
         await page.goto(f"http://site.test{start}")
@@ -124,7 +124,7 @@ async def _growth(browsers: Browsers, site: Site, walks: int) -> list[Row]:
     """Measure memory after each part of the walks. Four walks run at once, with four steps each."""
 
     async def one() -> None:
-        async with browsers.walk(site.policy, nonce=NONCE) as walk:
+        async with browsers.walk(site.policy) as walk:
             seen = await walk.open("http://site.test/still/0")
             for _ in range(3):
                 seen = await walk.click(ref(seen, "next"))

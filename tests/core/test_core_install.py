@@ -104,8 +104,6 @@ MISSING = [
     ("reasoning_gym", ["data", "check", "gym:basic_arithmetic"], "gym"),
     ("huggingface_hub", ["learn", "math", "--data", "hf:gsm8k"], "hub"),
     ("huggingface_hub", ["data", "check", "hf:gsm8k"], "hub"),
-    ("pydantic_monty", ["learn", "math", "--sandbox", "monty"], "monty"),
-    ("pydantic_monty", ["solve", "math", "What is 1 + 1?", "--sandbox", "monty"], "monty"),
     ("opentelemetry.sdk", ["learn", "math", "--otel"], "otel"),
     ("opentelemetry.sdk", ["solve", "math", "What is 1 + 1?", "--otel"], "otel"),
 ]

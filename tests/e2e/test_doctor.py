@@ -36,11 +36,10 @@ needs_namespace = pytest.mark.skipif(not may_unshare("-rn"), reason="this user c
         ("", {"TMPDIR": "/nonexistent"}, ()),
         ("", {"PYTHONIOENCODING": "ascii"}, ()),
         ("mkdir gone; cd gone; rmdir ../gone", {}, ()),
-        ("", {"MONTY_BIN": "/nonexistent/monty"}, ("sandbox monty",)),
         ("mkdir .agentlearn; head -c 5000 /dev/urandom > .agentlearn/store.duckdb", {}, ("store",)),
         ("touch .agentlearn", {}, ()),
     ],
-    ids=["bad home", "no tmpdir", "ascii", "no cwd", "no monty", "damaged", "file"],
+    ids=["bad home", "no tmpdir", "ascii", "no cwd", "damaged", "file"],
 )
 def test_a_machine_with_a_fault_gives_a_line(
     tmp_path: Path, before: str, env: dict[str, str], broken: tuple[str, ...]

@@ -122,7 +122,7 @@ class Walking:
         """Serve the pages and run the steps in a fresh walk. files: what the walk may upload, by name."""
 
         async def one(site: Site) -> None:
-            async with self.browsers.walk(site.policy, nonce=NONCE, record=record, files=files) as walk:
+            async with self.browsers.walk(site.policy, record=record, files=files) as walk:
                 await steps(walk, site)
 
         with served(pages) as site:

@@ -103,8 +103,7 @@ PRINTING = {
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
     "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",
-    "agentlearn_web.reading.pattern_worker": "a process of its own: its output is a result",
-    "agentlearn_web.reading.pdf_worker": "a process of its own: its output is a result",
+    "agentlearn_web.reading.worker": "a process of its own: its output is a result",
 }
 """Modules that may name a stream of the process, or print, with the reason."""
 _STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}

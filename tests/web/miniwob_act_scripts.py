@@ -52,41 +52,12 @@ async def drag_into_box(h: Hands) -> None:
     await h.button("Submit")
 
 
-async def sort_numbers(h: Hands) -> None:
-    for at in range(len(_values(h))):
-        shown = _values(h)
-        least = shown.index(min(shown[at:]), at)
-        cards = [line for line in h.lines("generic") if CARD.fullmatch(line.text)]
-        if least != at:
-            await h.took(await h.walk.drag(cards[least].ref, cards[at].ref))
-    await h.button("Submit")
-
-
 async def move_item(h: Hands) -> None:
     wanted = re.fullmatch(r"Drag (\S+) (?:to the )?(.+)\.", h.instruction)
     assert wanted
     items = [line for line in h.lines("generic") if line.text != h.instruction]
     at = [line.text for line in items].index(wanted[1])
     await h.took(await h.walk.drag(items[at].ref, items[_place(wanted[2], at, len(items))].ref))
-
-
-def _place(words: str, at: int, size: int) -> int:
-    """Return the index of the place that an instruction names. at: where the item is."""
-    columns = 3 if size == len(_GRID) else 1
-    if words in _GRID and columns > 1:
-        return _GRID.index(words)
-    if nth := re.match(r"\d+", words):
-        return int(nth[0]) - 1
-    ways = {"top": -at, "bottom": size - 1 - at, "up": -columns, "down": columns, "left": -1, "right": 1}
-    return at + ways[words.split()[0]]
-
-
-async def move_shape(h: Hands) -> None:
-    (shape,) = [line for line in h.lines("img") if line.name]
-    above = next(line for line in h.lines("generic") if line.text == h.instruction)
-    to = above if re.search("up|left", h.instruction) else h.lines("button", name="Submit")[0]
-    await h.took(await h.walk.drag(shape.ref, to.ref))
-    await h.button("Submit")
 
 
 async def delete_file(h: Hands) -> None:
@@ -99,19 +70,6 @@ async def delete_file(h: Hands) -> None:
 
 async def _enter(h: Hands, command: str) -> None:
     await h.took(await h.walk.press("Enter", h.lines("textbox")[0].ref, command))
-
-
-async def resize(h: Hands) -> None:
-    handle, submit = (h.lines("button", name=name)[0] for name in ("resize", "Submit"))
-    to = h.lines("textbox")[0] if "smaller" in h.instruction else submit
-    await h.took(await h.walk.drag(handle.ref, to.ref))
-    await h.took(await h.walk.press("Enter", h.lines("button", name="Submit")[0].ref))  # the text area can cover it
-
-
-async def scroll_to_end(h: Hands) -> None:
-    end = "start" if "to the top" in h.instruction else "end"
-    await _scroll_to(h, end)
-    await h.button("Submit")
 
 
 async def sign(h: Hands) -> None:
@@ -133,20 +91,23 @@ async def _scroll_to(h: Hands, end: str) -> None:
     assert h.seen.status in {"ok", "nothing_new"}, h.seen.status  # a view has the whole text already
 
 
+def _place(words: str, at: int, size: int) -> int:
+    """Return the index of the place that an instruction names. at: where the item is."""
+    columns = 3 if size == len(_GRID) else 1
+    if words in _GRID and columns > 1:
+        return _GRID.index(words)
+    if nth := re.match(r"\d+", words):
+        return int(nth[0]) - 1
+    ways = {"top": -at, "bottom": size - 1 - at, "up": -columns, "down": columns, "left": -1, "right": 1}
+    return at + ways[words.split()[0]]
+
+
 ACT_SCRIPTS: dict[str, Script] = {
     "click-menu": menu_path,
     "click-scroll-list": several_of_list,
     "drag-box": drag_into_box,
-    "drag-circle": move_shape,
     "drag-items": move_item,
-    "drag-items-grid": move_item,
-    "drag-single-shape": move_shape,
-    "drag-sort-numbers": sort_numbers,
-    "form-sequence": set_sliders,
-    "resize-textarea": resize,
-    "scroll-text-2": scroll_to_end,
     "sign-agreement": sign,
     "terminal": delete_file,
-    "use-slider": set_sliders,
     "use-slider-2": set_sliders,
 }

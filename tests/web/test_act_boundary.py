@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn_web.browser.acts.pointer import ClickKind
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import PageObservation
 from tests.support.walking import Site, Walking, ref, served, walking, words
@@ -157,30 +156,3 @@ def test_a_page_that_asks_in_a_loop_gets_no_second_answer(walks: Walking) -> Non
 
     ask = "out.textContent = Array.from({length: 9}, () => String(prompt('more?'))).join()"
     walks.over({"/": doc(f'<button onclick="{ask}">ask</button><p id=out></p>')}, steps)
-
-
-@pytest.mark.parametrize("kind", ["double", "right"])
-def test_a_click_of_another_kind_opens_no_file_and_no_menu_of_the_browser(
-    walks: Walking, tmp_path: Path, kind: ClickKind
-) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text(SECRET)
-    targets = {
-        "link": f"<a href='{secret.as_uri()}'>bait</a>",
-        "source": f"<a href='view-source:{HOME}'>bait</a>",
-        "field": "<input aria-label=bait value=words>",
-        "picture": f"<img width=30 height=30 alt=bait tabindex=0 role=button src='{secret.as_uri()}'>",
-    }
-
-    async def steps(walk: Walk, site: Site) -> None:
-        for name in targets:
-            home = await walk.open(f"{HOME}{name}")
-            seen = await walk.click(ref(home, "bait"), kind)
-            assert len(seen.tabs) == 1
-            assert SECRET not in words(seen)
-            for keys in ("ArrowDown Enter", "Escape"):  # in a menu, these would choose
-                assert SECRET not in words(await walk.press(keys))
-            assert walk.page.url in {f"{HOME}{name}", "about:blank"}
-            assert len(walk.page.context.pages) == 1
-
-    walks.over({f"/{name}": doc(html) for name, html in targets.items()}, steps)

@@ -30,7 +30,7 @@ from agentlearn_web.boundary.access_policy import (
 )
 from agentlearn_web.boundary.proxy import NetworkLimits, ProxySession, open_proxy
 from agentlearn_web.boundary.proxy_session import FLAGS, context_options, scheme_allowed
-from agentlearn_web.boundary.resolve import Streams
+from agentlearn_web.boundary.upstream import Streams
 from agentlearn_web.browser.chromium import find_chromium
 from tests.support.attacks import HAS_IPV6, PUBLISHED, Case, cases, respond
 from tests.support.inside import SECRET, Inside, inside

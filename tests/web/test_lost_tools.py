@@ -12,6 +12,7 @@ from pydantic_ai.models.function import AgentInfo
 
 from agentlearn.config import BudgetOptions
 from agentlearn.domain.base import RolloutContext
+from agentlearn.errors import ToolLost
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
@@ -21,7 +22,6 @@ from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment
 from agentlearn_web import WebDomain
 from agentlearn_web.act_tools import WalkDeps
-from agentlearn_web.browser.walk import SiteLost
 from tests.support.killing import descendants
 from tests.support.walking import Site, Walking, served, walking
 from tests.unit.test_rollout import RUN, ListJournal, endpoint
@@ -85,8 +85,8 @@ def test_a_site_of_this_run_that_no_longer_answers_is_no_wrong_answer() -> None:
             policy = site.policy
 
         async def one() -> None:
-            async with own.browsers.walk(policy, nonce="n0nce7") as walk:
-                with pytest.raises(SiteLost, match="no longer answers"):
+            async with own.browsers.walk(policy) as walk:
+                with pytest.raises(ToolLost, match="no longer answers"):
                     await walk.open(HOME)
 
         own.runner.run(one())

@@ -7,7 +7,7 @@ import pytest
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import PageObservation
-from tests.support.walking import NONCE, Reply, ref, served, walking
+from tests.support.walking import Reply, ref, served, walking
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -40,7 +40,7 @@ def test_all_walks_end_though_one_hangs_and_one_never_loads() -> None:
     with walking(SETTINGS) as own, served(PAGES) as site:
 
         async def one(number: int) -> list[PageObservation]:
-            async with own.browsers.walk(site.policy, nonce=NONCE) as walk:
+            async with own.browsers.walk(site.policy) as walk:
                 return await walked(walk, number)
 
         async def all_of_them() -> list[list[PageObservation]]:

@@ -4,7 +4,6 @@ Skipped where no Chromium is found, or no pages are.
 """
 
 import asyncio
-from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -20,27 +19,12 @@ from agentlearn.domain.contract import check_domain
 from agentlearn.errors import ConfigError, DataError
 from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.browser.walk_settings import ACTS
-from agentlearn_web.miniwob import MiniwobDomain, domain, variant
-from agentlearn_web.miniwob.episode import EpisodeDeps, miniwob_agent
-from agentlearn_web.miniwob.pages import LABELLED_PAGES, PAGES, episode_task, miniwob_folder, page_url
+from agentlearn_web.miniwob import EpisodeDeps, MiniwobDomain, domain, miniwob_folder, page_url, variant
 from agentlearn_web.observation import PageObservation, render_observation
 from tests.web.miniwob_act_scripts import ACT_SCRIPTS
-from tests.web.miniwob_more_scripts import ALL_SCRIPTS, MORE_SCRIPTS, UNSCRIPTED
 from tests.web.miniwob_scripts import SCRIPTS, Hands
 
 SEEDS = (1, 2)
-BY_CHANCE = {
-    "button-delay",
-    "click-pie",
-    "click-pie-nodelay",
-    "email-inbox-forward",
-    "email-inbox-noscroll",
-}
-"""Pages that a script solves in some episodes only: time counts, two mails have one sender, or no click arrives."""
-TIMED = {"button-delay"}
-"""Pages where the time between two clicks counts. They get more tries, with nothing else in the browser."""
-TRIES = range(3, 9)
-"""Further episodes of such a page, until one is solved."""
 AT_ONCE = 4
 
 
@@ -57,47 +41,34 @@ pytestmark = [pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing
 
 
 def _opened(running: MiniwobDomain, page: str, episode: int) -> Any:
-    return running.open(RolloutContext(task=episode_task(page, episode, domain=running.name), seed=episode))
+    return running.open(RolloutContext(task=running.task(page, episode), seed=episode))
 
 
 @pytest.mark.parametrize("of", [domain, variant("labelled")], ids=["unaltered", "labelled"])
 def test_pages_are_solved_by_scripted_use_of_the_acts(of: MiniwobDomain) -> None:
-    solved: Counter[str] = Counter()
+    scripts = {
+        page: script for page, script in {**SCRIPTS, **ACT_SCRIPTS}.items() if (page in domain.pages) != of.labelled
+    }
     failed: list[tuple[str, int, object]] = []
-    pages = sorted(set(ALL_SCRIPTS) & set(LABELLED_PAGES if of.labelled else PAGES))
 
     async def one(running: MiniwobDomain, page: str, episode: int, slots: asyncio.Semaphore) -> None:
         async with slots, _opened(running, page, episode) as deps:
             try:
-                await ALL_SCRIPTS[page](Hands(deps.walk, await deps.walk.tabs()))
+                await scripts[page](Hands(deps.walk, await deps.walk.tabs()))
+                reward: object = await deps.reward()
             except (AssertionError, IndexError, RuntimeError) as error:  # the script found no element to act on
-                failed.append((page, episode, error))
-                return
-            reward = await deps.episode.reward()
-            if reward == 1:
-                solved[page] += 1
-            else:
+                reward = error
+            if reward != 1:
                 failed.append((page, episode, reward))
 
     async def all_of_them() -> None:
         slots = asyncio.Semaphore(AT_ONCE)
         async with of.running() as running, asyncio.TaskGroup() as group:
-            for page in pages:
-                for episode in SEEDS:
-                    group.create_task(one(running, page, episode, slots))
-        async with of.running() as running:
-            for page, episode in product(sorted(TIMED & set(pages)), TRIES):
-                if not solved[page]:
-                    await one(running, page, episode, slots)
+            for page, episode in product(scripts, SEEDS):
+                group.create_task(one(running, page, episode, slots))
 
     asyncio.run(all_of_them())
-    assert [one for one in failed if one[0] not in BY_CHANCE] == []
-    assert sorted(+solved) == pages
-
-
-def test_every_task_has_a_script_or_a_reason() -> None:
-    assert len(ALL_SCRIPTS) == len(SCRIPTS) + len(MORE_SCRIPTS) + len(ACT_SCRIPTS)
-    assert sorted([*ALL_SCRIPTS, *UNSCRIPTED]) == sorted([*PAGES, *LABELLED_PAGES])
+    assert failed == []
 
 
 def test_only_labelled_pages_are_altered() -> None:
@@ -127,7 +98,7 @@ def test_no_observation_shows_the_reward() -> None:
         before = render_observation(hands.seen, deps.nonce)
         (wanted,) = hands.quoted()
         await hands.click(next(line for line in hands.lines("button") if (line.name == wanted) == right))
-        assert await deps.episode.reward() == (1 if right else -1)
+        assert await deps.reward() == (1 if right else -1)
         for seen in (hands.seen, await deps.walk.tabs(), await deps.walk.find("e"), await deps.walk.more(1)):
             assert not {"reward", "last", "average", "episodes", "start", "time left"} & _words(seen)
         assert render_observation(await deps.walk.tabs(), deps.nonce) == before
@@ -144,14 +115,14 @@ def test_an_episode_counts_once_and_only_on_its_document() -> None:
         async with domain.running() as running, _opened(running, "click-test-2", 1) as deps:
             hands = Hands(deps.walk, await deps.walk.tabs())
             await hands.button("TWO")
-            assert await deps.episode.reward() == -1
+            assert await deps.reward() == -1
             await hands.button("ONE")
-            assert await deps.episode.reward() == -1
+            assert await deps.reward() == -1
             await hands.took(await deps.walk.open(page_url("click-test-2")))
-            assert await deps.episode.reward() is None
+            assert await deps.reward() is None
             await hands.click(next(line for line in hands.lines() if line.text == "START"))
             await hands.button("TWO")  # the page places both at random; this one is drawn last, so ONE cannot cover it
-            assert await deps.episode.reward() is None
+            assert await deps.reward() is None
 
     asyncio.run(scene())
 
@@ -192,7 +163,7 @@ def test_the_answer_is_the_reward_of_the_page() -> None:
         refs = [line.ref for line in seen.lines if line.name == clicked]
         calls: list[tuple[str, dict[str, object]]] = [("click", {"ref": refs[0]})] if clicked else []
         model = _scripted(("tabs", {}), *calls, ("done", {"note": "reward 1"}))
-        ran = await miniwob_agent().run("go", model=model, deps=deps)
+        ran = await domain.agent().run("go", model=model, deps=deps)
         results = [part for one in ran.all_messages() for part in one.parts if isinstance(part, ToolReturnPart)]
         assert all("reward" not in str(part.content).casefold() for part in results if part.tool_name != "done")
         assert ran.output.text == "reward 1"

@@ -76,7 +76,7 @@ async def every_walk() -> list[Done]:
     async with browsing() as (browsers, policy):
 
         async def one(task: Task, flaws: frozenset[str]) -> Done:
-            async with browsers.walk(policy, nonce=NONCE) as walk:
+            async with browsers.walk(policy) as walk:
                 return await in_browser(walk, task, flaws)
 
         async with asyncio.TaskGroup() as group:

@@ -7,10 +7,9 @@ import pytest
 pytest.importorskip("playwright")
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from agentlearn_web.browser.pdf_page import load_pdf
+from agentlearn_web.browser.pdf import PdfPage, UnreadablePdf
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, PageObservation
-from agentlearn_web.reading.pdf_text import UnreadablePdf
 from tests.support.small_pdf import pdf
 from tests.support.walking import Reply, Site, Walking, line, ref, served, walking, words
 from tests.web.browsers import needs_browser
@@ -89,42 +88,6 @@ def test_plain_text_and_pre_keep_their_lines_and_can_be_paged_through(walks: Wal
     walks.over(pages, steps)
 
 
-def test_code_whose_words_are_all_in_elements_of_their_own_keeps_its_lines(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert [one.text for one in seen.lines if one.role == "pre"] == ["def f():", "    return 1", "", "f()"]
-        assert "make install" in words(seen)
-
-    code = "<i>def</i> <b>f</b><i>():</i>\n    <i>return</i> <b>1</b>\n\n<b>f</b><i>()</i>\n"
-    walks.over({"/": doc(f"<pre><span></span>{code}</pre><pre>\n<b>make</b> <i>install</i>\n</pre>")}, steps)
-
-
-def test_find_shows_the_link_around_words_that_are_in_an_element_of_their_own(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        found = await walk.find("zip()")
-        (link,) = [one for one in found.lines if one.ref]
-        assert (link.role, link.name, link.url) == ("link", "zip()", "/last")
-        assert (await walk.click(link.ref)).url == f"{HOME}last"
-
-    listed = "<li><a href=/first><code>map()</code></a></li><li><a href=/last><code>zip()</code></a></li>"
-    walks.over({"/": doc(f"<ul>{listed}</ul>"), "/last": doc("there")}, steps)
-
-
-def test_spanning_cells_and_struck_words_are_marked(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert line(seen, "both").marks == ("rowspan=2",)
-        assert line(seen, "wide").marks == ("colspan=2",)
-        assert line(seen, "c").marks == ()
-        assert "Now ~~$20~~ $15" in words(seen)
-        assert marks_of(seen, "crossed") == ("struck",)
-
-    table = "<table><tr><td rowspan=2>both<td colspan=2>wide<tr><td>c<td>d</table>"
-    struck = "<p>Now <s>$20</s> $15</p><p style='text-decoration:line-through'>crossed out</p>"
-    walks.over({"/": doc(table + struck)}, steps)
-
-
 # text that a person cannot see
 
 
@@ -201,25 +164,6 @@ SEEN = {
 }
 
 
-def test_text_that_was_scrolled_past_is_not_called_invisible(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        await walk.scroll("end", ref(home, "last entry"))
-        seen = await walk.tabs()
-        assert await walk.page.evaluate("list.scrollTop") > 900
-        assert await walk.page.evaluate("frames[0].scrollY") > 500
-        marks = {one.text or one.name: one.marks for one in seen.lines}
-        assert (marks["first entry"], marks["first of the frame"], marks["last of the frame"]) == ((), (), ())
-        assert NOT_VISIBLE in marks["left of the list"]
-
-    entries = "<p style='height:300px'>first entry<p style='height:900px'>second entry<p><button>last entry</button>"
-    aside = "<p style='position:absolute;left:-900px;top:0'>left of the list"
-    frame = "<p>first of the frame<p style='margin-top:900px'>last of the frame"
-    body = f"<div id=list style='height:100px;overflow:auto;position:relative'>{entries}{aside}</div>"
-    script = "<script>onload = () => frames[0].scrollTo(0, 600)</script>"
-    walks.over({"/": doc(f'{body}<iframe srcdoc="{frame}"></iframe>{script}')}, steps)
-
-
 def test_text_that_a_person_cannot_see_is_marked(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         seen = await walk.open(HOME)
@@ -276,16 +220,6 @@ def test_what_appears_later_is_found_and_waited_for(walks: Walking) -> None:
     walks.over({"/": doc(f"<button>still there</button>{script}")}, steps)
 
 
-def test_a_clickable_text_without_a_role_has_a_ref(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        generic = next(one for one in home.lines if one.role == "generic" and one.ref)
-        assert "clicked" in words(await walk.click(generic.ref))
-
-    body = "<h1>Top</h1><div onclick=\"document.querySelector('h1').textContent='clicked'\">Hello <code>x</code></div>"
-    walks.over({"/": doc(body)}, steps)
-
-
 # slow pages
 
 
@@ -309,16 +243,6 @@ def test_a_page_without_a_snapshot_is_shown_as_text(walks: Walking, monkeypatch:
         assert (await walk.find("0 of many")).status == "ok"
 
     walks.over({"/": doc("<h1>Top</h1><p>paragraph 0 of <b>many</b></p><pre>  a\nb</pre>")}, steps)
-
-
-def test_a_page_that_computes_for_some_seconds_is_not_hung(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert (seen.status, seen.tab) == ("ok", "t1")
-        assert "done" in words(seen)
-
-    script = "<script>const end = Date.now() + 2500; while (Date.now() < end); document.body.append('done')</script>"
-    walks.over({"/": doc(f"<p>slow</p>{script}")}, steps)
 
 
 # PDF files
@@ -357,7 +281,7 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
         async def steps(walk: Walk, site: Site) -> None:
             for url in (*addresses, f"{HOME}moved.pdf"):
                 with pytest.raises(UnreadablePdf):
-                    await load_pdf(walk.page.context, url, "x.pdf", 4)
+                    await PdfPage.load(walk.page.context, url, "x.pdf", 4)
             assert "/moved.pdf" in site.requests
 
         moved = Reply("", 302, headers={"Location": addresses[0]})
@@ -366,37 +290,6 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
 
 
 # line breaks
-
-WAYS_APART = {
-    "break": "<p>{}<br>{}</p>",
-    "break in a link": "<a href=/x>{}<br>{}</a>",
-    "break in a button": "<button>{}<br>{}</button>",
-    "break in a heading": "<h2>{}<br />{}</h2>",
-    "break in an item": "<ul><li>{}<br>{}</li></ul>",
-    "break in a label": "<label>{}<br>{}<input></label>",
-    "break in a cell": "<table><tr><td>{}<br>{}<td>c</table>",
-    "break between elements": "<p><b>{}</b><br><i>{}</i></p>",
-    "break in an element": "<p><span>{}<br>{}</span> on</p>",
-    "two breaks": "<address>{}<br><br>{}</address>",
-    "block in inline": "<span>{}<div>{}</div></span>",
-    "block spans": "<p><span style='display:block'>{}</span><span style='display:block'>{}</span></p>",
-    "cells": "<table><tr><td>{}<td>{}</table>",
-    "flex": "<div style='display:flex'><span>{}</span><span>{}</span></div>",
-    "grid": "<div style='display:grid'><span>{}</span><span>{}</span></div>",
-    "pre": "<p style='white-space:pre'>{}\n{}</p>",
-    "pre-line": "<div style='white-space:pre-line'>{}\n{}</div>",
-    "terms": "<dl><dt>{}<dd>{}</dl>",
-    "items": "<ul><li>{}<li>{}</ul>",
-    "drawn": "<svg width=90 height=60><text y=20>{}<tspan x=0 dy=20>{}</tspan></text></svg>",
-    "column": "<div style='columns:2'><p>{}</p><p>{}</p></div>",
-    "figure": "<figure>{}<figcaption>{}</figcaption></figure>",
-}
-WAYS_TOGETHER = {
-    "soft break": "<p>{}<wbr>{}</p>",
-    "hyphen": "<p>{}&shy;{}</p>",
-    "in code": "<p><code>{}<wbr>{}</code></p>",
-    "soft break in a link": "<a href=/x>{}<wbr>{}</a>",
-}
 
 
 def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks: Walking) -> None:
@@ -415,40 +308,3 @@ def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks
             assert (await walk.find(f"{before} {after}")).status == "ok"
 
     walks.over({"/": doc("".join(f"<div>{one}<br>{other}</div>" for one, other in pairs))}, steps)
-
-
-def test_every_way_of_breaking_keeps_words_apart_and_no_other_does(walks: Walking) -> None:
-    ways = [*WAYS_APART.values(), *WAYS_TOGETHER.values()]
-    parts = [(f"{10 + n}", f"{70 + n}") for n in range(len(ways))]
-
-    async def steps(walk: Walk, site: Site) -> None:
-        shown = words(await walk.open(HOME))
-        for number, name in enumerate((*WAYS_APART, *WAYS_TOGETHER)):
-            one, other = parts[number]
-            assert ((one + other) in shown.replace("\u00ad", "")) == (name in WAYS_TOGETHER), name
-            found = (await walk.find(one + other)).status
-            assert found == ("ok" if name in WAYS_TOGETHER else "not_found"), name
-        assert (await walk.wait("1070", 0.1)).status == "not_found"
-        assert (await walk.wait("10 70", 0.1)).status == "ok"
-
-    body = "".join(way.format(*pair) for way, pair in zip(ways, parts, strict=True))
-    walks.over({"/": doc(body)}, steps)
-
-
-def test_a_control_with_a_picture_keeps_its_label_and_a_long_or_half_hidden_one_does_not(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert line(seen, "Close it").marks == line(seen, "Trash").marks == ()
-        assert NOT_VISIBLE in marks_of(seen, "order order")
-        assert NOT_VISIBLE in line(seen, "Skip to content").marks
-        assert PARTLY_VISIBLE in line(seen, "Buy and obey").marks
-
-    icon = "width:20px;height:20px;background:#ccc;overflow:hidden;white-space:nowrap"
-    body = (
-        f"<button style='{icon};text-indent:-9999px'>Close it</button>"
-        f"<a href=/x style='display:block;{icon};font-size:0'>Trash</a>"
-        f"<button style='{icon};text-indent:-9999px'>{'order ' * 20}</button>"
-        "<a href=/y style='position:absolute;left:-9999px'>Skip to content</a>"
-        "<button>Buy <span style='font-size:0'>and obey</span></button>"
-    )
-    walks.over({"/": doc(body)}, steps)

@@ -45,20 +45,6 @@ def test_each_act_saves_a_screenshot_and_the_walk_a_trace(walks: Walking, tmp_pa
     assert pictures
 
 
-def test_acts_that_only_read_save_a_screenshot_too(walks: Walking, tmp_path: Path) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        await walk.find("next")
-        await walk.more()
-        await walk.click("t1:e999")
-        await walk.tabs()
-        await walk.back()
-
-    folder = tmp_path / "walk"
-    walks.over(PAGES, steps, record=folder)
-    assert len([*folder.glob("step-*.png")]) == 6
-
-
 def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path) -> None:
     file = tmp_path / "taken"
     file.write_text("a file, not a folder")
@@ -85,9 +71,3 @@ def test_walks_that_lose_their_browser_are_counted_in_one_warning(
     warnings = [text for text in caplog.messages if "recording" in text]
     assert [("recordings.lost" in text, "walks=2" in text) for text in warnings] == [(True, True)]
     assert [one.name for one in sorted(tmp_path.rglob("*")) if one.is_file()] == ["step-01.png", "step-01.png"]
-
-
-def test_nothing_is_recorded_by_default(walks: Walking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    walks.over(PAGES, two_acts)
-    assert not [*tmp_path.iterdir()]

@@ -13,7 +13,7 @@ pytestmark = [needs_browser, pytest.mark.slow]
 LEARN = ("learn", "web", "--model", "sim:novice", "--limit", "4", "--epochs", "1", "--batch-size", "4", "--seed", "1")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_a_signal_from_the_terminal_leaves_no_browser_and_no_noise(tmp_path: Path, number: signal.Signals) -> None:
     done = run_and_signal(*LEARN, cwd=tmp_path, numbers=[number], after=says("  run  "), group=True)
     assert (done.status, done.noise, done.left) == (128 + number, [], ())

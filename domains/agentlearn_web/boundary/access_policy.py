@@ -148,7 +148,7 @@ def _number(text: str) -> int | None:
 HostPort = tuple[str, int]
 """Host in lower case, without brackets; port 1..65535."""
 SCHEMES = ("http", "https")
-HTTP_PORTS = (80, 443)
+_HTTP_PORTS = (80, 443)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +213,22 @@ def walk_policy(
     hosts. Otherwise: the public web. start: address of the first page; empty for none. allowed: hosts that the user
     named, which are reachable in every walk.
     """
-    served = served or {}
-    if start and _start_host(start) in served:
+    try:
+        host, port = host_port(start)
+    except ConfigError:
+        host, port = "", 0
+    if served and host in served:
         return AccessPolicy(public=False, named=allowed, served=served)
-    private = private_start(start)
+    private = _private_start(start)
     if not private and not allowed:
         return AccessPolicy()
-    listed = frozenset[HostPort]() if private else _both_schemes(start)
+    listed = frozenset[HostPort]()
+    if host and not private:  # the same host with http and with https
+        listed = frozenset((host, one) for one in (port, *_HTTP_PORTS))
     return AccessPolicy(public=False, named=private | allowed, listed=listed)
 
 
-def private_start(url: str) -> frozenset[HostPort]:
+def _private_start(url: str) -> frozenset[HostPort]:
     """Return the private host and port that a start address names; empty for a start on the public web.
 
     Counted as private: a private IP address, `localhost`, or a name that no public host can have, with its port. Any
@@ -249,7 +254,7 @@ def read_allowed_host(text: str) -> frozenset[HostPort]:
             f"{text!r} is not a host; give one such as wiki.example.org, 10.1.2.3:8080 or [fd00::1]:8080",
             code="bad_host",
         )
-    return frozenset((str(host), one) for one in (HTTP_PORTS if port is None else (port,)))
+    return frozenset((str(host), one) for one in (_HTTP_PORTS if port is None else (port,)))
 
 
 def _split_port(text: str) -> tuple[str, int | None]:
@@ -259,22 +264,6 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if bare_v6 or not colon or text.endswith("]"):
         return text, None
     return name, int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
-
-
-def _both_schemes(start: str) -> frozenset[HostPort]:
-    """Return the host of a start with its port, and with those of http and https; empty without a start."""
-    try:
-        host, port = host_port(start)
-    except ConfigError:
-        return frozenset()
-    return frozenset((host, one) for one in (port, *HTTP_PORTS))
-
-
-def _start_host(start: str) -> str:
-    try:
-        return host_port(start)[0]
-    except ConfigError:
-        return ""
 
 
 def _is_private(host: Host) -> bool:

@@ -9,6 +9,8 @@ from agentlearn_web.boundary.access_policy import SCHEMES, RefusalCode, RefusedC
 
 MAX_REFUSALS = 1_000
 """How many undrained refusals are kept; the oldest are dropped first."""
+REFUSED_HEADER = "proxy-refused"
+"""Header of the proxy's own responses, with the code of the refusal. It is left out of the responses of servers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from ipaddress import ip_address
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import AccessPolicy, Host, HostPort, is_public, may_be_public, read_host
 from agentlearn_web.boundary.proxy_session import ProxySession, RequestBlocked
-from agentlearn_web.boundary.resolve import Dial, Resolve, Streams
-from agentlearn_web.boundary.upstream import UpstreamProxy
+from agentlearn_web.boundary.upstream import Dial, Resolve, Streams, UpstreamProxy
 
 _ABSOLUTE = re.compile(r"http://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?")
-HTTP_PORT = 80
+_HTTP_PORT = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,18 @@ class ProxyTarget:
     def authority(self) -> str:
         """The value of the Host header: the host, and the port unless it is 80."""
         host = f"[{self.host}]" if ":" in str(self.host) else str(self.host)
-        return host if self.port == HTTP_PORT else f"{host}:{self.port}"
+        return host if self.port == _HTTP_PORT else f"{host}:{self.port}"
 
-
-def read_target(method: str, text: str) -> ProxyTarget:
-    """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
-    if method == "CONNECT":
-        return _read_authority(text, None, "")
-    found = _ABSOLUTE.fullmatch(text)
-    if found is None:
-        raise RequestBlocked("bad_request", "a proxy takes http:// addresses and CONNECT only")
-    path = found[2]
-    return _read_authority(found[1], HTTP_PORT, path if path.startswith("/") else f"/{path}")
+    @staticmethod
+    def read(method: str, text: str) -> "ProxyTarget":
+        """Parse the target of a request line. Raises RequestBlocked (bad_request) for forms that no browser sends."""
+        if method == "CONNECT":
+            return _read_authority(text, None, "")
+        found = _ABSOLUTE.fullmatch(text)
+        if found is None:
+            raise RequestBlocked("bad_request", "a proxy takes http:// addresses and CONNECT only")
+        path = found[2]
+        return _read_authority(found[1], _HTTP_PORT, path if path.startswith("/") else f"/{path}")
 
 
 def _read_authority(text: str, default_port: int | None, path: str) -> ProxyTarget:
@@ -57,7 +56,7 @@ def _read_authority(text: str, default_port: int | None, path: str) -> ProxyTarg
     return ProxyTarget(host, port, path)
 
 
-MAX_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 """Most addresses of one host that are tried, one after the other, within the connect timeout."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
@@ -103,8 +102,8 @@ class Routes:
     async def _route(self, target: ProxyTarget) -> _Route:
         name = str(target.host)
         if name in self._served:
-            if target.port != HTTP_PORT:
-                raise RequestBlocked("not_served", f"{name} is served at port {HTTP_PORT} only")
+            if target.port != _HTTP_PORT:
+                raise RequestBlocked("not_served", f"{name} is served at port {_HTTP_PORT} only")
             address, port = self._served[name]
             return _Route((address,), port, named=True)
         named = (name, target.port) in self._named
@@ -127,27 +126,25 @@ class Routes:
                 cached = self._cache[name] = _require_public(await self._lookup(target), named=named)
         return _require_public(cached, named=named)
 
-    def _left_to_upstream(self, name: str) -> bool:
-        """Return whether the upstream proxy resolves a name that this machine cannot. Its address is not checked."""
-        return self._upstream is not None and self._upstream.looks_up and may_be_public(name)
-
     async def _lookup(self, target: ProxyTarget) -> tuple[str, ...]:
         try:
             found = tuple(await self._resolve(str(target.host), target.port))
         except OSError:
             found = ()
-        if not found and self._left_to_upstream(str(target.host)):
-            return (str(target.host),)
+        if not found and self._upstream is not None and self._upstream.looks_up and may_be_public(str(target.host)):
+            return (str(target.host),)  # the upstream proxy resolves it; its address is not checked
         if not found:
             raise RequestBlocked("unresolvable", f"{target.host} has no address")
         return tuple(sorted(found, key=lambda address: ":" in address))
 
     async def _dial_first(self, route: _Route) -> Streams:
-        addresses = route.addresses[:MAX_ADDRESSES]
+        addresses = route.addresses[:_MAX_ADDRESSES]
         for address in addresses:
             try:
                 async with asyncio.timeout(self._session.limits.connect_s / len(addresses)):
-                    streams = await self._dial_for(address)(address, route.port)
+                    upstream = self._upstream
+                    dial = upstream.dial if upstream is not None and upstream.carries(address) else self._dial
+                    streams = await dial(address, route.port)
             except (OSError, TimeoutError):
                 continue
             if not route.named and streams[1].get_extra_info("sockname")[0] == address:
@@ -155,11 +152,6 @@ class Routes:
                 raise RequestBlocked("private_address", f"{address} is this machine")
             return streams
         raise RequestBlocked("unreachable", f"nothing answers at port {route.port} of {', '.join(addresses)}")
-
-    def _dial_for(self, address: str) -> Dial:
-        if self._upstream is not None and self._upstream.carries(address):
-            return self._upstream.dial
-        return self._dial
 
 
 def _require_public(addresses: Sequence[str], *, named: bool) -> tuple[str, ...]:

@@ -1,16 +1,22 @@
-"""A proxy of the user's network, through which the proxy of a walk reaches public hosts.
+"""What leaves the process: host name lookup, TCP connections, and a proxy of the user's network for public hosts.
 
-Host names are still resolved and checked on this machine, and the upstream proxy is asked to connect to the checked
-address. What it then does is not checked. Private and named private hosts are connected directly.
+Tests replace lookup and connections, for example with a name server that changes its answers. Host names are resolved
+and checked on this machine, and the upstream proxy is asked to connect to the checked address. What it then does is not
+checked. Private and named private hosts are connected directly.
 """
 
 import asyncio
 import base64
+import contextlib
 import os
+import socket
 import ssl
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 import h11
@@ -20,7 +26,52 @@ from agentlearn.log import get_log
 from agentlearn.secret_values import know_secret
 from agentlearn_web.boundary.access_policy import is_public
 from agentlearn_web.boundary.proxy_session import RequestBlocked
-from agentlearn_web.boundary.resolve import READ_BYTES, Streams
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns all addresses of a host name for a port. Raises OSError if there are none."""
+Dial = Callable[[str, int], Awaitable[Streams]]
+"""Connects to an IP address, never to a name. Raises OSError."""
+
+READ_BYTES = 65_536
+
+
+async def system_resolve(name: str, port: int) -> Sequence[str]:
+    """Return the system resolver's addresses. Each lookup gets a new thread, so hanging lookups never block others."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Sequence[str]] = loop.create_future()
+
+    def deliver(result: Sequence[str] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(result, OSError):
+            answer.set_exception(result)
+        else:
+            answer.set_result(result)
+
+    def look_up() -> None:
+        result = _lookup(name, port)
+        with contextlib.suppress(RuntimeError):  # the loop was closed before the lookup finished
+            loop.call_soon_threadsafe(deliver, result)
+
+    threading.Thread(target=look_up, name="agentlearn-lookup", daemon=True).start()
+    return await answer
+
+
+async def system_dial(address: str, port: int) -> Streams:
+    """Open a TCP connection."""
+    return await asyncio.open_connection(address, port, limit=READ_BYTES)
+
+
+def _lookup(name: str, port: int) -> Sequence[str] | OSError:
+    try:
+        rows = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return error
+    except UnicodeError as error:
+        return OSError(str(error))
+    return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
+
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PROXY_LOGIN_NEEDED = 407
@@ -99,27 +150,27 @@ class UpstreamProxy:
             hint = "set site_proxy_login" if status == _PROXY_LOGIN_NEEDED else "it must allow CONNECT to public hosts"
             get_log().warning("site_proxy.refused", status=status, hint=hint)
 
+    @classmethod
+    def at(
+        cls, address: str, *, login_variable: str | None = None, looks_up: bool = False, ca_file: Path | None = None
+    ) -> Self:
+        """Return the proxy at an http or https address. Raises ConfigError when the login is missing.
 
-def upstream_proxy(
-    address: str, *, login_variable: str | None = None, looks_up: bool = False, ca_file: Path | None = None
-) -> UpstreamProxy:
-    """Return the proxy at an http or https address. Raises ConfigError when the login is missing.
-
-    login_variable: environment variable with `user:password`. ca_file: certificates that an https proxy may have.
-    """
-    parts = urlsplit(address)
-    tls = None
-    if parts.scheme == "https":
-        tls = ssl.create_default_context()
-        if ca_file is not None:
-            tls.load_verify_locations(ca_file)
-    return UpstreamProxy(
-        parts.hostname or "",
-        parts.port or _DEFAULT_PORTS[parts.scheme],
-        tls,
-        _authorization(login_variable) if login_variable else "",
-        looks_up,
-    )
+        login_variable: environment variable with `user:password`. ca_file: certificates that an https proxy may have.
+        """
+        parts = urlsplit(address)
+        tls = None
+        if parts.scheme == "https":
+            tls = ssl.create_default_context()
+            if ca_file is not None:
+                tls.load_verify_locations(ca_file)
+        return cls(
+            parts.hostname or "",
+            parts.port or _DEFAULT_PORTS[parts.scheme],
+            tls,
+            _authorization(login_variable) if login_variable else "",
+            looks_up,
+        )
 
 
 def _authorization(variable: str) -> str:

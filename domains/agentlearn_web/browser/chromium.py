@@ -10,15 +10,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError, MissingExtra
 
-CHROMIUM_VARIABLE = "AGENTLEARN_CHROMIUM"
-PLAYWRIGHT_INSTALL = "playwright install --only-shell chromium"
-DEBIAN_INSTALL = "apt-get install --no-install-recommends chromium-headless-shell"
-EXTRA = "pip install 'agentlearn-lib[web]'"
+_CHROMIUM_VARIABLE = "AGENTLEARN_CHROMIUM"
+_PLAYWRIGHT_INSTALL = "playwright install --only-shell chromium"
+_DEBIAN_INSTALL = "apt-get install --no-install-recommends chromium-headless-shell"
+_EXTRA = "pip install 'agentlearn-lib[web]'"
 
 _SHELL_PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell")
 _CHROMIUM_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -58,8 +60,8 @@ def find_chromium() -> Chromium:
     match = next(_candidates(), None)
     if match is None:
         raise ConfigError(
-            f"no Chromium was found; install one with `{PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
-            f" `{DEBIAN_INSTALL}`, or name one in {CHROMIUM_VARIABLE}",
+            f"no Chromium was found; install one with `{_PLAYWRIGHT_INSTALL}`, or on Debian and Ubuntu with"
+            f" `{_DEBIAN_INSTALL}`, or name one in {_CHROMIUM_VARIABLE}",
             code="no_browser",
         )
     return match
@@ -68,18 +70,18 @@ def find_chromium() -> Chromium:
 def require_playwright() -> None:
     """Raise MissingExtra if Playwright is not installed."""
     if find_spec("playwright") is None:
-        raise MissingExtra(f"walking the web needs Playwright, which is not installed: {EXTRA}")
+        raise MissingExtra(f"walking the web needs Playwright, which is not installed: {_EXTRA}")
 
 
 def _candidates() -> Iterator[Chromium]:
-    if named := os.environ.get(CHROMIUM_VARIABLE):
+    if named := os.environ.get(_CHROMIUM_VARIABLE):
         path = shutil.which(named)
         if path is None:
             raise ConfigError(
-                f"{CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it",
+                f"{_CHROMIUM_VARIABLE} names {named!r}, which is no program here; correct it or unset it",
                 code="no_browser",
             )
-        yield Chromium(Path(path), CHROMIUM_VARIABLE)
+        yield Chromium(Path(path), _CHROMIUM_VARIABLE)
     yield from _downloaded(_PLAYWRIGHT_SHELLS)
     yield from _on_path(_SHELL_PROGRAMS)
     yield from _downloaded(_PLAYWRIGHT_CHROMIUMS)
@@ -101,3 +103,36 @@ def _revision(path: Path) -> int:
     """Return the number in `chromium-1300/`; folders above may contain numbers too."""
     numbers = re.findall(r"-(\d+)(?=/)", path.as_posix())
     return int(numbers[-1]) if numbers else 0
+
+
+def check_browser() -> Iterator[CheckResult]:
+    """Check Playwright, the Chromium that would be used, and its sandbox. Starts no walk."""
+    if find_spec("playwright") is None:
+        yield CheckResult(
+            what="playwright", state="missing", words="not installed; needed to walk the web", mend=_EXTRA
+        )
+    else:
+        yield CheckResult(what="playwright", state="ok", words=f"{version('playwright')}; drives the browser")
+    try:
+        found = find_chromium()
+    except ConfigError as error:
+        mend = f"{_PLAYWRIGHT_INSTALL}  # or, on Debian: {_DEBIAN_INSTALL}"
+        yield CheckResult(what="chromium", state="missing", words=error.message.partition(";")[0], mend=mend)
+        return
+    browser_version = found.version()
+    kind = "a headless shell" if found.is_shell else "a whole Chromium, heavier than a headless shell"
+    if not browser_version:
+        text = f"{found.path} (from {found.origin}) does not start"
+        yield CheckResult(what="chromium", state="broken", words=text, mend=_DEBIAN_INSTALL)
+        return
+    yield CheckResult(
+        what="chromium", state="ok", words=f"{browser_version}, {kind}: {found.path} (from {found.origin})"
+    )
+    if not has_sandbox():
+        text = "off, because this user is root; run as another user to keep it. The walks' proxy works either way"
+        yield CheckResult(what="chromium sandbox", state="note", words=text)
+
+
+def has_sandbox() -> bool:
+    """Return whether Chromium's own sandbox is on. Chromium refuses to start with it as root."""
+    return os.geteuid() != 0

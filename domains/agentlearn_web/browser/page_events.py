@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import RefusedConnection, host_port
-from agentlearn_web.browser.liveness import browser_error
+from agentlearn_web.boundary.proxy_session import ProxySession
+from agentlearn_web.browser.walk_settings import browser_error
 from agentlearn_web.observation import Event, EventKind
 
 if TYPE_CHECKING:
@@ -33,18 +33,10 @@ _BLOCKED_CODES = frozenset({"private_address", "not_served", "bad_request"})
 """Refusal codes that give the status `blocked`. Other refusals give `load_failed`."""
 
 
-class RefusalSource(Protocol):
-    """Where refused connections are read from; implemented by `ProxySession`."""
-
-    def drain(self) -> tuple[RefusedConnection, ...]:
-        """Return the refusals since the last call."""
-        ...
-
-
 class PageEvents:
     """Collects events from the browser's callbacks until they are drained into an observation."""
 
-    def __init__(self, session: RefusalSource) -> None:
+    def __init__(self, session: ProxySession) -> None:
         self._session = session
         self._events: list[Event] = []
         self._counts: Counter[EventKind] = Counter()
@@ -64,20 +56,29 @@ class PageEvents:
     def has_refused(self, *urls: str) -> bool:
         """Return whether the proxy has refused one of these addresses since the last drain."""
         hosts = {(one.host, one.port) for one in self.refusals() if one.code in _BLOCKED_CODES}
-        return any(_host_port_of(url) in hosts for url in urls)
+        for url in urls:
+            with suppress(ConfigError):
+                if host_port(url) in hosts:
+                    return True
+        return False
 
     def drain(self) -> tuple[Event, ...]:
         """Return the events since the last call, oldest first, with a limit for each kind."""
-        events = [*self._events, *self._overflow(), *_refusal_events(self.refusals())]
+        events = list(self._events)
+        for kind, count in self._counts.items():
+            if count > _MAX_PER_KIND:
+                events.append(Event(kind=kind, reason=f"and {count - _MAX_PER_KIND} more of this kind"))
+        hosts = {(one.host, one.port): one for one in self.refusals()}  # one event for each refused host
+        for one in list(hosts.values())[:_MAX_PER_KIND]:
+            reason = f"a connection was refused: {refusal_reason(one.code)}"
+            events.append(Event(kind="blocked", reason=reason, site_text=f"{one.host}:{one.port}"[:_MAX_SITE_TEXT]))
+        if len(hosts) > _MAX_PER_KIND:
+            reason = f"connections to {len(hosts) - _MAX_PER_KIND} more hosts were refused"
+            events.append(Event(kind="blocked", reason=reason))
         self._events.clear()
         self._counts.clear()
         self._refusals.clear()
         return tuple(events)
-
-    def _overflow(self) -> Iterator[Event]:
-        for kind, count in self._counts.items():
-            if count > _MAX_PER_KIND:
-                yield Event(kind=kind, reason=f"and {count - _MAX_PER_KIND} more of this kind")
 
 
 def refusal_reason(code: str) -> str:
@@ -85,34 +86,8 @@ def refusal_reason(code: str) -> str:
     return _REFUSED.get(code, code)
 
 
-def _host_port_of(url: str) -> tuple[str, int] | None:
-    try:
-        return host_port(url)
-    except ConfigError:
-        return None
-
-
-def _refusal_events(refusals: Iterable[RefusedConnection]) -> Iterator[Event]:
-    """Yield one event for each refused host."""
-    hosts = {(one.host, one.port): one for one in refusals}
-    for one in list(hosts.values())[:_MAX_PER_KIND]:
-        reason = f"a connection was refused: {refusal_reason(one.code)}"
-        yield Event(kind="blocked", reason=reason, site_text=f"{one.host}:{one.port}"[:_MAX_SITE_TEXT])
-    if len(hosts) > _MAX_PER_KIND:
-        yield Event(kind="blocked", reason=f"connections to {len(hosts) - _MAX_PER_KIND} more hosts were refused")
-
-
-MOST_DIALOGS = 50
+_MOST_DIALOGS = 50
 """Number of dialogs in one act after which a page's script is stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NextAnswer:
-    """How the next dialog of one page is answered."""
-
-    page: "Page"
-    accept: bool
-    text: str | None
 
 
 class Dialogs:
@@ -122,16 +97,17 @@ class Dialogs:
         """stop_script: ends the script that runs in a page, once the page goes on."""
         self._events = events
         self._stop_script = stop_script
-        self._next: _NextAnswer | None = None
+        self._next: tuple[Page, bool, str | None] | None = None
+        """Page of the next dialog that has an answer, whether it is accepted, and the text."""
         self._answered = 0
 
     def begin_act(self) -> None:
-        """Start counting dialogs. A script that opens more than `MOST_DIALOGS` of them in one act is stopped."""
+        """Start counting dialogs. A script that opens more than `_MOST_DIALOGS` of them in one act is stopped."""
         self._answered = 0
 
     def set_next(self, page: "Page", *, accept: bool, text: str | None) -> None:
         """Say how the next dialog of this page is answered. Used once; dialogs of other pages do not use it."""
-        self._next = _NextAnswer(page, accept, text)
+        self._next = (page, accept, text)
         with_text = "" if text is None or not accept else " with the given text"
         self._events.add("dialog", f"the next one in this tab will be {_done(accept)}{with_text}")
 
@@ -142,11 +118,12 @@ class Dialogs:
             with suppress(browser_error()):
                 await dialog.accept()
             return
-        given = self._take(dialog.page)
-        accept, text = (given.accept, given.text) if given else (False, None)
+        accept, text = False, None
+        if self._next is not None and self._next[0] is dialog.page:
+            (_, accept, text), self._next = self._next, None
         self._answered += 1
         stopping = None
-        if self._answered % MOST_DIALOGS == 0 and dialog.page is not None:
+        if self._answered % _MOST_DIALOGS == 0 and dialog.page is not None:
             self._events.add("crashed", f"the page opened {self._answered} dialogs in one act; its script was stopped")
             stopping = asyncio.ensure_future(self._stop_script(dialog.page))
         with_text = " with the given text" if accept and text is not None and dialog.type == "prompt" else ""
@@ -158,13 +135,6 @@ class Dialogs:
                 await dialog.dismiss()
         if stopping is not None:
             await stopping
-
-    def _take(self, page: "Page | None") -> _NextAnswer | None:
-        """Return what was said for the next dialog of this page, and forget it."""
-        if self._next is None or self._next.page is not page:
-            return None
-        given, self._next = self._next, None
-        return given
 
 
 def _done(accept: bool) -> str:

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice
 
-from agentlearn_web.browser.act_result import ActResult, plural
 from agentlearn_web.browser.acts.scope import ActScope
-from agentlearn_web.browser.liveness import browser_error
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
-from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.browser.tabs import Tab
+from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, plural
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, PageObservation, format_line
-from agentlearn_web.reading import pattern_worker
 from agentlearn_web.reading.line_positions import PlacedLine, line_words
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
-from agentlearn_web.reading.worker_process import WorkerFailed, run_worker
+from agentlearn_web.reading.worker import BAD_INPUT, WorkerFailed, run_worker
 
 _CONTEXT_CHARS = 200
 """Characters shown before and after a match in a long text, and of a neighbouring text."""
@@ -42,7 +39,7 @@ class BadPattern(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class TextMatch:
+class _TextMatch:
     """One match, as it is shown."""
 
     lines: tuple[ElementLine, ...]
@@ -110,7 +107,7 @@ class _Words:
         return min(bisect_right(self.starts, position) - 1, len(self.texts) - 1)
 
 
-def find_text(shown: ShownSnapshot, text: str) -> Iterator[TextMatch]:
+def find_text(shown: ShownSnapshot, text: str) -> Iterator[_TextMatch]:
     """Yield the matches of a text. Case and spacing do not matter. Names and addresses of elements are searched too."""
     query = _folded(" ".join(text.split()))
     if not query:
@@ -119,7 +116,7 @@ def find_text(shown: ShownSnapshot, text: str) -> Iterator[TextMatch]:
     yield from _matches(shown, words, list(islice(words.spans(query), _MOST_SPANS)), query)
 
 
-async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch]:
+async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[_TextMatch]:
     """Return the matches of a regular expression in the text of the page, case ignored. Raises BadPattern.
 
     Every block of text is one line for `^` and `$`. The search runs in a process of its own, because both the pattern
@@ -130,9 +127,9 @@ async def find_pattern(shown: ShownSnapshot, pattern: str) -> Sequence[TextMatch
     words = _Words(shown.text.blocks)
     given = {"pattern": pattern, "text": words.joined.replace(_APART, "\n"), "most": _MOST_SPANS}
     try:
-        written = await run_worker(pattern_worker, json.dumps(given).encode(), _PATTERN_S)
+        written = await run_worker("pattern", json.dumps(given).encode(), _PATTERN_S)
     except WorkerFailed as failed:
-        if failed.status == pattern_worker.BAD_PATTERN:
+        if failed.status == BAD_INPUT:
             raise BadPattern(f"{pattern!r} is no regular expression; correct it, or look for plain words") from None
         raise BadPattern(f"{pattern!r} takes too long on this page; make it simpler, or look for plain words") from None
     spans = [(begin, end) for begin, end in json.loads(written)]
@@ -144,7 +141,7 @@ def holds_text(page: PageText, text: str) -> bool:
     return next(_Words(page.blocks, only_seen=True).spans(text), None) is not None
 
 
-def fitting(found: Sequence[TextMatch], settings: WalkSettings) -> Sequence[TextMatch]:
+def _fitting(found: Sequence[_TextMatch], settings: WalkSettings) -> Sequence[_TextMatch]:
     """Return the first matches that fit into one view, at least one."""
     used = 0
     for number, match in enumerate(found):
@@ -176,7 +173,7 @@ def _respaced(words: str) -> str:
     return "".join(made)
 
 
-def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[TextMatch]:
+def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int]], query: str) -> Iterator[_TextMatch]:
     finder, seen, last = _LineFinder(shown), set[int](), -1
     for begin, end in spans:
         first, final = words.block_at(begin), words.block_at(end - 1)
@@ -187,7 +184,7 @@ def _matches(shown: ShownSnapshot, words: _Words, spans: Iterable[tuple[int, int
         yield match
     for number, one in enumerate(shown.placed if query else ()):
         if number not in seen and _holds_beside_text(one, query, named=not seen):
-            yield TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
+            yield _TextMatch((_excerpt_of(one.line, query),), (shown.page_numbers[number],))
 
 
 def _holds_beside_text(one: PlacedLine, query: str, *, named: bool) -> bool:
@@ -206,7 +203,7 @@ def _match(
     span: tuple[int, int],
     blocks: range,
     seen: set[int],
-) -> TextMatch:
+) -> _TextMatch:
     page, starts = shown.text, shown.text.dense_starts
     text = " ".join(words.texts[at] for at in blocks)
     offset = words.starts[blocks[0]]
@@ -237,7 +234,7 @@ def _match(
         lines.append((named, shown.page_numbers[at]))
     if blocks[-1] + 1 < len(page.blocks):
         lines.append((_neighbour(page.blocks[blocks[-1] + 1]), finder.page_at(starts[blocks[-1] + 1])))
-    return TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
+    return _TextMatch(tuple(line for line, _ in lines), tuple(number for _, number in lines))
 
 
 class _LineFinder:
@@ -301,7 +298,7 @@ def _around(text: str, begin: int, end: int) -> str:
 _POLL_S = 0.2
 
 
-async def wait_for_text(tab: Tab, text: str, limit_s: float, settings: WalkSettings) -> bool:
+async def _wait_for_text(tab: Tab, text: str, limit_s: float, settings: WalkSettings) -> bool:
     """Return whether the page held the text within `limit_s`; without a text, wait that long. Raises PageHung.
 
     The text must be one that a person can see.
@@ -370,7 +367,7 @@ class PageReader:
             found, result = (), ActResult("bad_pattern", str(error))
         else:
             result = ActResult() if found else ActResult("not_found", "the page does not hold this text")
-        kept = fitting(found, self._scope.settings)
+        kept = _fitting(found, self._scope.settings)
         if len(found) > len(kept):
             more = plural(len(found) - len(kept), "more place")
             self._scope.events.add("truncated", f"{more} of the page held it; look for something longer")
@@ -396,7 +393,7 @@ class PageReader:
         if not 0 <= limit_s <= _MOST_WAIT_S:
             note = f"{seconds!r} seconds cannot be waited; give a number from 0 to {_MOST_WAIT_S:g}"
             return await self._view(ActResult("bad_wait", note, acted=False))
-        found = await wait_for_text(self._scope.tab, text or "", limit_s, self._scope.settings)
+        found = await _wait_for_text(self._scope.tab, text or "", limit_s, self._scope.settings)
         await self._scope.tabs.tidy()
         if found or not text:
             view = await self._view(ActResult())

@@ -1,25 +1,95 @@
-"""Waits until a page has settled after an act, based on what the page does and not on a fixed time.
+"""Watches the activity of a page: waits until it has settled after an act, and tells a hung page from a slow one.
 
-A probe runs in an isolated world of the document, which the page's own scripts can neither see nor change. Its mutation
-observer records when the document changed last. A document without scripts cannot change by itself, so nothing is
-waited for there. Changes inside frames of other sites are not observed, but their requests are.
+What is waited for is what the page does, not a fixed time. A probe runs in an isolated world of the document, which the
+page's own scripts can neither see nor change. Its mutation observer records when the document changed last. A document
+without scripts cannot change by itself, so nothing is waited for there. Changes inside frames of other sites are not
+observed, but their requests are.
+
+A page is hung if its renderer does not evaluate a constant while the browser process answers at once. Only time in
+which the browser answers at once counts. A renderer that computes for that long without a break is in an endless loop;
+one that does not is waiting for its turn or for a site, and gets more time.
 """
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from agentlearn_web.boundary.client_connection import REFUSED_HEADER
-from agentlearn_web.browser.act_result import plural
-from agentlearn_web.browser.liveness import BrowserLink, browser_error, is_alive
-from agentlearn_web.browser.walk_settings import WalkSettings
-from agentlearn_web.reading.page_text import PageText, page_text_script, parse_page_text
+from agentlearn_web.boundary.proxy_session import REFUSED_HEADER
+from agentlearn_web.browser.walk_settings import WalkSettings, browser_error, plural
+from agentlearn_web.reading.page_text import PageText, page_text_script
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page, Request, Response
+
+_TICK_S = 0.25
+_PROMPT_S = 0.15
+"""The browser answers at once if it takes no longer than this."""
+_LOST_S = 120.0
+"""A browser process that is silent for this long does not answer any more, and the page counts as hung."""
+_BUSY_SHARE = 0.5
+"""A renderer that used this share of the counted time computed without a break; walks share the cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserLink:
+    """What the walks of one browser share."""
+
+    cdp: "CDPSession | None" = None
+    """Session of the browser process, without which every browser counts as answering."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """Most pages that are read at once, because reading a long page takes a core."""
+
+
+async def is_alive(
+    page: "CDPSession", browser: "CDPSession | None", settings: WalkSettings, gone: Callable[[], bool]
+) -> bool:
+    """Return whether the renderer of a page answers; an error is an answer, too.
+
+    Takes until the page answers, or until it counts as hung: after `hung_s` for a page that computes, and after
+    `snapshot_s` for one that does not. gone: whether the page has crashed or was closed, which ends the waiting.
+    """
+    probe = asyncio.ensure_future(page.send("Runtime.evaluate", {"expression": "1", "returnByValue": True}))
+    counted_s = busiest_s = 0.0
+    # time in which the browser answered at once and the page did not; most processor time of a renderer in it
+    before: dict[int, float] = {}
+    try:
+        await asyncio.wait([probe], timeout=_TICK_S)
+        started = time.monotonic()
+        while not probe.done():
+            began = time.monotonic()
+            now = await _processor_times(browser)
+            prompt = time.monotonic() - began <= _PROMPT_S
+            await asyncio.wait([probe], timeout=_TICK_S)
+            if prompt and now is not None:
+                before = before or now
+                counted_s += _TICK_S
+                busiest_s = max((used - before.get(one, used) for one, used in now.items()), default=0.0)
+            is_busy = busiest_s >= _BUSY_SHARE * settings.hung_s
+            limit_s = settings.hung_s if is_busy else max(settings.hung_s, settings.snapshot_s)
+            is_over = gone() or counted_s >= limit_s or time.monotonic() - started >= _LOST_S
+            if is_over and not probe.done():
+                return False
+        return True
+    finally:
+        probe.cancel()
+        with suppress(asyncio.CancelledError, browser_error()):
+            await probe
+
+
+async def _processor_times(browser: "CDPSession | None") -> dict[int, float] | None:
+    """Return the processor time of each renderer by process id; None if the browser does not answer."""
+    if browser is None:
+        return {}
+    try:
+        async with asyncio.timeout(_LOST_S):
+            found = await browser.send("SystemInfo.getProcessInfo")
+    except (TimeoutError, browser_error()):
+        return None
+    return {one["id"]: one["cpuTime"] for one in found["processInfo"] if one["type"] == "renderer"}
+
 
 _T = TypeVar("_T")
 
@@ -70,7 +140,7 @@ class PageHung(Exception):
 
 @dataclass(slots=True)
 class PageWatch:
-    """The activity of one page, as the browser reports it. Made by `watch_page`."""
+    """The activity of one page, as the browser reports it. Made by `PageWatch.start`."""
 
     page: "Page"
     cdp: "CDPSession"
@@ -194,7 +264,7 @@ class PageWatch:
 
     async def require_alive(self, settings: WalkSettings) -> None:
         """Raise PageHung if the page does not answer."""
-        if not await is_alive(self.cdp, self.link.cdp, settings, self._is_gone):
+        if not await is_alive(self.cdp, self.link.cdp, settings, lambda: self.crashed or self.page.is_closed()):
             raise PageHung
 
     async def read_text(self, settings: WalkSettings) -> PageText:
@@ -204,7 +274,7 @@ class PageWatch:
         """
         async with asyncio.timeout(settings.snapshot_s):
             found = await self._evaluate(f"({page_text_script()})({settings.snapshot_chars})")
-        return parse_page_text(found)
+        return PageText.parse(found)
 
     async def _wait_until_loaded(self, settings: WalkSettings) -> bool:
         """Return whether the page has loaded within the limit. Otherwise loading is stopped and the page is shown.
@@ -285,9 +355,6 @@ class PageWatch:
             raise browser_error()(f"the script failed: {answer['exceptionDetails'].get('text', '')}")
         return answer["result"]["value"]
 
-    def _is_gone(self) -> bool:
-        return self.crashed or self.page.is_closed()
-
     def on_crash(self) -> None:
         """Record that the page has crashed, which ends the running probe."""
         self.crashed = True
@@ -297,16 +364,16 @@ class PageWatch:
         """Wake up the waiting method."""
         self._changed.set()
 
-
-async def watch_page(page: "Page", link: BrowserLink) -> PageWatch:
-    """Start watching a page of the browser that `link` leads to."""
-    cdp = await page.context.new_cdp_session(page)
-    await cdp.send("Page.enable")
-    tree = await cdp.send("Page.getFrameTree")
-    watch = PageWatch(page, cdp, tree["frameTree"]["frame"]["id"], link)
-    _listen_to_frames(watch)
-    _listen_to_requests(watch)
-    return watch
+    @classmethod
+    async def start(cls, page: "Page", link: BrowserLink) -> Self:
+        """Start watching a page of the browser that `link` leads to."""
+        cdp = await page.context.new_cdp_session(page)
+        await cdp.send("Page.enable")
+        tree = await cdp.send("Page.getFrameTree")
+        watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link)
+        _listen_to_frames(watch)
+        _listen_to_requests(watch)
+        return watch
 
 
 def _listen_to_frames(watch: PageWatch) -> None:

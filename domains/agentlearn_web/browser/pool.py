@@ -18,20 +18,19 @@ from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import NetworkLimits, open_proxy
 from agentlearn_web.boundary.proxy_session import FLAGS, context_options
 from agentlearn_web.boundary.upstream import UpstreamProxy
-from agentlearn_web.browser.act_result import BrowserLost
-from agentlearn_web.browser.chromium import Chromium, find_chromium, require_playwright
-from agentlearn_web.browser.liveness import BrowserLink
+from agentlearn_web.browser.chromium import Chromium, find_chromium, has_sandbox, require_playwright
+from agentlearn_web.browser.page_watch import BrowserLink
 from agentlearn_web.browser.walk import Walk, WalkSettings
-from agentlearn_web.sessions.storage_state import StorageState
+from agentlearn_web.browser.walk_settings import BrowserLost, browser_error
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
 
-StartDriver = Callable[[], Awaitable["Playwright"]]
+_StartDriver = Callable[[], Awaitable["Playwright"]]
 """Starts a driver process of Playwright, which is ended with the pool."""
 
-WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
+_WALKERS_VARIABLE = "AGENTLEARN_WALKERS"
 _LAUNCH_S = 60.0
 _CONTEXT_S = 60.0
 _CLOSE_S = 10.0
@@ -72,7 +71,7 @@ class _BrowserProcess:
 class Browsers:
     """The browser pool of a run. Made by `open_browsers`."""
 
-    def __init__(self, start_driver: StartDriver, chromium: Chromium, options: BrowserOptions) -> None:
+    def __init__(self, start_driver: _StartDriver, chromium: Chromium, options: BrowserOptions) -> None:
         self._start_driver = start_driver
         self._playwright: Playwright | None = None
         self._drivers = 0
@@ -92,33 +91,30 @@ class Browsers:
         self,
         policy: AccessPolicy,
         *,
-        nonce: str,
         record: Path | None = None,
-        state: StorageState | None = None,
+        session: Mapping[str, object] | None = None,
         files: Mapping[str, TaskFile] | None = None,
     ) -> AsyncGenerator[Walk]:
         """Open a walk in a fresh context with a separate proxy. Waits for a free slot. Raises BrowserLost, ToolError.
 
-        nonce: marks the fence around text from sites. record: folder for screenshots and a trace. state: session to
-        start with. files: what the walk may upload, by name.
+        record: folder for screenshots and a trace. session: saved
+        session to start with. files: what the walk may upload, by name.
         """
         proxy = open_proxy(policy, self._options.limits, upstream=self._options.upstream)
-        async with self._slots, proxy as session, AsyncExitStack() as stack:
+        async with self._slots, proxy as proxied, AsyncExitStack() as stack:
             process = await self._browser_process()
             process.walks_started += 1
             process.open += 1
             stack.push_async_callback(self._leave, process)
-            options: dict[str, object] = {
-                **context_options(session),
-                **({} if state is None else {"storage_state": state.model_dump(mode="json")}),
-            }
+            options: dict[str, object] = context_options(proxied)
+            if session is not None:
+                options["storage_state"] = session
             context = await self._context(process, options)
             stack.push_async_callback(self._close_context, process, context)
             walk = Walk(
                 context,
-                session,
+                proxied,
                 self._options.walk,
-                nonce=nonce,
                 record=record,
                 served=policy.served,
                 files=files,
@@ -163,12 +159,10 @@ class Browsers:
         return fresh and not process.broken and process.browser.is_connected()
 
     async def _launch(self) -> "Browser":
-        from playwright.async_api import Error
-
         used = self._playwright
         try:
             if used is not None:
-                with suppress(Error):  # Playwright's driver process may have died, and then nothing starts any more
+                with suppress(browser_error()):  # the driver process may have died, and then nothing starts
                     return await self._launched_by(used)
             if self._drivers == _MOST_DRIVERS:
                 raise BrowserLost(
@@ -177,7 +171,7 @@ class Browsers:
             self._drivers += 1
             self._playwright = await self._start_driver()
             return await self._launched_by(self._playwright)
-        except (Error, OSError) as error:
+        except (OSError, browser_error()) as error:
             first = str(error).strip().partition("\n")[0]
             raise BrowserLost(f"the browser did not start: {first}", code="browser_failed") from error
 
@@ -197,12 +191,10 @@ class Browsers:
         return browser
 
     async def _context(self, process: _BrowserProcess, options: dict[str, object]) -> "BrowserContext":
-        from playwright.async_api import Error
-
         try:
             async with asyncio.timeout(_CONTEXT_S):
                 return await process.browser.new_context(**options)  # pyright: ignore[reportArgumentType]
-        except (Error, TimeoutError) as error:
+        except (TimeoutError, browser_error()) as error:
             process.broken = True
             raise BrowserLost(f"the browser gave no context: {error or 'it took too long'}") from error
 
@@ -212,12 +204,10 @@ class Browsers:
 
     async def _close_context(self, process: _BrowserProcess, context: "BrowserContext") -> None:
         """Close a walk's context. If that fails, the browser is closed as soon as its other walks have ended."""
-        from playwright.async_api import Error
-
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await context.close()
-        except (Error, TimeoutError):
+        except (TimeoutError, browser_error()):
             process.broken = True
 
     async def _leave(self, process: _BrowserProcess) -> None:
@@ -269,37 +259,28 @@ def _expect_dead_drivers() -> None:
 
 def default_walkers() -> int:
     """Return the default number of contexts open at once. Raises ConfigError for a bad `$AGENTLEARN_WALKERS`."""
-    value = os.environ.get(WALKERS_VARIABLE, "")
+    value = os.environ.get(_WALKERS_VARIABLE, "")
     if not value:
         return min(8 * (os.cpu_count() or 1), 32)
     if not value.isdecimal() or int(value) < 1:
         raise ConfigError(
-            f"{WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
+            f"{_WALKERS_VARIABLE} is {value!r}; give the number of browser contexts open at once, at least 1"
         )
     return int(value)
 
 
-def has_sandbox() -> bool:
-    """Return whether Chromium's own sandbox is on. Chromium refuses to start with it as root."""
-    return os.geteuid() != 0
-
-
 async def _link(browser: "Browser") -> BrowserLink:
     """Return what the walks of a browser share. As many pages are read at once as there are cores."""
-    from playwright.async_api import Error
-
     try:
         cdp = await browser.new_browser_cdp_session()
-    except Error as error:
+    except browser_error() as error:
         raise BrowserLost(f"the browser did not answer: {error}", code="browser_failed") from error
     return BrowserLink(cdp, asyncio.Semaphore(os.cpu_count() or 1))
 
 
 async def _close_browser(browser: "Browser") -> None:
-    from playwright.async_api import Error
-
     try:
         async with asyncio.timeout(_CLOSE_S):
             await browser.close()
-    except (Error, TimeoutError) as error:
+    except (TimeoutError, browser_error()) as error:
         get_log().warning("browser.not_closed", reason=str(error))

@@ -4,16 +4,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import Any, Self
 
-from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, SCROLLS, ElementLine, format_line
-from agentlearn_web.reading.line_positions import (
-    PlacedLine,
-    mark_lines,
-    place_lines,
-    with_line_breaks,
-    with_spaces,
-    with_values,
-)
+from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine, format_line
+from agentlearn_web.reading.line_positions import PlacedLine, place_lines, read_lines
 from agentlearn_web.reading.page_text import PageText, dense
 
 _CONTEXT_FRACTION = 4
@@ -25,7 +19,7 @@ _MIN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotPage:
+class _SnapshotPage:
     """One page of a snapshot."""
 
     context: tuple[ElementLine, ...]
@@ -39,13 +33,13 @@ class SnapshotPage:
         return self.context + self.lines
 
 
-def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage, ...]:
+def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[_SnapshotPage, ...]:
     """Split lines into one or more pages of at most `budget` characters, counted as `format_line` writes them.
 
     A budget below 200 counts as 200. A line longer than a page is shortened and says how many characters are left out.
     """
     max_chars = max(budget, _MIN_CHARS)
-    pages: list[SnapshotPage] = []
+    pages: list[_SnapshotPage] = []
     context: tuple[ElementLine, ...] = ()
     own: list[ElementLine] = []
     ancestors: list[ElementLine] = []
@@ -55,17 +49,17 @@ def split_pages(lines: Sequence[ElementLine], budget: int) -> tuple[SnapshotPage
             ancestors.pop()
         size = _size(line)
         if own and used + size > max_chars:
-            pages.append(SnapshotPage(context, tuple(own)))
+            pages.append(_SnapshotPage(context, tuple(own)))
             context, own = _context(ancestors, max_chars // _CONTEXT_FRACTION), []
             used = sum(map(_size, context))
-        fitted = line if used + size <= max_chars else shorten_line(line, max_chars - used - 1)
+        fitted = line if used + size <= max_chars else _shorten_line(line, max_chars - used - 1)
         own.append(fitted)
         used += _size(fitted)
         ancestors.append(line)
-    return (*pages, SnapshotPage(context, tuple(own)))
+    return (*pages, _SnapshotPage(context, tuple(own)))
 
 
-def split_long_lines(placed: Iterable[PlacedLine], budget: int) -> Iterator[PlacedLine]:
+def _split_long_lines(placed: Iterable[PlacedLine], budget: int) -> Iterator[PlacedLine]:
     """Yield the lines, those with a text longer than half a page in several parts. The first part keeps the ref."""
     most = max(budget, _MIN_CHARS) // 2
     for one in placed:
@@ -95,7 +89,7 @@ def _parts(text: str, most: int) -> Iterator[str]:
         yield text
 
 
-def shorten_line(line: ElementLine, max_chars: int) -> ElementLine:
+def _shorten_line(line: ElementLine, max_chars: int) -> ElementLine:
     """Return the line shortened to `max_chars` characters, as far as its name, text and address allow."""
     excess = len(format_line(line)) - max_chars
     if excess <= 0:
@@ -131,29 +125,22 @@ def _context(ancestors: Iterable[ElementLine], max_chars: int) -> tuple[ElementL
     for line in reversed(list(ancestors)):
         if line.role == "generic" and not line.name:
             continue
-        short = ElementLine(depth=line.depth, role=line.role, name=_short(line.name), marks=("continued",))
+        name = line.name if len(line.name) <= _MAX_NAME_CHARS else f"{line.name[:_MAX_NAME_CHARS]}…"
+        short = ElementLine(depth=line.depth, role=line.role, name=name, marks=("continued",))
         if (max_chars := max_chars - _size(short)) < 0:
             break
         chosen.append(short)
     return tuple(reversed(chosen))
 
 
-def _short(words: str) -> str:
-    return words if len(words) <= _MAX_NAME_CHARS else f"{words[:_MAX_NAME_CHARS]}…"
-
-
-_BORDER = "separator"
-"""Role of a line between two parts. If it has a value, a person can move it."""
-
-
 @dataclass(frozen=True)
 class ShownSnapshot:
-    """The last shown snapshot of a tab. Made by `compose_snapshot` or `text_snapshot`."""
+    """The last shown snapshot of a tab. Made by `ShownSnapshot.compose` or `ShownSnapshot.of_text`."""
 
     document: int
     """Number of the tab's document from which it was taken."""
     placed: tuple[PlacedLine, ...] = ()
-    pages: tuple[SnapshotPage, ...] = (SnapshotPage((), ()),)
+    pages: tuple[_SnapshotPage, ...] = (_SnapshotPage((), ()),)
     truncated: int = 0
     """Number of characters that were left out at the end."""
     text: PageText = field(default_factory=PageText)
@@ -194,87 +181,42 @@ class ShownSnapshot:
         """The page number of each line."""
         return tuple(n for n, page in enumerate(self.pages, 1) for _ in page.lines)
 
+    @classmethod
+    def compose(
+        cls,
+        document: int,
+        lines: Sequence[ElementLine],
+        text: PageText,
+        page_chars: int,
+        *,
+        truncated: int = 0,
+        changes: int = 0,
+        every_ref: Sequence[ElementLine] = (),
+    ) -> Self:
+        """Return the snapshot of a page from its elements and its text. every_ref: see `read_lines`."""
+        fields = {"document": document, "text": text, "truncated": truncated, "changes": changes}
+        return cls._paged(read_lines(lines, text, every_ref), page_chars, **fields)
 
-def needs_every_ref(text: PageText) -> bool:
-    """Return whether a page has parts that scroll by themselves, or borders between two parts that can be moved."""
-    return bool(text.scrollers) or any(one.role == _BORDER and one.value for one in text.shown_values)
-
-
-def compose_snapshot(
-    document: int,
-    lines: Sequence[ElementLine],
-    text: PageText,
-    page_chars: int,
-    *,
-    truncated: int = 0,
-    changes: int = 0,
-    every_ref: Sequence[ElementLine] = (),
-) -> ShownSnapshot:
-    """Return the snapshot of a page from its elements and its text.
-
-    every_ref: the same elements, each with its ref. What scrolls by itself is then shown with one of them, and so is a
-    separator with a value: it is a border that can be moved.
-    """
-    found = [with_spaces(one, text) for one in place_lines(with_values(lines, text), text)]
-    _mark_scrollers(found, every_ref, text)
-    for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
-        if one.line.role == _BORDER and one.line.text:
-            found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
-    spaced = _without_repeated(found)
-    placed = with_line_breaks(tuple(mark_lines(tuple(spaced), text)), text)
-    return _paged(document, placed, text, page_chars, truncated, changes, is_plain=False)
-
-
-def _mark_scrollers(placed: list[PlacedLine], every_ref: Sequence[ElementLine], text: PageText) -> None:
-    """Mark in each part that scrolls by itself the first line with a ref, or else give its first line a ref."""
-    for first, last in text.scrollers if every_ref else ():
-        begin, end = text.dense_starts[first], text.dense_starts[last]
-        inside = [number for number, one in enumerate(placed) if begin <= one.begin < one.end <= end]
-        with_ref = (number for number in inside if placed[number].line.ref)
-        number = next(with_ref, next((number for number in inside if every_ref[number].ref), None))
-        if number is not None:
-            line = placed[number].line
-            marks = line.marks if SCROLLS in line.marks else (*line.marks, SCROLLS)
-            shown = line.model_copy(update={"ref": every_ref[number].ref, "marks": marks})
-            placed[number] = replace(placed[number], line=shown)
-
-
-def _without_repeated(placed: Iterable[PlacedLine]) -> Iterator[PlacedLine]:
-    """Yield the lines without texts that only repeat the name of the element around them."""
-    before: PlacedLine | None = None
-    for one in placed:
-        repeats = before is not None and one.line.depth > before.line.depth and one.line.text == before.line.name
-        if one.line.role == "text" and repeats:
-            continue
-        yield (before := one)
-
-
-def text_snapshot(document: int, text: PageText, page_chars: int, *, changes: int = 0) -> ShownSnapshot:
-    """Return a snapshot that shows only the text of a page, line by line."""
-    lines = (
-        ElementLine(
-            role="pre" if block.pre else "heading" if block.heading else "text",
-            name=line if block.heading else "",
-            text="" if block.heading else line,
-            marks=(NOT_VISIBLE,) if block.hidden else (),
+    @classmethod
+    def of_text(cls, document: int, text: PageText, page_chars: int, *, changes: int = 0) -> Self:
+        """Return a snapshot that shows only the text of a page, line by line."""
+        lines = (
+            ElementLine(
+                role="pre" if block.pre else "heading" if block.heading else "text",
+                name=line if block.heading else "",
+                text="" if block.heading else line,
+                marks=(NOT_VISIBLE,) if block.hidden else (),
+            )
+            for line, block in text.plain_lines()
         )
-        for line, block in text.plain_lines()
-    )
-    return _paged(document, place_lines(tuple(lines), text), text, page_chars, 0, changes, is_plain=True)
+        fields = {"document": document, "text": text, "changes": changes, "is_plain": True}
+        return cls._paged(place_lines(tuple(lines), text), page_chars, **fields)
 
-
-def _paged(
-    document: int,
-    placed: Iterable[PlacedLine],
-    text: PageText,
-    page_chars: int,
-    truncated: int,
-    changes: int,
-    *,
-    is_plain: bool,
-) -> ShownSnapshot:
-    kept = tuple(split_long_lines(placed, page_chars))
-    pages = split_pages([one.line for one in kept], page_chars)
-    fitted = (line for page in pages for line in page.lines)
-    shown = tuple(PlacedLine(line, one.begin, one.end) for line, one in zip(fitted, kept, strict=True))
-    return ShownSnapshot(document, shown, pages, truncated, text, changes, is_plain)
+    @classmethod
+    def _paged(cls, placed: Iterable[PlacedLine], page_chars: int, **fields: Any) -> Self:
+        """Return the snapshot with these fields, its lines split into pages."""
+        kept = tuple(_split_long_lines(placed, page_chars))
+        pages = split_pages([one.line for one in kept], page_chars)
+        fitted = (line for page in pages for line in page.lines)
+        shown = tuple(PlacedLine(line, one.begin, one.end) for line, one in zip(fitted, kept, strict=True))
+        return cls(placed=shown, pages=pages, **fields)

@@ -21,7 +21,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOISE = frozenset({"active", "box", "cursor", "ref"})
 
-STRUCTURE = frozenset({
+_STRUCTURE = frozenset({
     "article", "banner", "blockquote", "caption", "cell", "code", "columnheader", "complementary", "contentinfo",
     "definition", "deletion", "document", "emphasis", "figure", "form", "group", "heading", "insertion", "list",
     "listitem", "main", "navigation", "paragraph", "region", "row", "rowgroup", "rowheader", "search", "separator",
@@ -56,7 +56,8 @@ def parse_snapshot(
     Never fails: text outside the grammar becomes a line of text. Left out: wrappers with one child or none, and refs of
     elements that only structure the page.
     """
-    nodes = _without_root_wrapper(_without_wrappers(_parse_tree(snapshot)))
+    nodes = _without_wrappers(_parse_tree(snapshot))
+    nodes = nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
     return tuple(_lines(nodes, tab, 0, scripted=scripted, every_ref=every_ref))
 
 
@@ -91,19 +92,15 @@ def _parse_tree(snapshot: str) -> list[_Node]:
         if not content.startswith("- "):
             parent.children.append(_Node("text", text=_without_surrogates(content)))
         elif (found := _PROPERTY.fullmatch(content[2:])) is not None:
-            _set_property(parent, found[1], _parse_scalar(found[2]))
+            if found[1] == "url":
+                parent.url = _parse_scalar(found[2])
+            else:
+                parent.children.append(_Node(f"/{found[1]}", text=_parse_scalar(found[2])))
         else:
             node = _parse_element(content[2:])
             parent.children.append(node)
             path.append((depth, node))
     return root.children
-
-
-def _set_property(node: _Node, name: str, value: str) -> None:
-    if name == "url":
-        node.url = value
-    else:
-        node.children.append(_Node(f"/{name}", text=value))
 
 
 def _parse_element(line: str) -> _Node:
@@ -177,11 +174,6 @@ def _is_wrapper(node: _Node) -> bool:
     return node.role == "generic" and not says and not node.has_pointer
 
 
-def _without_root_wrapper(nodes: list[_Node]) -> list[_Node]:
-    """Return the nodes without a single wrapper around everything."""
-    return nodes[0].children if len(nodes) == 1 and _is_wrapper(nodes[0]) else nodes
-
-
 def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, every_ref: bool) -> Iterator[ElementLine]:
     for node in nodes:
         yield ElementLine(
@@ -199,7 +191,7 @@ def _lines(nodes: Iterable[_Node], tab: str, depth: int, *, scripted: bool, ever
 def _is_clickable_text(node: _Node) -> bool:
     """Return whether a generic element of a page with scripts has text of its own and nothing else to click."""
     return any(one.role == "text" for one in node.children) and not any(
-        one.has_pointer or (one.ref and one.role not in STRUCTURE) for one in _descendants(node)
+        one.has_pointer or (one.ref and one.role not in _STRUCTURE) for one in _descendants(node)
     )
 
 
@@ -220,4 +212,4 @@ def _is_actionable(node: _Node, *, scripted: bool) -> bool:
         return not node.children or (scripted and _is_clickable_text(node))
     if scripted and node.role in _OFTEN_CLICKABLE:
         return node.role == "columnheader" or not any(_is_actionable(one, scripted=True) for one in _descendants(node))
-    return node.role not in STRUCTURE
+    return node.role not in _STRUCTURE

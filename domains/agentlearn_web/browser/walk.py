@@ -8,29 +8,38 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlearn.errors import ToolLost
 from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import HostPort, RefusedConnection
-from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.acts.fields import choose_in_list, type_text, upload_files
-from agentlearn_web.browser.acts.keyboard import press_keys
-from agentlearn_web.browser.acts.navigation import BLOCKED, answer_next_dialog, go_back, open_url, show_pdf
-from agentlearn_web.browser.acts.pointer import ClickKind, click_element, drag_element, hover_element
+from agentlearn_web.boundary.proxy_session import ProxySession
+from agentlearn_web.browser.acts.fields import choose_in_list, press_keys, type_text, upload_files
+from agentlearn_web.browser.acts.navigation import (
+    BLOCKED,
+    Screenshot,
+    answer_next_dialog,
+    go_back,
+    open_url,
+    show_pdf,
+    take_picture,
+)
+from agentlearn_web.browser.acts.pointer import ClickKind, click_element, drag_element, hover_element, scroll_page
 from agentlearn_web.browser.acts.scope import ActScope
-from agentlearn_web.browser.acts.screenshot import Screenshot, take_picture
-from agentlearn_web.browser.acts.scroll import place_view, scroll_page, with_new_marks
-from agentlearn_web.browser.liveness import BrowserLink, browser_error, is_browser_gone, load_failure_reason
-from agentlearn_web.browser.page_events import PageEvents, RefusalSource, refusal_reason
+from agentlearn_web.browser.page_events import PageEvents, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
-from agentlearn_web.browser.page_watch import PageHung
+from agentlearn_web.browser.page_watch import BrowserLink, PageHung
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
-from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.tabs import Tabs
-from agentlearn_web.browser.walk_settings import WalkSettings
-from agentlearn_web.observation import PageObservation
+from agentlearn_web.browser.tabs import Tab, Tabs
+from agentlearn_web.browser.walk_settings import (
+    ActResult,
+    WalkSettings,
+    browser_error,
+    load_failure_reason,
+)
+from agentlearn_web.observation import NEW, ElementLine, PageObservation
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
@@ -41,32 +50,32 @@ __all__ = ["Walk", "WalkSettings"]
 _CONNECT_S = 5.0
 
 
-class SiteLost(ToolLost):
+class _SiteLost(ToolLost):
     """Raised when a site that this run serves no longer answers. The walk itself did nothing wrong."""
 
     code = "site_lost"
 
 
-async def require_sites(refusals: Iterable[RefusedConnection], served: Mapping[str, HostPort]) -> None:
-    """Raise SiteLost if one of the served sites was unreachable and still accepts no connection."""
+async def _require_sites(refusals: Iterable[RefusedConnection], served: Mapping[str, HostPort]) -> None:
+    """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
     for host in {one.host for one in refusals if one.code == "unreachable"} & served.keys():
         try:
             async with asyncio.timeout(_CONNECT_S):
                 _, writer = await asyncio.open_connection(*served[host])
         except (OSError, TimeoutError) as error:
             why = str(error) or "no answer in time"
-            raise SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
+            raise _SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
         writer.close()
 
 
-TRACE = "trace.zip"
-LEAST_FREE_BYTES = 500_000_000
+_TRACE = "trace.zip"
+_LEAST_FREE_BYTES = 500_000_000
 """With less free space on the disk, nothing more is recorded."""
 _SCREENSHOT_S = 5.0
 _TRACE_S = 30.0
 
 
-class WalkRecorder:
+class _WalkRecorder:
     """Writes `step-01.png`, … and `trace.zip` into a folder. Without a folder it does nothing."""
 
     def __init__(self, context: "BrowserContext", folder: Path | None) -> None:
@@ -112,11 +121,11 @@ class WalkRecorder:
         self._tracing = False
         try:
             async with asyncio.timeout(_TRACE_S):
-                await self._context.tracing.stop(path=self._folder / TRACE)
+                await self._context.tracing.stop(path=self._folder / _TRACE)
         except (OSError, TimeoutError, browser_error()) as error:
             self._log_failure(error)
             with suppress(OSError):
-                (self._folder / TRACE).unlink()
+                (self._folder / _TRACE).unlink()
 
     async def _has_session(self) -> bool:
         """Return whether the walk starts with cookies or local storage. Raises Playwright's errors."""
@@ -131,14 +140,14 @@ class WalkRecorder:
         except OSError as error:
             self._log_failure(error)
             return False
-        if free < LEAST_FREE_BYTES and not self._full:
+        if free < _LEAST_FREE_BYTES and not self._full:
             self._full = True
-            self._log_failure(OSError(f"the disk has less than {LEAST_FREE_BYTES // 10**6} MB left"))
-        return free >= LEAST_FREE_BYTES
+            self._log_failure(OSError(f"the disk has less than {_LEAST_FREE_BYTES // 10**6} MB left"))
+        return free >= _LEAST_FREE_BYTES
 
     def _log_failure(self, error: Exception) -> None:
         """Log why something was not saved. A lost browser loses many recordings at once, so it is not logged here."""
-        if is_browser_gone(error):
+        if any(words in str(error) for words in ("has been closed", "Connection closed")):
             self.lost = True
             return
         get_log().warning("recording.failed", folder=str(self._folder), reason=str(error).partition("\n")[0])
@@ -147,6 +156,11 @@ class WalkRecorder:
 _VIEW_TRIES = 4
 """How often a view is attempted, because a page can break while its snapshot is taken."""
 
+_MOST_NEW = 0.8
+"""Largest part of the lines that are marked as new."""
+_NOTHING_NEW = (
+    "the page was scrolled and shows nothing new; a view has all of the page, so `more` shows the part after this one"
+)
 _Action = Callable[[], Awaitable[ActResult]]
 
 
@@ -154,7 +168,7 @@ class Walk:
     """The acts that a model can do in a browser context. Acts run one at a time.
 
     An act that cannot be done returns an observation with a status. Only a lost browser or a lost site of this run
-    raises an error, BrowserLost or SiteLost.
+    raises an error, BrowserLost or ToolLost with the code `site_lost`.
 
     Statuses: `ok`; for refs `unknown_ref`, `foreign_ref`, `stale_ref`; for elements `not_actionable`, `not_typable`,
     `no_option`, `no_list`, `not_submitted`; for keys `unknown_key`, `refused_key`; for clicks `bad_click`;
@@ -167,10 +181,9 @@ class Walk:
     def __init__(
         self,
         context: "BrowserContext",
-        refusals: RefusalSource,
+        refusals: ProxySession,
         settings: WalkSettings | None = None,
         *,
-        nonce: str = "",
         record: Path | None = None,
         served: Mapping[str, HostPort] | None = None,
         files: Mapping[str, TaskFile] | None = None,
@@ -183,9 +196,8 @@ class Walk:
         """
         self._served = served or {}
         self.settings = settings or WalkSettings()
-        self.nonce = nonce
         self._events = PageEvents(refusals)
-        self._recorder = WalkRecorder(context, record)
+        self._recorder = _WalkRecorder(context, record)
         self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
         self.files = files or {}
         self._scope = ActScope(self._tabs, self.settings, self._events, self.files)
@@ -307,23 +319,21 @@ class Walk:
             return view
 
     async def _act(self, act: _Action) -> PageObservation:
-        return await self._once(lambda: self._acted(act))
+        """Run an act, abandon it after the time limit, and return a view of the page after it."""
 
-    async def _acted(self, act: _Action) -> PageObservation:
-        """Run an act and return a view of the page after it. Raises PageHung and Playwright's errors."""
-        if self._tabs.current.watch.crashed:
-            return await self._view(await self._tabs.replace_hung())
-        return await self._view(await self._act_within_limit(act))
+        async def acted() -> PageObservation:
+            if self._tabs.current.watch.crashed:
+                return await self._view(await self._tabs.replace_hung())
+            try:
+                async with asyncio.timeout(self.settings.act_s):
+                    result = await self._act_and_settle(act)
+            except TimeoutError:
+                await self._tabs.current.watch.stop(self.settings)
+                note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
+                result = ActResult("timeout", note)
+            return await self._view(result)
 
-    async def _act_within_limit(self, act: _Action) -> ActResult:
-        """Run an act, and abandon it after the time limit. Raises PageHung and Playwright's errors."""
-        try:
-            async with asyncio.timeout(self.settings.act_s):
-                return await self._act_and_settle(act)
-        except TimeoutError:
-            await self._tabs.current.watch.stop(self.settings)
-            note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
-            return ActResult("timeout", note)
+        return await self._once(acted)
 
     async def _act_and_settle(self, act: _Action) -> ActResult:
         """Run an act, wait until the page has settled, and update the tabs. Raises PageHung and Playwright's errors."""
@@ -365,11 +375,28 @@ class Walk:
         return shown
 
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
+        """Return the view of a snapshot, which the tab shows from now on.
+
+        The part shown is that of the first new line if the act looks for new content, else that of the element acted
+        on, else the same as before, or the first one of a new document. Lines that the view before did not have are
+        marked, unless hardly any line is old.
+        """
         same_document = tab.shown is not None and tab.shown.document == shown.document
         result = result if same_document else self._with_load_status(tab, result)
-        if tab.shown is not None and same_document and result.acted:
-            shown = with_new_marks(tab.shown, shown)
-        tab.page_number, result = place_view(tab, shown, result)
+        before = tab.shown if same_document else None
+        new: set[int] = set()
+        if before is not None:
+            known = {_content(line) for line in before.lines}
+            new = {number for number, line in enumerate(shown.lines) if _content(line) not in known}
+        if result.acted and 0 < len(new) <= _MOST_NEW * len(shown.lines):
+            shown = shown.marked(new, NEW)
+        if before is not None and result.seeks_new and not new:
+            result = replace(result, status="nothing_new", note=_NOTHING_NEW)
+        same_page = min(tab.page_number, len(shown.pages)) if same_document else 1
+        if new and result.seeks_new:
+            tab.page_number = shown.page_numbers[min(new)]
+        else:
+            tab.page_number = shown.page_of(result.near_ref) or same_page
         tab.shown = shown
         if tab.watch.unfinished:
             self._events.add("incomplete", tab.watch.unfinished)
@@ -381,8 +408,8 @@ class Walk:
         elif shown.is_plain and shown.text.cut:
             self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
-            self._remember(tab.url)
-        await require_sites(self._events.refusals(), self._served)
+            self._visited += [] if self._visited[-1:] == [tab.url] else [tab.url]
+        await _require_sites(self._events.refusals(), self._served)
         return self._observation(tab, shown, result)
 
     def _with_load_status(self, tab: Tab, result: ActResult) -> ActResult:
@@ -401,10 +428,6 @@ class Walk:
         if tab.watch.refusal:
             return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
-
-    def _remember(self, url: str) -> None:
-        if self._visited[-1:] != [url]:
-            self._visited.append(url)
 
     def _observation(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:
         return PageObservation(
@@ -430,3 +453,8 @@ class Walk:
         if select is not None:
             self._tabs.select(select)
         return ActResult()
+
+
+def _content(line: ElementLine) -> tuple[str, str, str, str]:
+    """Return by what a line is the same as one of the view before, whatever its ref and its marks."""
+    return line.role, line.name, line.url, line.text

@@ -5,12 +5,12 @@ copy changes nothing.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain, groupby
 
-from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, ElementLine
+from agentlearn_web.observation import NOT_VISIBLE, PARTLY_VISIBLE, PRE, SCROLLS, ElementLine
 from agentlearn_web.reading.page_text import PageText, ShownValue, SpanningCell, TextRun, dense
 
 _NEAR_CHARS = 4_000
@@ -45,6 +45,55 @@ class PlacedLine:
 def line_words(line: ElementLine) -> str:
     """Return the words of a line: its text, or its name if it has no text. A property, like a placeholder, has none."""
     return "" if line.role.startswith("/") else line.text or line.name
+
+
+_BORDER = "separator"
+"""Role of a line between two parts. If it has a value, a person can move it."""
+
+
+def needs_every_ref(text: PageText) -> bool:
+    """Return whether a page has parts that scroll by themselves, or borders between two parts that can be moved."""
+    return bool(text.scrollers) or any(one.role == _BORDER and one.value for one in text.shown_values)
+
+
+def read_lines(
+    lines: Sequence[ElementLine], text: PageText, every_ref: Sequence[ElementLine] = ()
+) -> Iterator[PlacedLine]:
+    """Yield the lines of a page as they are shown: with the values, spaces, marks and line breaks of its text.
+
+    every_ref: the same elements, each with its ref. What scrolls by itself is then shown with one of them, and so is a
+    separator with a value: it is a border that can be moved.
+    """
+    found = [_with_spaces(one, text) for one in place_lines(_with_values(lines, text), text)]
+    _mark_scrollers(found, every_ref, text)
+    for number, (one, known) in enumerate(zip(found, every_ref, strict=False)):
+        if one.line.role == _BORDER and one.line.text:
+            found[number] = replace(one, line=one.line.model_copy(update={"ref": known.ref}))
+    return _with_line_breaks(tuple(_marked(tuple(_without_repeated(found)), text)), text)
+
+
+def _mark_scrollers(placed: list[PlacedLine], every_ref: Sequence[ElementLine], text: PageText) -> None:
+    """Mark in each part that scrolls by itself the first line with a ref, or else give its first line a ref."""
+    for first, last in text.scrollers if every_ref else ():
+        begin, end = text.dense_starts[first], text.dense_starts[last]
+        inside = [number for number, one in enumerate(placed) if begin <= one.begin < one.end <= end]
+        with_ref = (number for number in inside if placed[number].line.ref)
+        number = next(with_ref, next((number for number in inside if every_ref[number].ref), None))
+        if number is not None:
+            line = placed[number].line
+            marks = line.marks if SCROLLS in line.marks else (*line.marks, SCROLLS)
+            shown = line.model_copy(update={"ref": every_ref[number].ref, "marks": marks})
+            placed[number] = replace(placed[number], line=shown)
+
+
+def _without_repeated(placed: Iterable[PlacedLine]) -> Iterator[PlacedLine]:
+    """Yield the lines without texts that only repeat the name of the element around them."""
+    before: PlacedLine | None = None
+    for one in placed:
+        repeats = before is not None and one.line.depth > before.line.depth and one.line.text == before.line.name
+        if one.line.role == "text" and repeats:
+            continue
+        yield (before := one)
 
 
 def place_lines(lines: Sequence[ElementLine], page: PageText) -> Iterator[PlacedLine]:
@@ -91,7 +140,7 @@ def _near(text: str, words: str, following: str, cursor: int) -> tuple[int, bool
     return first, False
 
 
-def with_spaces(placed: PlacedLine, page: PageText) -> PlacedLine:
+def _with_spaces(placed: PlacedLine, page: PageText) -> PlacedLine:
     """Return the line with the spaces and line breaks that the page shows between its words, as single spaces.
 
     The browser's snapshot joins what stands before and after a `<br>`.
@@ -118,7 +167,7 @@ def with_spaces(placed: PlacedLine, page: PageText) -> PlacedLine:
     return replace(placed, line=line.model_copy(update={"text" if line.text else "name": spaced}))
 
 
-STRUCK = "struck"
+_STRUCK = "struck"
 """Mark of a line whose words are all struck out. Other struck words stand between `~~`."""
 _MOST_LABEL_CHARS = 80
 """Longest name without a visible counterpart that is taken for a label, such as that of a button with a picture."""
@@ -130,7 +179,7 @@ _VALUE_ROLES = frozenset({"textbox", "searchbox", "spinbutton", "slider", "combo
 """Roles whose text is a value, which is no text of the document."""
 
 
-def mark_lines(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedLine]:
+def _marked(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedLine]:
     """Yield the lines with their marks."""
     cell = 0
     for one in placed:
@@ -140,7 +189,7 @@ def mark_lines(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedL
             if at is not None:
                 cell = at + 1
                 marks += _span(page.cells[at])
-        shown = _with_struck_words(one, page) if STRUCK not in marks else line
+        shown = _with_struck_words(one, page) if _STRUCK not in marks else line
         if marks:
             shown = shown.model_copy(update={"marks": (*line.marks, *marks)})
         yield replace(one, line=shown)
@@ -157,7 +206,7 @@ def _look(one: PlacedLine, page: PageText) -> tuple[str, ...]:
     if page.is_plain:
         return ()
     runs = page.runs_between(one.begin, one.end)
-    struck = (STRUCK,) if one.line.role != "deletion" and all(run.struck for run in runs) else ()
+    struck = (_STRUCK,) if one.line.role != "deletion" and all(run.struck for run in runs) else ()
     if not any(run.hidden for run in runs) or dense(words) in page.seen:
         return struck
     if all(run.hidden and run.label for run in runs) and len(words) <= _MOST_LABEL_CHARS:
@@ -207,7 +256,7 @@ class _PreText:
     hidden: bool
 
 
-def with_line_breaks(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedLine]:
+def _with_line_breaks(placed: Sequence[PlacedLine], page: PageText) -> Iterator[PlacedLine]:
     """Yield the lines, those of a preformatted text replaced by the lines of the document.
 
     Elements inside the text that can be acted on follow it.
@@ -273,13 +322,13 @@ def _replaced(inside: Sequence[PlacedLine], text: _PreText) -> Iterator[PlacedLi
 _MARKS = {"listitem": "number", "row": "row", "columnheader": "sorted"}
 """Name of the mark with the value of an element that has text of its own."""
 _FIELDS = frozenset({"textbox", "searchbox", "combobox", "spinbutton"})
-NOT_SHOWN = "value not shown"
+_NOT_SHOWN = "value not shown"
 """Mark of a field whose value is a password."""
 _COMPARED = 30
 """Characters by which an element and its line are recognised where a page changed while it was read."""
 
 
-def with_values(lines: Sequence[ElementLine], text: PageText) -> tuple[ElementLine, ...]:
+def _with_values(lines: Sequence[ElementLine], text: PageText) -> tuple[ElementLine, ...]:
     """Return the lines with what their elements show, and without what stands in password fields.
 
     The browser's snapshot and the page's text are read at the same time. They name the same elements in the same order.
@@ -332,4 +381,4 @@ def _with_value(line: ElementLine, found: ShownValue) -> ElementLine:
 def _without_secret(line: ElementLine, secrets: frozenset[str] | None) -> ElementLine:
     if line.role not in _FIELDS or not line.text or (secrets is not None and dense(line.text) not in secrets):
         return line
-    return line.model_copy(update={"text": "", "marks": (*line.marks, NOT_SHOWN)})
+    return line.model_copy(update={"text": "", "marks": (*line.marks, _NOT_SHOWN)})

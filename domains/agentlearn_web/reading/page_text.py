@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 _HIDDEN, _STRUCK, _LABEL = 1, 2, 4
 _CELL_CHARS = 100
@@ -147,6 +147,29 @@ class PageText:
             else:
                 yield block.words, block
 
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Return the text that the script found."""
+        return cls(
+            blocks=tuple(
+                TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"]), bool(one.get("joined")))
+                for one in found["blocks"]
+            ),
+            cells=tuple(
+                SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
+                for rows, columns, text in found["cells"]
+            ),
+            unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),
+            scrollers=tuple((int(first), int(last)) for first, last in found.get("scrollers", ())),
+            shown_values=tuple(
+                ShownValue(role, dense(_storable(about))[:_CELL_CHARS], _storable(value))
+                for role, about, value in found.get("shown", ())
+            ),
+            secrets=frozenset(dense(_storable(value)) for value in found.get("secrets", ())),
+            cut=bool(found["cut"]),
+            partial=bool(found["partial"]),
+        )
+
 
 def dense(text: str) -> str:
     """Return the text without spaces, line breaks and characters that take no room."""
@@ -157,29 +180,6 @@ def dense(text: str) -> str:
 def page_text_script() -> str:
     """Return the script that reads the text; a function of the most characters that it may return."""
     return (files("agentlearn_web.reading") / "page_text.js").read_text("utf-8")
-
-
-def parse_page_text(found: Mapping[str, Any]) -> PageText:
-    """Return the text that the script found."""
-    return PageText(
-        blocks=tuple(
-            TextBlock(_runs_of(one), bool(one["heading"]), int(one["pre"]), bool(one.get("joined")))
-            for one in found["blocks"]
-        ),
-        cells=tuple(
-            SpanningCell(int(rows), int(columns), dense(_storable(text))[:_CELL_CHARS])
-            for rows, columns, text in found["cells"]
-        ),
-        unseen_values=frozenset(dense(_storable(value)) for value in found.get("unseen", ())),
-        scrollers=tuple((int(first), int(last)) for first, last in found.get("scrollers", ())),
-        shown_values=tuple(
-            ShownValue(role, dense(_storable(about))[:_CELL_CHARS], _storable(value))
-            for role, about, value in found.get("shown", ())
-        ),
-        secrets=frozenset(dense(_storable(value)) for value in found.get("secrets", ())),
-        cut=bool(found["cut"]),
-        partial=bool(found["partial"]),
-    )
 
 
 def _runs_of(block: Mapping[str, Any]) -> tuple[TextRun, ...]:

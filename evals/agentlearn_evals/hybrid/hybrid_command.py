@@ -117,5 +117,5 @@ def _require(settings: HybridSettings, plan: HybridPlan, *, yes: bool) -> None:
     if plan.train.refusals:
         raise ConfigError(f"train: {plan.train.refusals[0]}", code="would_be_refused")
     learning = learn_stage(settings, model=settings.bare_model, library=None)
-    require_extras((learning.model, learning.reflector_name), sandbox=learning.sandbox, otel=settings.otel)
+    require_extras((learning.model, learning.reflector_name), otel=settings.otel)
     ask_before_spending(learning, yes=yes)

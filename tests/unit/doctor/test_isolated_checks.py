@@ -21,7 +21,7 @@ def raising(error: BaseException) -> Iterator[CheckResult]:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (FileNotFoundError(2, "No such file", "monty"), "the check failed: FileNotFoundError: [Errno 2] No such file"),
+        (FileNotFoundError(2, "No such file", "vllm"), "the check failed: FileNotFoundError: [Errno 2] No such file"),
         (SystemExit(0), "the check failed: SystemExit: 0"),
         (KeyboardInterrupt(), "the check failed: KeyboardInterrupt"),
         (MemoryError(), "the check failed: MemoryError"),

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox, sandbox_names
-from agentlearn.sandbox.zygote import monty_installed
+from agentlearn.sandbox import CodeResult, CodeSandbox, open_sandbox
 
 
 @dataclass(frozen=True)
@@ -43,16 +42,3 @@ def started(name: str) -> Iterator[Box]:
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """Each sandbox of forked processes in turn."""
     yield from started(request.param)
-
-
-@pytest.fixture(scope="module", params=sandbox_names())
-def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """Each sandbox in turn."""
-    needs(request.param)
-    yield from started(request.param)
-
-
-def needs(name: str) -> None:
-    """Skip where a sandbox is not installed."""
-    if name == "monty" and not monty_installed():
-        pytest.skip("pydantic-monty is not installed")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.zygote import monty_installed
+from agentlearn.sandbox.zygote import INSTEAD
 from tests.unit.sandbox.attacks import all_attacks, attack_all
 from tests.unit.sandbox.conftest import Box, started
 
@@ -80,12 +80,6 @@ ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code))
         result = zygote.last(cell)
         assert result.status == "killed"
         assert result.error.startswith("the interpreter died (SIGSYS)")
-
-
-def test_endless_recursion_ends_at_the_memory_or_the_time_limit(zygote: Box) -> None:
-    first, second = zygote.run("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", "1", timeout_s=1)
-    assert first.status in ("oom", "killed", "timeout")
-    assert second.stdout == "1\n"
 
 
 def test_a_session_can_neither_find_nor_read_another(zygote: Box) -> None:
@@ -179,26 +173,6 @@ def test_a_flood_of_replies_fills_no_memory_of_ours(zygote: Box) -> None:
     assert second.stdout == "2\n"
 
 
-def test_the_walls_leave_room_for_mathematics_and_its_files(zygote: Box) -> None:
-    cell = """
-import json, tempfile, shutil, os, contextlib, hashlib, pickle, csv, decimal
-with tempfile.TemporaryDirectory(dir='.') as d, open(d + '/a.json', 'w') as f:
-    json.dump([1], f)
-os.makedirs('x/y'); open('x/y/z', 'w').write('1'); shutil.copyfile('x/y/z', 'q'); shutil.rmtree('x')
-with open(os.devnull, 'w') as nowhere, contextlib.redirect_stdout(nowhere):
-    print('unseen')
-hashlib.sha256(b'').hexdigest()[:4], os.listdir(), decimal.Decimal(1) / 3 > 0
-"""
-    assert zygote.last(cell).stdout == "('e3b0', ['q'], True)\n"
-
-
-def test_the_report_says_which_layers_hold(zygote: Box) -> None:
-    report = zygote.sandbox.report
-    assert (report.name, report.isolated) == ("zygote", True)
-    assert set(report.layers) >= {"process", "rlimits", "no-new-privileges", "capabilities", "landlock", "seccomp"}
-    assert set(report.missing) <= {"namespaces"}
-
-
 def test_no_capability_is_left(zygote: Box) -> None:
     cell = """
 import ctypes, struct
@@ -214,14 +188,6 @@ def _without(sandbox: str, errno: int, *numbers: int) -> dict[str, object]:
     command = [sys.executable, "-m", "tests.unit.sandbox.deny", sandbox, str(errno), *map(str, numbers)]
     ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(ran.stdout)
-
-
-def suggest_other_sandbox() -> str:
-    first = "" if monty_installed() else " (first: pip install 'agentlearn-lib[monty]')"
-    return (
-        f"; pass --sandbox monty for an isolated interpreter that needs no kernel features{first},"
-        " or --sandbox unsafe-local to run the model's code with your own rights"
-    )
 
 
 @x86_64_only
@@ -240,7 +206,7 @@ def test_where_a_wall_cannot_stand_the_sandbox_refuses(number: int, feature: str
     assert _without("zygote", 38, number) == {
         "type": "ConfigError",
         "code": "sandbox_unavailable",
-        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}{suggest_other_sandbox()}",
+        "message": f"the code sandbox 'zygote' cannot isolate code here: {feature}; {INSTEAD}",
     }
 
 

@@ -2,13 +2,10 @@
 
 import asyncio
 import os
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from agentlearn.sandbox.inside.output import Output
 from tests.unit.sandbox.conftest import Box
 
 WHERE = "import os\nos.getpid()"
@@ -106,18 +103,6 @@ def test_timers_do_not_fire_all_together_in_the_next_call(box: Box) -> None:
     assert (first.status, second.status, third.stdout) == ("ok", "ok", "0\n")
 
 
-def test_a_handler_is_kept_for_the_timers_of_later_calls(box: Box) -> None:
-    ring = "import time\nsignal.setitimer(signal.ITIMER_REAL, .01)\ntime.sleep(.1)"
-    results = box.run("import signal\nsignal.signal(signal.SIGALRM, lambda *_: print('rang'))", ring, ring)
-    assert [result.stdout for result in results[1:]] == ["rang\n", "rang\n"]
-
-
-def test_a_pool_works_on_in_later_calls(box: Box) -> None:
-    pool = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\nlist(pool.map(abs, [-1]))"
-    results = box.run(pool, "list(pool.map(abs, [-2]))", "_ = list(pool.map(print, ['a']))")
-    assert [result.stdout for result in results[1:]] == ["[2]\n", "a\n"]
-
-
 def test_a_reply_before_the_end_of_the_code_buys_no_time(box: Box) -> None:
     """Code that answers for itself is stopped when its answer has come."""
     forged = '{"call": 2, "status": "ok", "stdout": "", "stdout_bytes": 0, "error": ""}'
@@ -151,39 +136,3 @@ def test_a_child_process_is_stopped_with_its_session(box: Box) -> None:
             assert cpu_s(pid) > before
 
     box.runner.run(scenario())
-
-
-def test_a_stopped_session_ends_at_once(box: Box) -> None:
-    async def scenario() -> int:
-        async with box.sandbox.open(1) as session:
-            return int((await session.run(WHERE)).stdout)
-
-    began = time.monotonic()
-    pid = box.runner.run(scenario())
-    assert not Path(f"/proc/{pid}").exists()
-    assert time.monotonic() - began < 20
-
-
-def test_a_write_that_a_thread_has_begun_ends_before_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the test for silence and the kernel, a thread can be stopped with the text of an earlier call."""
-    write, begun = os.write, threading.Event()
-
-    def slow_write(fd: int, chunk: bytes) -> int:
-        begun.set()
-        time.sleep(0.02)
-        return write(fd, chunk)
-
-    with (tmp_path / "output").open("a+b") as file:
-        output = Output(file.fileno(), kept_bytes=100)
-        monkeypatch.setattr(os, "write", slow_write)
-        late = threading.Thread(target=output.write, args=(b"LATE",))
-        late.start()
-        assert begun.wait(5)
-        assert late.native_id is not None
-        output.begin(frozenset({late.native_id}))
-        late.join()
-        assert output.take(100) == ("", 0)
-        output.write(b"42")
-        assert output.take(100) == ("42", 2)

@@ -54,13 +54,6 @@ def test_no_descriptor_is_the_same_file_in_two_sessions(box: Box) -> None:
     box.runner.run(scenario())
 
 
-def test_there_is_no_input(box: Box) -> None:
-    cell = "import os, sys\nos.read(0, 9), sys.stdin.read(), sys.stdin.isatty()"
-    assert box.last(cell).stdout == "(b'', '', False)\n"
-    assert "EOFError" in box.last("input()").error
-    assert box.last("import os\nos.write(0, b'x')").error.endswith("OSError: [Errno 9] Bad file descriptor")
-
-
 async def shown(session: Session, cell: str) -> str:
     result: CodeResult = await session.run(cell)
     assert result.error == ""

@@ -123,9 +123,3 @@ time.sleep(600)
     assert exceeded == {
         "open": True, "sparse": False, "small": False, "deleted": True, "mapped": True, "deep": True, "many": True,
     }  # fmt: skip
-
-
-def test_a_session_that_has_ended_exceeds_nothing(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        pass
-    assert WatchedSession(ended.pid, tmp_path, SandboxLimits(), own_disk=False).excess() == ""

@@ -6,21 +6,12 @@ from typing import Any
 
 import pytest
 
-from agentlearn.sandbox.inside.cell import ERROR_CHARS, run_cell
+from agentlearn.sandbox.inside.cell import run_cell
 from agentlearn.sandbox.inside.frames import MAX_FRAME_BYTES, FrameReader, pack, write_frame
 
 
 def cell(code: str, scope: dict[str, Any] | None = None) -> tuple[str, str]:
     return run_cell(code, {"__name__": "__main__"} if scope is None else scope, 1)
-
-
-def test_a_long_traceback_keeps_its_ends() -> None:
-    status, error = cell("def f(n):\n    return f(n - 1) if n else 1 / 0\ndef g(n):\n    return f(n)\ng(40)")
-    assert status == "error"
-    assert len(error) <= ERROR_CHARS
-    assert error.splitlines()[0].startswith("Traceback")
-    assert error.splitlines()[-1].startswith("ZeroDivisionError")
-    assert "…" in error or "more times" in error
 
 
 def test_tracebacks_contain_no_path_of_this_machine() -> None:
@@ -46,14 +37,6 @@ def test_frames_come_back_as_they_were_sent() -> None:
     assert frames.read() == message
     assert frames.read() == {}
     assert frames.read() is None
-    os.close(reading)
-
-
-def test_a_frame_that_breaks_off_is_the_end() -> None:
-    reading, writing = os.pipe()
-    os.write(writing, pack({"a": "b" * 50})[:-1])
-    os.close(writing)
-    assert FrameReader(reading).read() is None
     os.close(reading)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -14,15 +13,11 @@ import pytest
 
 from agentlearn.errors import ToolError, ToolLost
 from agentlearn.sandbox import CodeSandbox, SandboxLimits, Session, open_sandbox
-from agentlearn.sandbox import supervised_zygote as forked_module
-from agentlearn.sandbox import supervised_zygote as supervised_module
+from agentlearn.sandbox import session as session_module
 from agentlearn.sandbox import zygote as zygote_module
-from agentlearn.sandbox.supervised_zygote import RestartLimit
 from tests.support.cases import cases
-from tests.unit.sandbox.conftest import needs
 from tests.unit.sandbox.test_lifecycle import FACTS, gone_soon
 
-each_sandbox = pytest.mark.parametrize("name", [pytest.param("unsafe-local", marks=pytest.mark.slow), "zygote"])
 ENDLESS = "while True: pass"
 
 
@@ -36,6 +31,11 @@ async def value(session: Session, cell: str = "6 * 7") -> str:
     return (await session.run(cell)).stdout.strip()
 
 
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (session_module, zygote_module):
+        monkeypatch.setattr(module, "BACK_OFF_S", (0, 0, 0))
+
+
 def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **options: object) -> None:
     async def run() -> None:
         async with open_sandbox(name, **options) as sandbox:  # pyright: ignore[reportArgumentType]
@@ -44,10 +44,9 @@ def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **
     asyncio.run(run())
 
 
-@each_sandbox
 @pytest.mark.parametrize("keep_state", [False, True])
 def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote(
-    name: str, keep_state: bool
+    keep_state: bool,
 ) -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         async with sandbox.open(1) as session, sandbox.open(2) as other:
@@ -67,11 +66,10 @@ def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_z
             assert (await pids(fresh))[1] != zygote
         assert not folder.exists()
 
-    in_sandbox(name, scenario, keep_state_on_timeout=keep_state)
+    in_sandbox("zygote", scenario, keep_state_on_timeout=keep_state)
 
 
-@each_sandbox
-def test_a_zygote_killed_while_sessions_are_opened_costs_none_of_them(name: str) -> None:
+def test_a_zygote_killed_while_sessions_are_opened_costs_none_of_them() -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         async def one(seed: int) -> str:
             async with sandbox.open(seed) as session:
@@ -88,28 +86,10 @@ def test_a_zygote_killed_while_sessions_are_opened_costs_none_of_them(name: str)
         assert set(answers) <= {str(seed) for seed in range(8)}
         assert await one(9) == "9"
 
-    in_sandbox(name, scenario)
+    in_sandbox("zygote", scenario)
 
 
-@each_sandbox
-def test_two_zygotes_killed_one_after_the_other_are_both_replaced(name: str) -> None:
-    async def scenario(sandbox: CodeSandbox) -> None:
-        seen = set[int]()
-        for seed in range(3):
-            async with sandbox.open(seed) as session:
-                pid, zygote, _ = await pids(session)
-                seen.add(zygote)
-                os.kill(zygote, signal.SIGKILL)
-                assert gone_soon(pid)
-                with pytest.raises(ToolLost):
-                    await session.run("1")
-        assert len(seen) == 3
-
-    in_sandbox(name, scenario)
-
-
-@each_sandbox
-def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on(name: str) -> None:
+def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on() -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         async with sandbox.open(1) as session, sandbox.open(2) as idle:
             pid, zygote, _ = await pids(session)
@@ -126,28 +106,11 @@ def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on(name: str)
         async with sandbox.open(3) as session:
             assert (await pids(session))[1] == zygote
 
-    in_sandbox(name, scenario)
+    in_sandbox("zygote", scenario)
 
 
-@each_sandbox
-def test_a_zygote_killed_while_calls_are_repeated_is_no_result(name: str) -> None:
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session, sandbox.open(2) as other:
-            _, zygote, _ = await pids(other)
-            await session.run("import time\ntime.sleep(0.5)")
-            assert (await session.run(ENDLESS, timeout_s=0.1)).status == "timeout"
-            repeating = asyncio.create_task(session.run("1"))
-            await asyncio.sleep(0.3)
-            os.kill(zygote, signal.SIGKILL)
-            with pytest.raises(ToolLost):
-                await repeating
-
-    in_sandbox(name, scenario, keep_state_on_timeout=True)
-
-
-@each_sandbox
-def test_a_zygote_that_hangs_is_replaced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forked_module, "OPEN_TIMEOUT_S", 0.5)
+def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "OPEN_TIMEOUT_S", 0.5)
     monkeypatch.setattr(zygote_module, "END_TIMEOUT_S", 0.5)
 
     async def scenario(sandbox: CodeSandbox) -> None:
@@ -155,18 +118,18 @@ def test_a_zygote_that_hangs_is_replaced(name: str, monkeypatch: pytest.MonkeyPa
             pid, zygote, _ = await pids(session)
             os.kill(zygote, signal.SIGSTOP)
             async with sandbox.open(2) as other:
-                monkeypatch.setattr(forked_module, "OPEN_TIMEOUT_S", 30)
+                monkeypatch.setattr(session_module, "OPEN_TIMEOUT_S", 30)
                 assert await value(other) == "42"
             with pytest.raises(ToolLost, match="did not answer"):
                 await session.run("1")
             assert gone_soon(pid, zygote)
 
-    in_sandbox(name, scenario)
+    in_sandbox("zygote", scenario)
 
 
 def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
-    monkeypatch.setattr(supervised_module, "MOST_RESTARTS", 2)
+    no_waiting(monkeypatch)
+    monkeypatch.setattr(zygote_module, "_MOST_RESTARTS", 2)
 
     async def scenario(sandbox: CodeSandbox) -> None:
         for seed in range(3):
@@ -184,16 +147,6 @@ def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch
     in_sandbox("unsafe-local", scenario)
 
 
-def test_restarts_are_allowed_again_after_the_time_that_they_are_counted_in() -> None:
-    now = 0.0
-    limit = RestartLimit(2, 60.0, lambda: now)
-    assert [limit.take(), limit.take(), limit.take()] == [True, True, False]
-    now = 59.0
-    assert not limit.take()
-    now = 60.0
-    assert [limit.take(), limit.take(), limit.take()] == [True, True, False]
-
-
 def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(subtests: pytest.Subtests) -> None:
     for cell in cases(__file__, "code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt"):
         with subtests.test(repr(cell)):
@@ -206,8 +159,7 @@ def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attemp
             in_sandbox("zygote", scenario)
 
 
-@each_sandbox
-def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_signal(name: str) -> None:
+def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_signal() -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         for before in ("", "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"):
             async with sandbox.open(1) as session:
@@ -215,39 +167,11 @@ def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_
                 assert result.status == "timeout"
                 assert result.error.startswith("the session used up its processor time")
 
-    in_sandbox(name, scenario, limits=SandboxLimits(cpu_s=1))
-
-
-def test_a_worker_of_monty_that_was_killed_is_lost_and_replaced() -> None:
-    needs("monty")
-
-    def workers() -> set[int]:
-        listed = Path("/proc/self/task").glob("*/children")
-        return {int(pid) for listing in listed for pid in listing.read_text().split()}
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        for busy in (True, False):
-            async with sandbox.open(1) as session:
-                assert await value(session) == "42"
-                computing = asyncio.create_task(session.run(ENDLESS if busy else "1"))
-                await asyncio.sleep(0.1)
-                for pid in workers():
-                    if b"monty" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        os.kill(pid, signal.SIGKILL)
-                if not busy:
-                    await computing
-                with pytest.raises(ToolLost, match="killed from outside"):
-                    await (computing if busy else session.run("1"))
-                with pytest.raises(ToolLost):
-                    await session.run("1")
-        async with sandbox.open(2) as session:
-            assert await value(session) == "42"
-
-    in_sandbox("monty", scenario)
+    in_sandbox("zygote", scenario, limits=SandboxLimits(cpu_s=1))
 
 
 def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
+    no_waiting(monkeypatch)
 
     async def scenario(sandbox: CodeSandbox) -> None:
         async with sandbox.open(1) as session:
@@ -263,24 +187,6 @@ def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.
                 with pytest.raises(ToolLost, match="Too many open files"):
                     await sandbox.open(2).__aenter__()
         async with sandbox.open(3) as session:
-            assert await value(session) == "42"
-
-    in_sandbox("unsafe-local", scenario)
-
-
-def test_a_zygote_that_cannot_open_a_session_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            _, zygote, _ = await pids(session)
-            before = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
-            resource.prlimit(zygote, resource.RLIMIT_NOFILE, (3, before[1]))  # nothing more can be opened
-            with pytest.raises(ToolLost, match="could not start"):
-                await sandbox.open(2).__aenter__()
-            resource.prlimit(zygote, resource.RLIMIT_NOFILE, before)
-            async with sandbox.open(3) as later:
-                assert (await pids(later))[1] == zygote
             assert await value(session) == "42"
 
     in_sandbox("unsafe-local", scenario)
@@ -306,30 +212,3 @@ def test_a_disk_full_of_other_files_is_no_error_of_the_code(monkeypatch: pytest.
             assert (await session.run(full)).status == "error"
 
     in_sandbox("unsafe-local", scenario)
-
-
-def test_no_process_for_the_sandbox_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote_module.tempfile, "tempdir", str(tmp_path / "missing"))
-    with pytest.raises(ToolError, match=r"process could not be started: .*No such file"):
-        in_sandbox("unsafe-local", lambda _: asyncio.sleep(0))
-
-
-def test_a_zygote_killed_while_the_sandbox_opens_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervised_module, "BACK_OFF_S", (0, 0, 0))
-    hello, kills = zygote_module.Zygote.hello, [1, 2]
-
-    async def killed_first(zygote: zygote_module.Zygote) -> zygote_module.Hello:
-        if kills:
-            kills.pop()
-            os.kill(zygote._process.pid, signal.SIGKILL)  # pyright: ignore[reportPrivateUsage]
-            await asyncio.sleep(0.2)
-        return await hello(zygote)
-
-    monkeypatch.setattr(zygote_module.Zygote, "hello", killed_first)
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            assert await value(session) == "42"
-
-    in_sandbox("unsafe-local", scenario)
-    assert not kills

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output, cut_middle, read_ends
+from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output, read_ends
 
 
 @pytest.fixture
@@ -57,23 +57,8 @@ def test_printing_without_end_takes_bounded_room(fd: int) -> None:
     assert total == 3 * FILE_ROOM_BYTES // 1_000 * 1_000 + 3
 
 
-def test_each_call_starts_with_no_output(fd: int) -> None:
-    output = Output(appending(fd), kept_bytes=100)
-    output.write(b"one")
-    assert output.take(20) == ("one", 3)
-    output.begin(frozenset())
-    output.write(b"two")
-    assert output.take(20) == ("two", 3)
-    output.begin(frozenset())
-    assert output.take(20) == ("", 0)
-
-
 def test_the_ends_of_a_file_do_not_overlap(fd: int) -> None:
     os.write(fd, b"0123456789")
     assert read_ends(fd, 20) == (b"0123456789", b"", 10)
     assert read_ends(fd, 6) == (b"012345", b"6789", 10)
     assert read_ends(fd, 3) == (b"012", b"789", 10)
-
-
-def test_a_character_cut_in_the_middle_is_replaced() -> None:
-    assert cut_middle("π".encode()[:1], b"", 1, 10) == "�"

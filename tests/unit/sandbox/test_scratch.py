@@ -28,8 +28,3 @@ def test_directories_without_rights_and_with_equal_names_go_too(tmp_path: Path) 
         (scratch / top).chmod(0)
     remove_tree(scratch)
     assert not scratch.exists()
-
-
-def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
-    remove_tree(tmp_path / "nothing")
-    assert list(tmp_path.iterdir()) == []

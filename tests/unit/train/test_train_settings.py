@@ -56,10 +56,8 @@ def test_the_command_imports_no_torch_before_a_run_starts() -> None:
     program = (
         "import sys\n"
         "for name in ('torch', 'transformers', 'peft', 'accelerate', 'vllm'): sys.modules[name] = None\n"
-        "import agentlearn.cli.train, agentlearn_demo.lab_command, agentlearn.doctor
-"
-        "import agentlearn.train.arguments, agentlearn.train.report, agentlearn.train.settings
-"
+        "import agentlearn.cli.train, agentlearn_demo.lab_command, agentlearn.doctor\n"
+        "import agentlearn.train.arguments, agentlearn.train.report, agentlearn.train.settings\n"
         "import agentlearn.train.serving.local, agentlearn.train.serving.vllm\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)

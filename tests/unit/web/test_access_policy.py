@@ -12,7 +12,6 @@ from agentlearn_web.boundary.access_policy import (
     HostPort,
     is_public,
     may_be_public,
-    private_start,
     read_allowed_host,
     read_host,
     walk_policy,
@@ -43,7 +42,7 @@ def test_a_start_names_a_private_host_by_an_address_or_by_a_name_that_cannot_be_
         ("", NONE),
     ]:
         with subtests.test(repr((start, named))):
-            assert private_start(start) == named
+            assert walk_policy(start).named == named
 
 
 def test_a_private_start_reaches_its_own_host_only() -> None:
@@ -80,7 +79,7 @@ def test_no_walk_reaches_both_the_public_web_and_a_private_host(start: str, allo
     hosts = [read_host(name) for name, _ in policy.named]
     private = [one for one in hosts if not (may_be_public(one) if isinstance(one, str) else one and is_public(one))]
     assert not (policy.public and private)
-    assert policy.public == (not allowed and not private_start(start))
+    assert policy.public == (not allowed and not walk_policy(start).named)
 
 
 @pytest.mark.parametrize(

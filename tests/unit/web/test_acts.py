@@ -3,25 +3,16 @@
 import hashlib
 import json
 import os
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from agentlearn.errors import DataError
 from agentlearn_web import WebDomain
-from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.acts.fields import ListOption, option_index
-from agentlearn_web.browser.acts.keyboard import KEYS, MAX_KEYS, parse_keys
-from agentlearn_web.browser.acts.screenshot import MAX_PNG_BYTES, RefBox, draw_refs
-from agentlearn_web.browser.acts.scroll import place_view
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot
-from agentlearn_web.browser.tab import Tab
-from agentlearn_web.observation import ElementLine
-from agentlearn_web.reading.page_text import PageText
+from agentlearn_web.browser.acts.fields import KEYS, MAX_KEYS, parse_keys
+from agentlearn_web.browser.walk_settings import ActResult
 from agentlearn_web.task_files import MAX_FILE_BYTES, MAX_FILES, FileChanged, name_files, task_files
 
 # keys
@@ -88,34 +79,6 @@ def test_an_unknown_key_is_answered_with_examples() -> None:
     )
 
 
-# lists
-
-
-def test_an_option_is_found_by_its_label_before_its_value() -> None:
-    options = [ListOption("b", "a"), ListOption("Dark  grey", "x"), ListOption("a", "b")]
-    assert [option_index(options, text) for text in ("a", "b", "x", " dark GREY", "none")] == [2, 0, 1, 1, None]
-
-
-# views after scrolling
-
-
-def snapshot(*texts: str) -> ShownSnapshot:
-    lines = tuple(ElementLine(role="text", text=text) for text in texts)
-    return compose_snapshot(1, lines, PageText(), 100)
-
-
-def test_a_view_after_scrolling_starts_where_something_is_new() -> None:
-    before = ["x" * 80, "y" * 80]
-    tab = Tab("t1", None, None, snapshot(*before), 1)  # type: ignore[arg-type]
-    longer = snapshot(*before, "z" * 80)
-    page, result = place_view(tab, longer, ActResult(seeks_new=True))
-    assert (page, result.status) == (len(longer.pages), "ok")
-    assert page > 1
-    page, result = place_view(tab, snapshot(*before), ActResult(seeks_new=True))
-    assert (page, result.status) == (1, "nothing_new")
-    assert place_view(tab, snapshot(*before, "new"), ActResult()) == (1, ActResult())
-
-
 # files
 
 
@@ -169,17 +132,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(folder: Path, name: s
     assert refused.value.message == f"mine.jsonl line 1 names the file {name!r}, which {why}"
 
 
-def test_a_task_file_names_files_in_a_column(folder: Path) -> None:
-    rows = ["question,answer,url,files", "Send it.,yes,http://a.test/,cv.pdf", "Look.,yes,http://a.test/,"]
-    (folder / "mine.csv").write_text("\n".join(rows))
-    domain = WebDomain()
-    sending, looking = domain.read(folder / "mine.csv")
-    assert list(task_files(sending.fields)) == ["cv.pdf"]
-    assert domain.question(sending) == "Start page: http://a.test/\n\nFiles to upload: cv.pdf\n\nSend it."
-    assert (looking.fields, domain.question(looking)) == ({}, "Start page: http://a.test/\n\nLook.")
-    assert (sending.source, sending.family, sending.start) == ("mine.csv:2", "a.test", "http://a.test/")
-
-
 def test_a_column_of_files_that_is_no_list_is_refused(folder: Path) -> None:
     row = {"question": "q", "answer": "a", "root_url": "http://a.test/"}
     for wrong in ({"a": 1}, [["cv.pdf"]]):
@@ -189,32 +141,3 @@ def test_a_column_of_files_that_is_no_list_is_refused(folder: Path) -> None:
     (folder / "mine.jsonl").write_text(json.dumps({**row, "files": ["cv.pdf"] * (MAX_FILES + 1)}))
     with pytest.raises(DataError, match="line 1 names 11 files; name at most 10"):
         WebDomain().read(folder / "mine.jsonl")
-
-
-# pictures
-
-
-def picture(width: int, height: int, content: bytes | None = None) -> bytes:
-    image = Image.new("RGB", (width, height), "white")
-    if content is not None:
-        image.frombytes(content)
-    written = BytesIO()
-    image.save(written, "PNG")
-    return written.getvalue()
-
-
-def test_refs_are_drawn_at_their_boxes_and_large_pictures_made_smaller() -> None:
-    boxes = [RefBox("t1:e5", 20, 30, 60, 20), RefBox("t1:e6", -900, 0, 10, 10), RefBox("t1:e7", 5, 5, 0, 0)]
-    drawn = Image.open(BytesIO(draw_refs(picture(200, 100), boxes)))
-    assert (drawn.format, drawn.size) == ("PNG", (200, 100))
-    assert drawn.getpixel((80, 50)) == (214, 40, 40)
-    assert drawn.getpixel((5, 5)) == (255, 255, 255)
-    assert Image.open(BytesIO(draw_refs(picture(3000, 1000), []))).size == (1280, 427)
-
-
-def test_a_picture_that_png_does_not_make_small_is_stored_as_jpeg() -> None:
-    noise = picture(800, 600, os.urandom(800 * 600 * 3))
-    assert len(noise) > MAX_PNG_BYTES
-    stored = draw_refs(noise, [])
-    assert Image.open(BytesIO(stored)).format == "JPEG"
-    assert len(stored) < len(noise) / 2

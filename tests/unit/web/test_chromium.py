@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn_web import doctor as doctor_module
 from agentlearn_web.browser import chromium as chromium_module
-from agentlearn_web.browser.chromium import CHROMIUM_VARIABLE, Chromium, find_chromium, require_playwright
-from agentlearn_web.browser.pool import WALKERS_VARIABLE, default_walkers
-from agentlearn_web.doctor import check_browser
+from agentlearn_web.browser.chromium import (
+    Chromium,
+    check_browser,
+    find_chromium,
+    require_playwright,
+)
+from agentlearn_web.browser.pool import default_walkers
 
 
 def program(path: Path, output: str = "Chromium 156.0.8078.79 built on Debian") -> Path:
@@ -27,7 +30,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "playwright"))
-    monkeypatch.delenv(CHROMIUM_VARIABLE, raising=False)
+    monkeypatch.delenv("AGENTLEARN_CHROMIUM", raising=False)
     return tmp_path
 
 
@@ -50,13 +53,13 @@ def test_the_order_is_variable_playwright_shell_path_playwright_chromium(
     newest = program(machine / "playwright/chromium_headless_shell-1200/chrome-linux/headless_shell")
     assert find_chromium() == Chromium(newest, "Playwright")
     named = program(machine / "mine")
-    monkeypatch.setenv(CHROMIUM_VARIABLE, str(named))
-    assert find_chromium() == Chromium(named, CHROMIUM_VARIABLE)
+    monkeypatch.setenv("AGENTLEARN_CHROMIUM", str(named))
+    assert find_chromium() == Chromium(named, "AGENTLEARN_CHROMIUM")
     assert [one.is_shell for one in (Chromium(shell, ""), Chromium(whole, ""))] == [True, False]
 
 
 def test_a_variable_that_names_no_program_is_an_error(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CHROMIUM_VARIABLE, "/no/such/program")
+    monkeypatch.setenv("AGENTLEARN_CHROMIUM", "/no/such/program")
     with pytest.raises(ConfigError, match=r"AGENTLEARN_CHROMIUM names '/no/such/program'"):
         find_chromium()
 
@@ -75,11 +78,11 @@ def test_without_playwright_one_sentence_says_what_to_install(monkeypatch: pytes
 
 @pytest.mark.parametrize("bad", ["0", "-1", "many", "1.5"])
 def test_the_number_of_walkers_comes_from_the_variable(monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
-    monkeypatch.delenv(WALKERS_VARIABLE, raising=False)
+    monkeypatch.delenv("AGENTLEARN_WALKERS", raising=False)
     assert default_walkers() == min(8 * (os.cpu_count() or 1), 32)
-    monkeypatch.setenv(WALKERS_VARIABLE, "3")
+    monkeypatch.setenv("AGENTLEARN_WALKERS", "3")
     assert default_walkers() == 3
-    monkeypatch.setenv(WALKERS_VARIABLE, bad)
+    monkeypatch.setenv("AGENTLEARN_WALKERS", bad)
     with pytest.raises(ConfigError, match=f"AGENTLEARN_WALKERS is '{bad}'"):
         default_walkers()
 
@@ -92,8 +95,8 @@ def test_doctor_reports_what_is_missing_and_what_is_broken(machine: Path, monkey
     program(machine / "bin/chromium", "")
     assert states()["chromium"] == "broken"
     program(machine / "bin/chromium")
-    monkeypatch.setattr(doctor_module, "has_sandbox", lambda: False)
+    monkeypatch.setattr(chromium_module, "has_sandbox", lambda: False)
     assert (states()["chromium"], states()["chromium sandbox"]) == ("ok", "note")
-    monkeypatch.setattr(doctor_module, "has_sandbox", lambda: True)
-    monkeypatch.setattr(doctor_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(chromium_module, "has_sandbox", lambda: True)
+    monkeypatch.setattr(chromium_module, "find_spec", lambda _: None)
     assert states() == {"playwright": "missing", "chromium": "ok"}

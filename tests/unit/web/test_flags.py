@@ -26,14 +26,6 @@ def test_the_flags_turn_off_what_would_bypass_the_proxy() -> None:
     assert not [flag for flag in FLAGS if "sandbox" in flag or flag.startswith(("--disable-features", "--proxy"))]
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://example.org/", "https://example.org/a?b#c", "HTTP://EXAMPLE.ORG", " http://site.test/ ", "about:blank"],
-)
-def test_allowed_schemes(url: str) -> None:
-    assert scheme_allowed(url)
-
-
 def test_refused_schemes(subtests: pytest.Subtests) -> None:
     for url in cases(__file__, "refused_schemes"):
         with subtests.test(repr(url)):

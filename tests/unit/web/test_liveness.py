@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("playwright")
 from playwright.async_api import Error
 
-from agentlearn_web.browser import liveness
-from agentlearn_web.browser.liveness import is_alive
+from agentlearn_web.browser import page_watch
+from agentlearn_web.browser.page_watch import is_alive
 from agentlearn_web.browser.walk_settings import WalkSettings
 
 SETTINGS = WalkSettings(hung_s=0.05, snapshot_s=0.3)
@@ -48,9 +48,9 @@ class FakeBrowser:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness, "_TICK_S", 0.01)
-    monkeypatch.setattr(liveness, "_PROMPT_S", 0.02)
-    monkeypatch.setattr(liveness, "_LOST_S", 3.0)
+    monkeypatch.setattr(page_watch, "_TICK_S", 0.01)
+    monkeypatch.setattr(page_watch, "_PROMPT_S", 0.02)
+    monkeypatch.setattr(page_watch, "_LOST_S", 3.0)
 
 
 def asked(page: FakePage, browser: FakeBrowser | None, *, gone: bool = False) -> bool:

@@ -7,13 +7,19 @@ from typing import Any
 import pytest
 
 from agentlearn.types.trajectory import ToolResult
-from agentlearn_web.browser.page_reader import BadPattern, find_pattern, find_text, fitting, holds_text
-from agentlearn_web.browser.shown_snapshot import ShownSnapshot, compose_snapshot, text_snapshot
-from agentlearn_web.browser.walk_settings import WalkSettings
-from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, PARTLY_VISIBLE, ElementLine, format_line, parse_line
-from agentlearn_web.reading.page_text import PageText, SpanningCell, TextBlock, TextRun, parse_page_text
-from agentlearn_web.reading.pdf_text import UnreadablePdf, read_pdf
-from agentlearn_web.unseen_text import without_unseen
+from agentlearn_web.browser.page_reader import BadPattern, find_pattern, find_text, holds_text
+from agentlearn_web.browser.pdf import UnreadablePdf, read_pdf
+from agentlearn_web.browser.shown_snapshot import ShownSnapshot
+from agentlearn_web.observation import (
+    CONTEXT,
+    NOT_VISIBLE,
+    PARTLY_VISIBLE,
+    ElementLine,
+    format_line,
+    parse_line,
+    without_unseen,
+)
+from agentlearn_web.reading.page_text import PageText, SpanningCell, TextBlock, TextRun
 from tests.support.small_pdf import pdf
 
 
@@ -26,7 +32,7 @@ def hidden(text: str) -> TextRun:
 
 
 def shown(lines: list[ElementLine], *blocks: TextBlock, cells: tuple[SpanningCell, ...] = ()) -> ShownSnapshot:
-    return compose_snapshot(1, lines, PageText(blocks, cells), 1_000)
+    return ShownSnapshot.compose(1, lines, PageText(blocks, cells), 1_000)
 
 
 def text(words: str, **more: Any) -> ElementLine:
@@ -98,14 +104,6 @@ def test_preformatted_text_keeps_its_lines_and_the_links_in_it() -> None:
     assert format_line(page.lines[3]) == "  - pre:   two"
 
 
-def test_a_giant_line_is_split_and_nothing_is_lost() -> None:
-    words = " ".join(f"w{n}" for n in range(2_000))
-    page = shown([text(words)], block(words))
-    assert len(page.pages) > 5
-    assert "".join(line.text for line in page.lines) == words
-    assert page.lines == tuple(line for one in page.pages for line in one.lines)
-
-
 # search
 
 
@@ -148,7 +146,7 @@ def test_a_match_stands_in_one_block_and_joins_no_numbers(subtests: pytest.Subte
     ]:
         with subtests.test(repr((query, found))):
             page = PageText((*map(block, APART), replace(block("1220 Vienna"), joined=True), block("EUR")))
-            assert len(list(find_text(text_snapshot(1, page, 6_000), query))) == found
+            assert len(list(find_text(ShownSnapshot.of_text(1, page, 6_000), query))) == found
             assert holds_text(page, query) == bool(found)
 
 
@@ -178,19 +176,11 @@ def test_addresses_and_labels_are_searched_too() -> None:
 
 
 def test_hostile_patterns_are_refused() -> None:
-    page = text_snapshot(1, PageText((block("a" * 5_000),)), 1_000)
+    page = ShownSnapshot.of_text(1, PageText((block("a" * 5_000),)), 1_000)
     assert len(asyncio.run(find_pattern(page, "a{3}"))) == 1
     for pattern in ("(", "", "x" * 501, "(?:a|a)+$b", "x{99999999999}"):
         with pytest.raises(BadPattern):
             asyncio.run(find_pattern(page, pattern))
-
-
-def test_matches_fill_at_most_one_view() -> None:
-    page = text_snapshot(1, PageText(tuple(block(f"word {n} " + "x" * 100) for n in range(300))), 1_000)
-    found = list(find_text(page, "word"))
-    assert len(found) == 300
-    assert len(fitting(found, WalkSettings())) <= 30
-    assert len(fitting(found, WalkSettings(page_chars=300))) == 1
 
 
 def test_only_text_that_a_person_sees_is_waited_for() -> None:
@@ -200,22 +190,14 @@ def test_only_text_that_a_person_sees_is_waited_for() -> None:
     assert not holds_text(page, " ")
 
 
-def test_lone_surrogates_do_not_reach_an_observation() -> None:
-    found = {"blocks": [{"runs": [[1, "a\ud800\0b"]], "heading": False, "pre": 0}], "cells": [], "cut": 0, "partial": 1}
-    page = parse_page_text(found)
-    page.blocks[0].text.encode()
-    assert page.partial
-    assert page.blocks[0].hidden
-
-
 # PDF files
 
 
 def test_the_text_of_a_pdf_file_is_read_page_by_page() -> None:
     pytest.importorskip("pypdf")
     found = asyncio.run(read_pdf(pdf([["one", "two"], ["three"]])))
-    assert (found.pages, [page.split() for page in found.texts]) == (2, [["one", "two"], ["three"]])
-    assert [one.heading for one in found.page_text().blocks] == [True, False, True, False]
+    assert [one.heading for one in found.blocks] == [True, False, True, False]
+    assert [one.words for one in found.blocks] == ["Page 1 of 2", "one two", "Page 2 of 2", "three"]
 
 
 @pytest.mark.parametrize("file", [b"", b"<html>", b"%PDF-1.7 broken", b"%PDF-" + b"x" * 20_000_001])

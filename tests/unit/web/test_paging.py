@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.shown_snapshot import shorten_line, split_pages
+from agentlearn_web.browser.shown_snapshot import split_pages
 from agentlearn_web.observation import ElementLine, format_line
 
 LINES = st.lists(
@@ -60,21 +60,3 @@ def test_a_page_starts_with_its_context() -> None:
     ]
     assert second.shown[1].name == second.lines[0].name
     assert second.context[0].ref == ""
-
-
-def test_a_shortened_line_says_how_much_is_left_out() -> None:
-    line = ElementLine(role="paragraph", text="a" * 1_000)
-    shown = shorten_line(line, 200)
-    assert len(format_line(shown)) <= 200
-    kept = shown.text.partition("…")[0]
-    assert shown.text == f"{kept}… ({1_000 - len(kept)} characters left out)"
-    assert len(kept) > 150
-    assert shorten_line(line, 2_000) == line
-    named = shorten_line(ElementLine(role="link", name='"' * 500, ref="t1:e1", url="/x"), 200)
-    assert (named.ref, named.url) == ("t1:e1", "/x")
-    assert len(format_line(named)) <= 200
-
-
-def test_a_snapshot_without_lines_has_one_empty_page() -> None:
-    (page,) = split_pages([], 6_000)
-    assert page.shown == ()

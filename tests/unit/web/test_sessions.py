@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.config import LearnSettings, SiteOptions, given_settings, read_login, read_recipe
+from agentlearn.config import LearnSettings, SiteOptions, given_settings, read_login
 from agentlearn.errors import ConfigError
 from agentlearn.secret_values import without_secrets
 from agentlearn_web import WebDomain
+from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.miniwob import MiniwobDomain
-from agentlearn_web.sessions.login import login_values
-from agentlearn_web.sessions.site_access import read_certificates, site_access, trusting_home
-from agentlearn_web.sessions.storage_state import read_storage_state
+from agentlearn_web.sessions import SiteAccess
 
 CANARY = "canary-7c1d2e9f-session"
 STATE = {
@@ -44,9 +43,9 @@ def refusal(function: Any, *arguments: Any) -> str:
 def test_a_saved_session_is_read_whole_and_its_values_are_kept_secret(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text(json.dumps(STATE))
-    state = read_storage_state(file)
-    assert state.model_dump()["cookies"][0]["httpOnly"] is True
-    assert CANARY not in repr(state)
+    access = SiteAccess.read(SiteOptions(storage_state=file))
+    assert access.session == STATE
+    assert CANARY not in repr(access)
     assert without_secrets(f"sid={CANARY}; {CANARY}-local; accepted") == "sid=[secret]; [secret]; accepted"
 
 
@@ -65,17 +64,9 @@ def test_a_saved_session_is_read_whole_and_its_values_are_kept_secret(tmp_path: 
 def test_a_bad_session_file_is_one_sentence_without_its_text(text: str, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text(text)
-    assert refusal(read_storage_state, file) == (
+    assert refusal(SiteAccess.read, SiteOptions(storage_state=file)) == (
         f"{str(file)!r} is not a storage state; write one with Playwright's `context.storage_state(path=...)`,"
         " or with `playwright open --save-storage=FILE`"
-    )
-
-
-def test_a_missing_session_file_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "none.json"
-    assert refusal(read_storage_state, file) == f"there is no storage state {str(file)!r}; check the path"
-    assert "is not a storage state" in refusal(read_storage_state, tmp_path) or "cannot be read" in refusal(
-        read_storage_state, tmp_path
     )
 
 
@@ -115,24 +106,6 @@ def test_a_login_opens_plain_web_addresses_only(url: str) -> None:
     assert CANARY not in message
 
 
-@pytest.mark.parametrize("given", ["text", 3, {"open": "x"}])
-def test_a_login_is_a_list(given: object) -> None:
-    assert "a login is a list of acts" in refusal(given_settings, LearnSettings, {"domain": "web", "login": given})
-
-
-def test_a_recipe_has_a_login_or_the_name_of_its_file(tmp_path: Path) -> None:
-    acts = "- open: https://a.example.org/login\n- {fill: Password, env: SITE_PASSWORD}\n"
-    (tmp_path / "login.yaml").write_text(acts)
-    named, inline = tmp_path / "named.yaml", tmp_path / "inline.yaml"
-    named.write_text("domain: web\nlogin: login.yaml\nstorage_state: state.json\nca_file: ca.pem\nallow_host: a.test\n")
-    inline.write_text(f"domain: web\nlogin:\n{acts}allow_host: [a.test, 'b.test:8080']\n")
-    assert read_recipe(named)["login"] == read_recipe(inline)["login"] == LOGIN[:2]
-    fields = given_settings(LearnSettings, read_recipe(named))
-    assert (fields.storage_state, fields.ca_file) == (tmp_path / "state.json", tmp_path / "ca.pem")
-    assert fields.allow_host == ("a.test",)
-    assert given_settings(LearnSettings, read_recipe(inline)).allow_host == ("a.test", "b.test:8080")
-
-
 def test_a_bad_login_file_is_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "login.yaml"
     assert refusal(read_login, file) == f"there is no login file {str(file)!r}; check the path"
@@ -141,13 +114,13 @@ def test_a_bad_login_file_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_login_needs_its_variables_and_keeps_them_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    acts = given_settings(LearnSettings, {"domain": "web", "login": LOGIN}).login
+    options = SiteOptions.model_validate({"login": LOGIN})
     monkeypatch.delenv("SITE_PASSWORD", raising=False)
-    assert refusal(login_values, acts) == (
+    assert refusal(SiteAccess.read, options) == (
         "the login needs the environment variable 'SITE_PASSWORD'; set it and run again"
     )
     monkeypatch.setenv("SITE_PASSWORD", "correct horse battery")
-    assert login_values(acts) == {"SITE_PASSWORD": "correct horse battery"}
+    assert SiteAccess.read(options).login == options.login
     assert without_secrets("it is correct horse battery") == "it is [secret]"
 
 
@@ -171,18 +144,19 @@ def test_the_login_of_a_proxy_is_the_name_of_a_variable() -> None:
 
 def test_a_file_without_certificates_is_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
-    assert refusal(read_certificates, file) == f"there is no file of certificates {str(file)!r}; check the path"
+    options = SiteOptions(ca_file=file)
+    assert refusal(SiteAccess.read, options) == f"there is no file of certificates {str(file)!r}; check the path"
     file.write_text("nothing")
-    assert refusal(read_certificates, file) == (
+    assert refusal(SiteAccess.read, options) == (
         f"{str(file)!r} holds no certificate; give a PEM file, which contains -----BEGIN CERTIFICATE-----"
     )
     file.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
-    assert refusal(read_certificates, file).startswith(f"the certificates in {str(file)!r} cannot be read")
+    assert refusal(SiteAccess.read, options).startswith(f"the certificates in {str(file)!r} cannot be read")
 
 
 def test_without_certutil_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ConfigError) as raised, trusting_home(("x",)):
+    with pytest.raises(ConfigError) as raised, SiteAccess(certificates=("x",)).browser_options(WalkSettings()):
         pass
     assert raised.value.message == (
         "ca_file needs the program certutil, which is not installed; on Debian and Ubuntu:"
@@ -200,9 +174,9 @@ def test_the_options_are_read_once_and_the_domain_stays_as_it_is(tmp_path: Path)
     bound = domain.with_sites(SiteOptions(allow_host=("a.test:80",), storage_state=file))
     assert bound.access is not None
     assert (domain.access, bound.access.allowed) == (None, frozenset({("a.test", 80)}))
-    assert bound.access.state is not None
+    assert bound.access.session is not None
     assert CANARY not in repr(bound.access)
-    assert site_access(SiteOptions()).upstream is None
+    assert SiteAccess.read(SiteOptions()).upstream is None
 
 
 def test_a_domain_that_visits_no_sites_says_which_options_to_leave_out() -> None:

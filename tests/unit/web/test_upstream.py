@@ -12,7 +12,7 @@ from agentlearn.errors import ConfigError
 from agentlearn.secret_values import without_secrets
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.boundary.proxy import ProxySession, open_proxy
-from agentlearn_web.boundary.upstream import UpstreamProxy, upstream_proxy
+from agentlearn_web.boundary.upstream import UpstreamProxy
 from tests.support.raw_http import said, scripted
 
 PUBLIC = "93.184.216.34"
@@ -54,7 +54,7 @@ class Proxy:
 @asynccontextmanager
 async def walk(proxy: Proxy, policy: AccessPolicy, upstream: UpstreamProxy | None) -> AsyncGenerator[ProxySession]:
     async with scripted(proxy.script) as port:
-        given = replace(upstream or upstream_proxy("http://127.0.0.1:1"), host="127.0.0.1", port=port)
+        given = replace(upstream or UpstreamProxy.at("http://127.0.0.1:1"), host="127.0.0.1", port=port)
         async with open_proxy(policy, resolve=proxy.resolve, dial=proxy.dial, upstream=given) as session:
             yield session
 
@@ -105,14 +105,14 @@ def test_a_name_that_this_machine_cannot_resolve_is_left_to_it_only_if_the_user_
     urls = ("http://unknown.example.org/", "http://unknown.internal/", "http://inner.example.org/")
     codes = [answer.split(b" ")[1] for answer in answers(*urls, proxy=proxy)]
     assert (codes, proxy.asked) == ([b"502", b"403", b"403"], [])
-    looking_up = upstream_proxy("http://127.0.0.1:1", looks_up=True)
+    looking_up = UpstreamProxy.at("http://127.0.0.1:1", looks_up=True)
     codes = [answer.split(b" ")[1] for answer in answers(*urls, proxy=proxy, upstream=looking_up)]
     assert (codes, proxy.asked) == ([b"200", b"403", b"403"], ["unknown.example.org:80"])
 
 
 def test_its_login_comes_from_the_environment_and_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_PROXY_LOGIN", "anna:open-sesame-4711")
-    upstream = upstream_proxy("http://127.0.0.1:1", login_variable="SITE_PROXY_LOGIN")
+    upstream = UpstreamProxy.at("http://127.0.0.1:1", login_variable="SITE_PROXY_LOGIN")
     proxy = Proxy()
     (answer,) = answers("http://site.example.org/", proxy=proxy, upstream=upstream)
     encoded = base64.b64encode(b"anna:open-sesame-4711").decode()
@@ -128,7 +128,7 @@ def test_a_missing_login_is_one_sentence(value: str | None, monkeypatch: pytest.
     if value is not None:
         monkeypatch.setenv("SITE_PROXY_LOGIN", value)
     with pytest.raises(ConfigError) as raised:
-        upstream_proxy("http://127.0.0.1:1", login_variable="SITE_PROXY_LOGIN")
+        UpstreamProxy.at("http://127.0.0.1:1", login_variable="SITE_PROXY_LOGIN")
     assert raised.value.message == (
         "site_proxy_login names the environment variable 'SITE_PROXY_LOGIN', which does not hold user:password;"
         " set it and run again"
@@ -157,7 +157,7 @@ def test_bytes_after_the_answer_belong_to_the_tunnel() -> None:
 
     async def main() -> None:
         async with scripted(script) as port:
-            reader, writer = await upstream_proxy(f"http://127.0.0.1:{port}").dial(PUBLIC, 443)
+            reader, writer = await UpstreamProxy.at(f"http://127.0.0.1:{port}").dial(PUBLIC, 443)
             assert await reader.read() == b"hello from the site"
             writer.close()
 
@@ -167,8 +167,8 @@ def test_bytes_after_the_answer_belong_to_the_tunnel() -> None:
 def test_a_proxy_that_does_not_answer_is_named_before_the_first_walk() -> None:
     async def main() -> None:
         async with scripted(Proxy().script) as port:
-            await upstream_proxy(f"http://127.0.0.1:{port}").require()
-        await upstream_proxy(f"http://127.0.0.1:{port}").require()
+            await UpstreamProxy.at(f"http://127.0.0.1:{port}").require()
+        await UpstreamProxy.at(f"http://127.0.0.1:{port}").require()
 
     with pytest.raises(ConfigError, match=r"the proxy 127\.0\.0\.1:\d+ does not answer .*; check site_proxy"):
         asyncio.run(main())

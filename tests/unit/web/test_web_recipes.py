@@ -3,11 +3,10 @@
 import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
-from agentlearn.domain.base import load_domain
 from agentlearn.learning.estimate import plan
 from agentlearn_web import domain
+from agentlearn_web.miniwob import PAGES
 from agentlearn_web.miniwob import domain as miniwob
-from agentlearn_web.miniwob.pages import PAGES
 
 
 def packaged(name: str) -> LearnSettings:
@@ -38,10 +37,3 @@ def test_the_other_recipes_need_no_network(name: str, train: int, test: int) -> 
     assert (planned.train, planned.test, planned.counted) == (train, test, True)
     assert settings.model.startswith("http://127.0.0.1")
     assert planned.estimate.cost_usd is None
-
-
-def test_every_recipe_names_an_installed_domain() -> None:
-    path = packaged_recipe("web/laptop")
-    assert path is not None
-    for recipe in path.parent.glob("*.yaml"):
-        assert load_domain(learn_settings(read_recipe(recipe)).domain).name in {"web", "miniwob"}

@@ -7,12 +7,12 @@ from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment, Verdict
 from agentlearn_web.observation import ElementLine, Event, PageObservation, TabLine, render_observation
-from agentlearn_web.verify import GENERATED, MAX_ANSWER_CHARACTERS, exact_verdict, path_credit, with_path_credit
+from agentlearn_web.verify import MAX_ANSWER_CHARACTERS, verify_walk
 
 SITE = "http://uni.test"
 
 
-def task(answer: str | None = "Ada Byron", *path: str, source: str = GENERATED) -> Task:
+def task(answer: str | None = "Ada Byron", *path: str, source: str = "generated") -> Task:
     return Task.of("web", "Who leads the department?", answer, source=source, start=f"{SITE}/", path=path)
 
 
@@ -36,8 +36,19 @@ def walk(of: Task, answer: str | None, *steps: ToolResult | ModelTurn) -> Trajec
     )
 
 
-def verdict(answer: str | None, gold: str | None = "Ada Byron", source: str = GENERATED) -> Verdict:
-    return exact_verdict(task(gold, source=source), walk(task(gold), answer))
+def verdict(answer: str | None, gold: str | None = "Ada Byron", source: str = "generated") -> Verdict:
+    return judged(task(gold, source=source), walk(task(gold), answer))
+
+
+def judged(of: Task, walked: Trajectory, *, shaped: bool = False) -> Verdict:
+    found = verify_walk(of, walked, shaped=shaped)
+    assert isinstance(found, Verdict)
+    return found
+
+
+def path_credit(of: Task, walked: Trajectory) -> float:
+    """The share of the known path, from the reward of a walk without the right answer."""
+    return 2 * (judged(of, walked, shaped=True).reward or 0)
 
 
 def test_verdicts() -> None:
@@ -102,13 +113,13 @@ def test_long_addresses_compare_as_observations_cut_them() -> None:
 def test_a_wrong_answer_gets_at_most_half_for_its_path() -> None:
     one = task("Ada Byron", A, C)
     halfway, there = walk(one, "Alan Turing", view(A)), walk(one, None, view(A), view(C))
-    partial = with_path_credit(exact_verdict(one, halfway), one, halfway)
+    partial = judged(one, halfway, shaped=True)
     assert (partial.status, partial.reward) == ("partial", 0.25)
     assert partial.reason == "says it in other words, or something else; went 50% of the known way"
-    assert with_path_credit(exact_verdict(one, there), one, there).reward == 0.5
+    assert judged(one, there, shaped=True).reward == 0.5
     right = walk(one, "Ada Byron", view(A))
-    assert with_path_credit(exact_verdict(one, right), one, right) == exact_verdict(one, right)
+    assert judged(one, right, shaped=True) == judged(one, right)
     lost = walk(one, "Alan Turing")
-    assert with_path_credit(exact_verdict(one, lost), one, lost) == exact_verdict(one, lost)
+    assert judged(one, lost, shaped=True) == judged(one, lost)
     open_task = task(None, A)
-    assert with_path_credit(exact_verdict(open_task, halfway), open_task, halfway).status == "undecided"
+    assert judged(open_task, halfway, shaped=True).status == "undecided"

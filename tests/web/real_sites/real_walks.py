@@ -8,7 +8,6 @@ from typing import TypeVar
 from agentlearn_web.boundary.access_policy import AccessPolicy
 from agentlearn_web.browser.pool import BrowserOptions, Browsers, open_browsers
 from agentlearn_web.browser.walk import Walk
-from tests.support.walking import NONCE
 from tests.web.real_sites.file_server import serve_real_sites
 
 WALKERS = 16
@@ -32,7 +31,7 @@ class RealWalks:
         """Do each of these in a fresh walk, at most `WALKERS` at once. Returns their results in order."""
 
         async def one(steps: Callable[[Walk], Awaitable[Result]]) -> Result:
-            async with self._browsers.walk(self._policy, nonce=NONCE) as walk:
+            async with self._browsers.walk(self._policy) as walk:
                 return await steps(walk)
 
         async def together() -> list[Result]:

@@ -22,11 +22,6 @@ def large_page_urls(root: Path, number: int) -> list[str]:
     return [url for _, url in pages[:number]]
 
 
-def sized_page_urls(root: Path, least: int, most: int) -> list[str]:
-    """Return the addresses of the pages of all documentation sites whose HTML has that many bytes, sorted."""
-    return sorted(url for host in DOCUMENTATION for size, url in _pages(root, host) if least <= size < most)
-
-
 def random_page_urls(root: Path, rng: random.Random) -> Iterator[str]:
     """Yield the pages of all documentation sites in random order. Each site has the same chance to be the next."""
     left = {host: page_urls(root, host) for host in DOCUMENTATION}

@@ -1,14 +1,12 @@
-"""Filling a field, and choosing options of a list."""
+"""Filling fields, choosing options of a list and files, and pressing keys."""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.acts.scope import ActScope
-from agentlearn_web.browser.liveness import browser_error, failure_reason, is_timeout
+from agentlearn_web.browser.walk_settings import ActResult, browser_error, failure_reason, is_timeout
 from agentlearn_web.task_files import FileChanged
 
 if TYPE_CHECKING:
@@ -27,16 +25,7 @@ _NO_LIST = ActResult(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListOption:
-    """One option of a list."""
-
-    label: str
-    value: str
-    disabled: bool = False
-
-
-async def choose_options(element: "Locator", wanted: Sequence[str], *, limit_ms: float) -> ActResult:
+async def _choose_options(element: "Locator", wanted: Sequence[str], *, limit_ms: float) -> ActResult:
     """Choose exactly these options of a list, each by label or value. What was chosen before is no longer chosen.
 
     Raises Playwright's error if the element is gone.
@@ -48,32 +37,28 @@ async def choose_options(element: "Locator", wanted: Sequence[str], *, limit_ms:
         return ActResult("not_actionable", "nothing was chosen: it is disabled")
     if not found["multiple"] and len(wanted) != 1:
         return ActResult("no_option", f"nothing was chosen: the list takes one option, and {len(wanted)} were given")
-    options = [ListOption(*one) for one in found["options"]]
+    options: list[tuple[str, str, bool]] = found["options"]
     chosen: list[int] = []
     for text in wanted:
-        index = option_index(options, text)
+        index = _option_index(options, text)
         if index is None:
             which = f" {text[:80]!r}" if len(wanted) > 1 else " of that name"
             return ActResult("no_option", f"the list has no option{which}; give one as the page shows it")
-        if options[index].disabled:
+        if options[index][2]:
             return ActResult("not_actionable", f"nothing was chosen: the option {text[:80]!r} is disabled")
         chosen.append(index)
     await element.select_option(index=chosen, timeout=limit_ms)
     return ActResult()
 
 
-def option_index(options: Sequence[ListOption], text: str) -> int | None:
+def _option_index(options: Sequence[tuple[str, str, bool]], text: str) -> int | None:
     """Return the index of an option: exact label or value first, then the label with any case and spacing."""
-    labels, wanted = [_normal_space(one.label) for one in options], _normal_space(text)
-    for given, offered in ((wanted, labels), (text, [one.value for one in options])):
+    labels, wanted = [" ".join(label.split()) for label, _, _ in options], " ".join(text.split())
+    for given, offered in ((wanted, labels), (text, [value for _, value, _ in options])):
         if given in offered:
             return offered.index(given)
     folded = [label.casefold() for label in labels]
     return folded.index(wanted.casefold()) if wanted.casefold() in folded else None
-
-
-def _normal_space(phrase: str) -> str:
-    return " ".join(phrase.split())
 
 
 _TEXT_TYPES = frozenset({
@@ -96,69 +81,50 @@ _SUBMIT = """(named) => {
 }"""
 
 
-async def fill_field(
-    element: "Locator",
-    text: str,
-    *,
-    submit: bool,
-    limit_s: float,
-    wait_for_lists: Callable[[], Awaitable[None]] | None = None,
-) -> ActResult:
-    """Replace the text of a field, or choose the option of that name; then submit the form if `submit` is set.
+async def type_text(scope: ActScope, ref: str, text: str, *, submit: bool) -> ActResult:
+    """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
 
-    wait_for_lists: waits for suggestions before Enter is pressed, which would choose one of those shown before.
-    Raises Playwright's error if the element is gone.
-    """
-    kind: dict[str, Any] = await element.evaluate(_KIND, timeout=limit_s * 1000)
-    limit_ms = limit_s * 1000
-    if not _accepts_text(kind):
-        return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
-    try:
-        if kind["tag"] == "select":
-            chosen = await choose_options(element, [text], limit_ms=limit_ms)
-            if chosen.status != "ok":
-                return chosen
-        else:
-            await element.fill(_field_value(kind, text), timeout=limit_ms)
-            if (
-                kind["type"] in _VALIDATED_TYPES
-                and text.strip()
-                and not await element.evaluate(_VALUE, timeout=limit_ms)
-            ):
-                return _malformed_value(kind["type"])
-    except browser_error() as error:
-        if any(phrase in str(error) for phrase in _MALFORMED):
-            return _malformed_value(kind["type"])
-        if is_timeout(error):
-            return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
-        raise
-    if submit and wait_for_lists is not None:
-        await wait_for_lists()
-    return await _submit(element, kind, limit_ms) if submit else ActResult(typed=kind["tag"] != "select")
-
-
-async def _submit(element: "Locator", kind: dict[str, Any], limit_ms: float) -> ActResult:
-    if kind["tag"] == "input" or kind["editable"]:
+    async def fill(element: "Locator") -> ActResult:
+        kind: dict[str, Any] = await element.evaluate(_KIND, timeout=scope.action_ms)
+        tag, type_ = kind["tag"], kind["type"]
+        is_field = tag in {"select", "textarea"} or (tag == "input" and type_ in _TEXT_TYPES)
+        if not is_field and not kind["editable"]:
+            return ActResult("not_typable", "no text can be typed into this element; click it, or choose a field")
         try:
-            await element.press("Enter", timeout=limit_ms)
+            if tag == "select":
+                chosen = await _choose_options(element, [text], limit_ms=scope.action_ms)
+                if chosen.status != "ok":
+                    return chosen
+            else:
+                value = text.strip() if type_ in _VALIDATED_TYPES else text
+                if type_ == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
+                    value = f"#{text.strip().removeprefix('#').lower()}"
+                await element.fill(value, timeout=scope.action_ms)
+                dropped = type_ in _VALIDATED_TYPES and text.strip()
+                if dropped and not await element.evaluate(_VALUE, timeout=scope.action_ms):
+                    return _malformed_value(type_)
         except browser_error() as error:
-            if not is_timeout(error):
-                raise
-        return ActResult()
-    if await element.evaluate(_SUBMIT, timeout=limit_ms):
-        return ActResult(effects_started=False)
-    return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
+            if any(phrase in str(error) for phrase in _MALFORMED):
+                return _malformed_value(type_)
+            if is_timeout(error):
+                return ActResult("not_actionable", f"the field could not be filled: {failure_reason(error)}")
+            raise
+        if not submit:
+            return ActResult(typed=tag != "select")
+        if not scope.tab.watch.is_static:  # Enter would choose one of the suggestions shown before
+            await scope.wait_for_lists()
+        if tag == "input" or kind["editable"]:
+            try:
+                await element.press("Enter", timeout=scope.action_ms)
+            except browser_error() as error:
+                if not is_timeout(error):
+                    raise
+            return ActResult()
+        if await element.evaluate(_SUBMIT, timeout=scope.action_ms):
+            return ActResult(effects_started=False)
+        return ActResult("not_submitted", "the text stands in the field, but there is no form to submit")
 
-
-def _accepts_text(kind: dict[str, Any]) -> bool:
-    field = kind["tag"] in {"select", "textarea"} or (kind["tag"] == "input" and kind["type"] in _TEXT_TYPES)
-    return field or kind["editable"]
-
-
-def _field_value(kind: dict[str, Any], text: str) -> str:
-    if kind["type"] == "color" and re.fullmatch(r"#?[0-9a-fA-F]{6}", text.strip()):
-        return f"#{text.strip().removeprefix('#').lower()}"
-    return text.strip() if kind["type"] in _VALIDATED_TYPES else text
+    return await scope.on_element(ref, fill)
 
 
 def _malformed_value(kind: str) -> ActResult:
@@ -174,21 +140,11 @@ def _malformed_value(kind: str) -> ActResult:
     return ActResult("not_typable", f"a field of the type {kind} does not take that text; {form}")
 
 
-async def type_text(scope: ActScope, ref: str, text: str, *, submit: bool) -> ActResult:
-    """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
-
-    async def fill(element: "Locator") -> ActResult:
-        waits = None if scope.tab.watch.is_static else scope.wait_for_lists
-        return await fill_field(element, text, submit=submit, limit_s=scope.settings.action_s, wait_for_lists=waits)
-
-    return await scope.on_element(ref, fill)
-
-
 async def choose_in_list(scope: ActScope, ref: str, options: Sequence[str]) -> ActResult:
     """Choose exactly these options of a list, each by label or value."""
 
     async def choose(element: "Locator") -> ActResult:
-        return await choose_options(element, options, limit_ms=scope.action_ms)
+        return await _choose_options(element, options, limit_ms=scope.action_ms)
 
     return await scope.on_element(ref, choose)
 
@@ -250,3 +206,120 @@ def _named_files(scope: ActScope) -> str:
     if not scope.files:
         return "this task names no files"
     return f"this task names only {', '.join(map(repr, scope.files))}; give one or more of these names"
+
+
+MAX_KEYS = 50
+"""Most keys in one act."""
+_MODIFIERS = {
+    "alt": "Alt", "cmd": "Meta", "command": "Meta", "control": "Control", "controlormeta": "ControlOrMeta",
+    "ctrl": "Control", "meta": "Meta", "option": "Alt", "shift": "Shift",
+}  # fmt: skip
+_NAMED = (
+    "ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp", "Backspace", "CapsLock", "ContextMenu", "Delete", "End", "Enter",
+    "Escape", "Home", "Insert", "PageDown", "PageUp", "Space", "Tab", *(f"F{number}" for number in range(1, 13)),
+)  # fmt: skip
+_ALIASES = {
+    "del": "Delete", "down": "ArrowDown", "esc": "Escape", "left": "ArrowLeft", "pgdn": "PageDown", "pgup": "PageUp",
+    "return": "Enter", "right": "ArrowRight", "spacebar": "Space", "up": "ArrowUp",
+}  # fmt: skip
+KEYS = {**_MODIFIERS, **{name.casefold(): name for name in _NAMED}, **_ALIASES}
+"""Playwright's name of each key that is written as a word, by the word in lower case."""
+_PRINTED = re.compile(r"[!-~]")
+"""Keys that are written as the character that they print."""
+_EXAMPLES = "give keys such as Enter, Escape, ArrowDown, PageDown, Control+a or Shift+Tab, with spaces between"
+
+_CONTROL = frozenset({"Control"})
+_ALT = frozenset({"Alt"})
+_SHIFT = frozenset({"Shift"})
+_OF_THE_BROWSER = frozenset({
+    *((_CONTROL, key) for key in ("n", "t", "w", "o", "u", "p", "s", "l", "F4", "F5", "F6")),
+    *((_CONTROL | _SHIFT, key) for key in ("n", "t", "w", "i", "j", "c", "p", "Delete")),
+    *((_ALT, key) for key in ("F4", "d", "Home")),
+    *((frozenset[str](), key) for key in ("F6", "F10", "F11", "F12")),
+})  # fmt: skip
+"""Combinations with which a browser opens windows, files, its own tools or dialogs. A page is not meant by them."""
+_PASTES = frozenset({(_CONTROL, "v"), (_CONTROL | _SHIFT, "v"), (_SHIFT, "Insert")})
+"""The browser has one clipboard for all walks, so pasting would show one walk what another one has copied."""
+
+
+def parse_keys(keys: str) -> tuple[str, ...] | ActResult:
+    """Return the keys as Playwright names them, in order; or an ActResult that says why they are not pressed.
+
+    keys: single keys or combinations with `+`, at most `MAX_KEYS`, with spaces between them.
+    """
+    written = keys.split()
+    if len(written) > MAX_KEYS:
+        note = f"nothing was pressed: {len(written)} keys are too many; give at most {MAX_KEYS}, or `text`"
+        return ActResult("unknown_key", note, acted=False)
+    pressed: list[str] = []
+    for combination in written:
+        # the last part can be `+` itself, as in `Control++`
+        split = [*combination[:-2].split("+"), "+"] if combination.endswith("++") else combination.split("+")
+        split = ["+"] if combination == "+" else split
+        parts = [part if _PRINTED.fullmatch(part) else KEYS.get(part.casefold(), "") for part in split]
+        named = [part for part in parts if part]
+        *held, last = named or [""]
+        if len(named) < len(parts) or not last or not set(held) <= set(_MODIFIERS.values()):
+            note = f"nothing was pressed: there is no key {combination[:40]!r}; {_EXAMPLES}; `text` types letters"
+            return ActResult("unknown_key", note, acted=False)
+        if refusal := _refusal(frozenset(held), last):
+            return ActResult("refused_key", f"nothing was pressed: {combination[:40]} {refusal}", acted=False)
+        pressed.append("+".join(named))
+    return tuple(pressed)
+
+
+def _refusal(held: frozenset[str], key: str) -> str:
+    plain = frozenset("Control" if one in {"Meta", "ControlOrMeta"} else one for one in held)
+    combination = (plain, key.lower() if len(key) == 1 else key)
+    if combination in _OF_THE_BROWSER:
+        return "is a command to the browser and not to the page; use the acts open, tabs and back"
+    if combination in _PASTES:
+        return "would paste from a clipboard that other walks share; use type"
+    return ""
+
+
+_MAX_TYPED_CHARS = 500
+"""Most characters that are typed key by key in one act."""
+_NO_FOCUS = ActResult(
+    "not_actionable", "nothing was pressed: this element takes no keys; click it, then press without a ref"
+)
+_ERASES = frozenset({"Backspace", "Delete"})
+_HAS_FOCUS = """(one) => {
+  const focused = one.getRootNode().activeElement;
+  return focused !== null && (one === focused || one.contains(focused));
+}"""
+
+
+async def press_keys(scope: ActScope, keys: str, ref: str | None = None, text: str = "") -> ActResult:
+    """Type a text key by key, then press keys; on the element of a ref, or else where the page has its focus."""
+    names = parse_keys(keys)
+    if isinstance(names, ActResult):
+        return names
+    if not names and not text:
+        return ActResult("unknown_key", "nothing was pressed: give `keys`, `text`, or both", acted=False)
+    if len(text) > _MAX_TYPED_CHARS:
+        note = f"nothing was pressed: `text` has {len(text)} characters; give at most {_MAX_TYPED_CHARS}, or use type"
+        return ActResult("unknown_key", note, acted=False)
+    if ref is None:
+        return await _press(scope, names, text)
+
+    async def press(element: "Locator") -> ActResult:
+        await element.focus(timeout=scope.action_ms)
+        if not await element.evaluate(_HAS_FOCUS, timeout=scope.action_ms):
+            return _NO_FOCUS
+        return await _press(scope, names, text)
+
+    return await scope.on_element(ref, press)
+
+
+async def _press(scope: ActScope, names: Sequence[str], text: str) -> ActResult:
+    """Type and press. Before a key that may choose from a list, wait for the list that belongs to what was typed."""
+    keyboard, typed = scope.tab.page.keyboard, bool(text)
+    await keyboard.type(text)
+    for name in names:
+        types = len(name) == 1 or name in _ERASES
+        if typed and not types:
+            await scope.wait_for_lists()
+        typed = types
+        await keyboard.press(name)
+    return ActResult(effects_started=False, typed=bool(text) or any(len(one) == 1 or one in _ERASES for one in names))

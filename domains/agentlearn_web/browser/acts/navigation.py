@@ -1,21 +1,25 @@
-"""Opening an address, and going back."""
+"""Opening an address, going back, answering dialogs, showing a PDF file, and taking a picture of the window."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from agentlearn.errors import ConfigError
 from agentlearn_web.boundary.access_policy import SCHEMES, host_port
 from agentlearn_web.boundary.proxy_session import scheme_allowed
-from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.acts.scope import ActScope
-from agentlearn_web.browser.liveness import browser_error, is_timeout, load_failure_reason
-from agentlearn_web.browser.pdf_page import load_pdf
-from agentlearn_web.browser.tab import BLANK, Tab
-from agentlearn_web.reading.pdf_text import UnreadablePdf
+from agentlearn_web.browser.pdf import PdfPage, UnreadablePdf
+from agentlearn_web.browser.snapshot import bare_ref
+from agentlearn_web.browser.tabs import BLANK, Tab
+from agentlearn_web.browser.walk_settings import ActResult, browser_error, is_timeout, load_failure_reason
+from agentlearn_web.observation import PageObservation
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from playwright.async_api import Response
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
@@ -110,7 +114,7 @@ async def show_pdf(scope: ActScope, begun: Tab, result: ActResult) -> ActResult:
         return result
     (url, name), tab.pdf_link = tab.pdf_link, None
     try:
-        tab.pdf = await load_pdf(tab.page.context, url, name, scope.settings.load_s)
+        tab.pdf = await PdfPage.load(tab.page.context, url, name, scope.settings.load_s)
     except UnreadablePdf as error:
         return BLOCKED if scope.events.has_refused(url) else ActResult("bad_pdf", f"the PDF file: {error}")
     return ActResult()
@@ -120,3 +124,95 @@ async def answer_next_dialog(scope: ActScope, *, accept: bool, text: str | None)
     """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
     scope.tabs.dialogs.set_next(scope.tab.page, accept=accept, text=text)
     return ActResult(acted=False)
+
+
+_MAX_WIDTH, _MAX_HEIGHT = 1280, 900
+"""Largest picture in pixels. A larger one is made smaller."""
+_MAX_PNG_BYTES = 400_000
+"""Largest picture that is stored as PNG. A larger one is stored as JPEG."""
+_JPEG_QUALITY = 70
+_LINE = (214, 40, 40)
+_TEXT = (255, 255, 255)
+
+
+_Box = tuple[float, float, float, float]
+"""Where an element lies in the window: left, top, width and height in pixels."""
+
+
+def _draw_refs(picture: bytes, boxes: Iterable[tuple[str, _Box]]) -> bytes:
+    """Return the picture with a frame and the ref at each box, as PNG, or as JPEG if that is much smaller.
+
+    picture: PNG. Boxes outside of it are left out.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    with Image.open(BytesIO(picture)) as opened:
+        drawn = opened.convert("RGB")
+    pen, font = ImageDraw.Draw(drawn), ImageFont.load_default(size=11)
+    for ref, (left, top, width, height) in boxes:
+        right, bottom = left + width, top + height
+        if right <= 0 or bottom <= 0 or left >= drawn.width or top >= drawn.height or not (width and height):
+            continue
+        pen.rectangle((left, top, right, bottom), outline=_LINE)
+        at = (max(left, 0), max(top, 0))
+        pen.rectangle(pen.textbbox(at, ref, font=font), fill=_LINE)
+        pen.text(at, ref, fill=_TEXT, font=font)
+    drawn.thumbnail((_MAX_WIDTH, _MAX_HEIGHT))
+    return _encoded(drawn)
+
+
+def _encoded(drawn: "Image") -> bytes:
+    png = BytesIO()
+    drawn.save(png, "PNG")
+    if png.tell() <= _MAX_PNG_BYTES:
+        return png.getvalue()
+    jpeg = BytesIO()
+    drawn.save(jpeg, "JPEG", quality=_JPEG_QUALITY)
+    return jpeg.getvalue()
+
+
+_BOX = re.compile(r"\[ref=(e\d+)\](?: \[[^\[\]\"]*\])*? \[box=(-?[\d.]+),(-?[\d.]+),([\d.]+),([\d.]+)\]")
+_MAX_REFS = 150
+"""Most refs that are drawn."""
+_IN_FRAME = re.compile(r"f\d+e\d+")
+_MAX_IN_FRAMES = 30
+"""Most elements in frames whose refs are drawn. Each is measured on its own."""
+_BOX_MS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Screenshot:
+    """A view of a page together with its picture."""
+
+    view: PageObservation
+    picture: bytes
+    """PNG or JPEG, at most 1280 x 900 pixels; empty if the browser gave none."""
+
+    @property
+    def media_type(self) -> str:
+        """Type of the picture."""
+        return "image/png" if self.picture.startswith(b"\x89PNG") else "image/jpeg"
+
+
+async def take_picture(scope: ActScope) -> bytes | None:
+    """Return a picture of the current tab with the refs of its last view; None if the browser gave none."""
+    tab = scope.tab
+    if tab.shown is None:
+        return None
+    part = tab.shown.pages[tab.page_number - 1].lines
+    refs = [line.ref for line in part if line.ref]
+    boxes: dict[str, _Box] = {}
+    try:
+        snapshot = await tab.page.aria_snapshot(mode="ai", boxes=True, timeout=scope.action_ms)
+        for ref, *box in _BOX.findall(snapshot):  # elements in frames are measured from the corner of their frame
+            left, top, width, height = map(float, box)
+            boxes[f"{tab.id}:{ref}"] = (left, top, width, height)
+        for ref in [one for one in refs if _IN_FRAME.fullmatch(bare_ref(one))][:_MAX_IN_FRAMES]:
+            with suppress(browser_error()):
+                found = await tab.page.locator(f"aria-ref={bare_ref(ref)}").bounding_box(timeout=_BOX_MS)
+                if found is not None:
+                    boxes[ref] = (found["x"], found["y"], found["width"], found["height"])
+        picture = await tab.page.screenshot(scale="css", caret="initial", timeout=scope.action_ms)
+    except browser_error():
+        return None
+    return _draw_refs(picture, [(ref, boxes[ref]) for ref in refs if ref in boxes][:_MAX_REFS])

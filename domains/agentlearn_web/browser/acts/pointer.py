@@ -1,17 +1,19 @@
-"""Acts with the mouse: clicking, hovering and dragging."""
+"""Clicking, hovering, dragging and scrolling."""
 
 import asyncio
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from agentlearn_web.browser.act_result import ActResult
 from agentlearn_web.browser.acts.scope import ActScope, failed_action
-from agentlearn_web.browser.liveness import browser_error, click_was_done
+from agentlearn_web.browser.walk_settings import ActResult, browser_error
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, FloatRect, Locator, Position
+
+_CLICK_DONE = ("click action done", "waiting for scheduled navigations")
+"""What Playwright says when the click itself was made, and only its consequences took too long."""
 
 _DRAG_STEPS = 12
 """Mouse moves between the two elements. Many pages take a drag only after several moves."""
@@ -88,7 +90,7 @@ async def click_element(scope: ActScope, ref: str, kind: ClickKind = "single") -
                 button = "right" if kind == "right" else "left"
                 await element.click(timeout=scope.action_ms, position=at, button=button)
         except browser_error() as error:
-            if not click_was_done(error):
+            if not any(words in str(error) for words in _CLICK_DONE):
                 raise
         return ActResult()
 
@@ -200,3 +202,69 @@ def _direction(begin: float, size: float, other: float, other_size: float) -> in
 
 def _middle(box: "FloatRect") -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+Direction = Literal["down", "up", "left", "right", "start", "end"]
+_SCROLL = """async (from, direction) => {
+  const root = document.scrollingElement ?? document.documentElement;
+  const room = (one, across) => across ? one.scrollWidth - one.clientWidth : one.scrollHeight - one.clientHeight;
+  const scrolls = (one, across) => {
+    if (room(one, across) < 1) return false;
+    const style = getComputedStyle(one), kind = across ? style.overflowX : style.overflowY;
+    return one === root ? !["hidden", "clip"].includes(kind) : ["auto", "scroll"].includes(kind);
+  };
+  const around = (across) => {
+    for (let one = from; one; one = one.parentElement ?? one.getRootNode().host ?? null) {
+      if (scrolls(one, across)) return one;
+    }
+    return scrolls(root, across) ? root : null;
+  };
+  const largest = (across) => {
+    let found = null, area = 0;
+    for (const one of [...document.querySelectorAll("*")].slice(0, 20000)) {
+      const size = one.clientWidth * one.clientHeight;
+      if (size > area && scrolls(one, across)) [found, area] = [one, size];
+    }
+    return found;
+  };
+  const scroller = (across) => around(across) ?? (from ? null : largest(across));
+  let across = direction === "left" || direction === "right", one = scroller(across);
+  if (!one && (direction === "start" || direction === "end")) { across = true; one = scroller(across); }
+  if (!one) return "none";
+  const { top, bottom } = one.getBoundingClientRect();
+  if (from && one !== root && (top < 0 || bottom > innerHeight)) {  // some lists start when they come into the window
+    one.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    await new Promise((drawn) => { requestAnimationFrame(() => setTimeout(drawn, 50)); setTimeout(drawn, 300); });
+  }
+  const side = across ? "left" : "top", before = [one.scrollTop, one.scrollLeft];
+  const page = 0.9 * (across ? one.clientWidth : one.clientHeight);
+  const by = { down: page, right: page, up: -page, left: -page, start: -1e9, end: 1e9 }[direction];
+  one.scrollBy({ [side]: by, behavior: "instant" });
+  return one.scrollTop !== before[0] || one.scrollLeft !== before[1] ? "moved" : "at the end";
+}"""
+_DIRECTIONS = ", ".join(get_args(Direction))
+
+
+async def scroll_page(scope: ActScope, direction: str, ref: str | None = None) -> ActResult:
+    """Scroll by nine tenths of what is visible, or to the start or end.
+
+    Without a ref, the page is scrolled, or the largest part that scrolls if the page itself does not.
+    """
+    if direction not in get_args(Direction):
+        note = f"nothing was scrolled: there is no direction {direction[:40]!r}; give one of {_DIRECTIONS}"
+        return ActResult("bad_direction", note, acted=False)
+    if ref is None:
+        return _result(await scope.tab.page.evaluate(f"(direction) => ({_SCROLL})(null, direction)", direction))
+
+    async def scroll(element: "Locator") -> ActResult:
+        return _result(await element.evaluate(_SCROLL, direction, timeout=scope.action_ms))
+
+    return await scope.on_element(ref, scroll)
+
+
+def _result(moved: Any) -> ActResult:
+    if moved == "moved":
+        return ActResult(seeks_new=True)
+    if moved == "none":
+        return ActResult("no_more", "nothing was scrolled: all of it is visible; `more` shows the rest of a long page")
+    return ActResult("no_more", "nothing was scrolled: there is nothing further in this direction")

@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agentlearn_web.browser.act_result import ActResult
-from agentlearn_web.browser.liveness import browser_error, failure_reason, is_element_gone, is_timeout
 from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.snapshot import bare_ref, refs_in
-from agentlearn_web.browser.tab import Tab
-from agentlearn_web.browser.tabs import Tabs
-from agentlearn_web.browser.walk_settings import WalkSettings
+from agentlearn_web.browser.tabs import Tab, Tabs
+from agentlearn_web.browser.walk_settings import (
+    ActResult,
+    WalkSettings,
+    browser_error,
+    failure_reason,
+    is_timeout,
+)
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ _TAB = re.compile(r"(t[0-9]+):")
 _STALE = ActResult("stale_ref", "the page has changed since this ref was shown; take a ref from the view below")
 
 
-async def find_element(tab: Tab, ref: str, others: Container[str], settings: WalkSettings) -> "Locator | ActResult":
+async def _find_element(tab: Tab, ref: str, others: Container[str], settings: WalkSettings) -> "Locator | ActResult":
     """Return the element, or an ActResult that says why there is none. others: ids of the other open tabs.
 
     The document must be the one that was shown, and the element must still have the same role and name. The browser
@@ -41,7 +44,7 @@ async def find_element(tab: Tab, ref: str, others: Container[str], settings: Wal
             return _STALE
         refs = refs_in(await element.aria_snapshot(mode="ai", depth=1, timeout=limit_ms))
     except browser_error() as error:
-        if is_element_gone(error):
+        if _is_element_gone(error):
             return _STALE
         raise
     if bare in refs:
@@ -51,9 +54,15 @@ async def find_element(tab: Tab, ref: str, others: Container[str], settings: Wal
     return await _wait_until_visible(tab, ref, handle, settings) or element
 
 
+def _is_element_gone(error: Exception) -> bool:
+    """Return whether the ref no longer matches exactly one element."""
+    phrases = ("does not match any element", "Invalid frame in aria-ref", "strict mode violation", "not attached")
+    return any(phrase in str(error) for phrase in phrases)
+
+
 def failed_action(error: Exception, ref: str) -> ActResult:
     """Return why an element could not be acted on. Re-raises errors that do not concern the element."""
-    if is_element_gone(error):
+    if _is_element_gone(error):
         return _STALE
     if not is_timeout(error):
         raise error
@@ -105,7 +114,7 @@ class ActScope:
 
     async def find(self, ref: str) -> "Locator | ActResult":
         """Return the element that a ref named in the last view, or why there is none."""
-        return await find_element(self.tab, ref, self.tabs, self.settings)
+        return await _find_element(self.tab, ref, self.tabs, self.settings)
 
     async def wait_for_lists(self) -> None:
         """Wait until the page has reacted to typed keys, for example with a list of suggestions. Raises PageHung."""
