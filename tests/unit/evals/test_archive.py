@@ -13,7 +13,7 @@ import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.formats.log_file import ArchiveLimits, open_archive
+from agentlearn_evals.formats.content import ArchiveLimits, open_archive
 from tests.unit.evals import log_samples
 
 ZERO = b"\0"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
+from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, tabulate
 from agentlearn.stats import holm
-from agentlearn_evals.breakdown import arm_score
 
 
 def rolled(chances: dict[str, float], *, tasks: int = 60, k: int = 4, seed: int = 0) -> ScoreTable:
