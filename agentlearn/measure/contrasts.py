@@ -38,6 +38,7 @@ from agentlearn.stats import (
     typical_size,
     variance_parts,
 )
+from agentlearn.stats.clustered import grouped
 from agentlearn.text import number_text
 
 _LIKELY_MISSED = 0.05
@@ -276,10 +277,8 @@ def _limits(table: ScoreTable, baseline: str, score_range: tuple[float, float]) 
     It can lose what units like these have under the baseline, and gain what they lack.
     """
     low, high = score_range
-    by_cluster: dict[str, list[float]] = {}
-    for level, cluster in zip(table.means(baseline), table.clusters(), strict=True):
-        by_cluster.setdefault(cluster, []).append(level)
-    has = [max(0.0, sum(members) / len(members) - low) for members in by_cluster.values()]
+    units = grouped(table.means(baseline), table.clusters())
+    has = [max(0.0, sum(unit) / len(unit) - low) for unit in units]
     lacks = [max(0.0, high - low - one) for one in has]
     return typical_size(has) or _width(score_range), typical_size(lacks) or _width(score_range)
 

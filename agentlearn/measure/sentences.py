@@ -14,38 +14,29 @@ from agentlearn.text import number_text
 def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
     """Return the verdict in words. level: confidence level of the intervals, such as 0.95."""
     arm, baseline = contrast.arm, contrast.baseline
-    match contrast.verdict:
-        case "better" | "worse":
-            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, table)}."
-        case "no_worse":
-            assert contrast.margin is not None
-            return (
-                f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}:"
-                f" {_numbers(contrast, table)}; one-sided {level:.0%} lower bound"
-                f" {signed_difference(contrast.margin.bound)}."
-            )
-        case "cannot_tell":
-            return _without_verdict(contrast, table)
-
-
-def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
-    arm, baseline = contrast.arm, contrast.baseline
+    numbers = _numbers(contrast, table)
+    if contrast.verdict in {"better", "worse"}:
+        return f"{arm} is {contrast.verdict} than {baseline}: {numbers}."
+    if contrast.verdict == "no_worse":
+        assert contrast.margin is not None
+        bound = f"one-sided {level:.0%} lower bound {signed_difference(contrast.margin.bound)}"
+        return f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}: {numbers}; {bound}."
+    unknown = f"Cannot tell whether {arm} is better or worse than {baseline}"
     if contrast.unsafe:
-        return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
+        return f"{unknown}: {contrast.unsafe.rstrip('.')}."
     if contrast.withheld:
-        return f"{contrast.withheld} Measured from {baseline} to {arm}: {_numbers(contrast, table)}."
+        return f"{contrast.withheld} Measured from {baseline} to {arm}: {numbers}."
     if contrast.left_open:
-        start = f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.left_open}."
-        return f"{start} Measured without them, from {baseline} to {arm}: {_numbers(contrast, table)}."
+        return f"{unknown}: {contrast.left_open}. Measured without them, from {baseline} to {arm}: {numbers}."
     if not contrast.wins and not contrast.losses and not contrast.undecided.total:
         size = _size(contrast, table)
         return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
     start = f"No detectable change from {baseline} to {arm}"
-    if contrast.low is not None and contrast.high is not None and (contrast.low > 0 or contrast.high < 0):
+    if contrast.low is None or contrast.high is None:
+        start = unknown
+    elif contrast.low > 0 or contrast.high < 0:
         start = f"Not certain whether {arm} is {'better' if contrast.low > 0 else 'worse'} than {baseline}"
-    if contrast.low is None:
-        start = f"Cannot tell whether {arm} is better or worse than {baseline}"
-    return f"{start}: {_numbers(contrast, table)}.{_what_would_be_needed(contrast)}"
+    return f"{start}: {numbers}.{_what_would_be_needed(contrast)}"
 
 
 def assumption_sentence(
@@ -118,15 +109,12 @@ def _what_would_be_needed(contrast: Contrast) -> str:
     if contrast.detectable is not None:
         least = f"{contrast.detectable:.3f}"
         words = f" This comparison could reliably detect only differences of {least} or more (80 % power)."
-    if not contrast.mean or (contrast.tasks_needed is None and contrast.rollouts_needed is None):
-        return words
     ways: list[str] = []
-    now = round(contrast.pairs / contrast.tasks)
-    if contrast.rollouts_needed is not None and contrast.rollouts_needed > now:
-        ways.append(f"{contrast.rollouts_needed:,} rollouts per task")
-    if contrast.tasks_needed is not None and contrast.tasks_needed > contrast.tasks:
-        ways.append(f"{contrast.tasks_needed:,} tasks")
-    if not ways:
+    if (rollouts := contrast.rollouts_needed) is not None and rollouts > round(contrast.pairs / contrast.tasks):
+        ways.append(f"{rollouts:,} rollouts per task")
+    if (tasks := contrast.tasks_needed) is not None and tasks > contrast.tasks:
+        ways.append(f"{tasks:,} tasks")
+    if not ways or not contrast.mean:
         return words
     return f"{words} Detecting a difference of {abs(contrast.mean):.3f} would need about {' or '.join(ways)}."
 

@@ -21,6 +21,7 @@ from agentlearn.stats import (
     typical_size,
     variance_parts,
 )
+from agentlearn.stats.clustered import grouped
 from agentlearn.store import read_store
 from agentlearn.types.value import Value
 from agentlearn_evals.compare_settings import PowerSettings
@@ -185,10 +186,8 @@ def _measured(settings: PowerSettings, found: Comparison) -> tuple[VarianceParts
         clusters = (clusters or Clusters()).model_copy(update={"count": settings.clusters})
     if clusters is not None and settings.cluster_share is not None:
         clusters = clusters.model_copy(update={"alike": settings.cluster_share})
-    by_cluster: dict[str, list[float]] = {}
-    for label, mean in zip(labels, means, strict=True):
-        by_cluster.setdefault(label, []).append(mean)
-    return parts, _known(settings, clusters, typical_size([sum(one) / len(one) for one in by_cluster.values()]))
+    scores = [sum(unit) / len(unit) for unit in grouped(means, labels)]
+    return parts, _known(settings, clusters, typical_size(scores))
 
 
 def _rollouts(mean: float | None, count: int) -> tuple[float, ...]:

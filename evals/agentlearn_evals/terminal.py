@@ -134,7 +134,7 @@ def _arm(arm: ArmLine) -> tuple[str, ...]:
 
 
 def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
-    rows = [(*_HEADER[:4], "reused", *_HEADER[4:], "cost", "in", "lessons", "out")]
+    rows: list[tuple[str, ...]] = [(*_HEADER[:4], "reused", *_HEADER[4:], "cost", "in", "lessons", "out")]
     for arm in arms:
         shown = _arm(arm)
         cost = "nothing" if arm.simulated else cost_words(arm.cost_usd)

@@ -100,7 +100,11 @@ def read_content(path: Path) -> Content:
     text = _read_text(path)
     start = text.lstrip()[:1]
     if start == "{":
-        return _json_content(path, text)
+        with _json_errors(path.name):
+            value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+        if not text[end:].strip():
+            return Document(path, value)
+        return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
     if start == "[":
         raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
     return RowsFile(path, _at_least_one(path, _csv_rows(path, text)), text.endswith(("\n", "\r")))
@@ -117,14 +121,6 @@ def parse_json(text: str, place: str) -> Any:
     """Return the value of a JSON text. NaN and infinities are accepted. Raises DataError."""
     with _json_errors(place):
         return json.loads(text)
-
-
-def _json_content(path: Path, text: str) -> Content:
-    with _json_errors(path.name):
-        value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
-    if not text[end:].strip():
-        return Document(path, value)
-    return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
 
 
 def _jsonl_rows(path: Path, text: str) -> Iterator[SourceRow]:
@@ -147,7 +143,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
         for fields in reader:
             if header is None:
                 header = [name.strip() for name in fields]
-                _demand_distinct_columns(path, header)
+                if twice := [name for name in header if header.count(name) > 1]:
+                    raise DataError(
+                        f"{path.name} line 1 has the column {twice[0]!r} twice; rename one of them", code="bad_log"
+                    )
             elif fields:
                 if len(fields) != len(header):
                     raise DataError(
@@ -164,12 +163,6 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
         ) from error
     finally:
         csv.field_size_limit(previous)
-
-
-def _demand_distinct_columns(path: Path, header: list[str]) -> None:
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path.name} line 1 has the column {twice!r} twice; rename one of them", code="bad_log")
 
 
 def _limit_rows(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
@@ -282,15 +275,15 @@ class Archive:
                 code="log_too_large",
             )
         with _zip_errors(self._path, repr(name)):
-            body = self._read_zstandard(entry) if entry.compress_type == _ZSTANDARD else self._read_plain(entry)
+            if entry.compress_type == _ZSTANDARD:
+                body = self._read_zstandard(entry)
+            else:
+                with self._zip.open(entry) as member:
+                    body = member.read(entry.file_size + 1)
         if len(body) != entry.file_size or zlib.crc32(body) != entry.CRC:
             raise _damaged(self._path, f"{name!r} does not match its size and checksum")
         self._bytes_left -= len(body)
         return body
-
-    def _read_plain(self, entry: ZipInfo) -> bytes:
-        with self._zip.open(entry) as member:
-            return member.read(entry.file_size + 1)
 
     def _read_zstandard(self, entry: ZipInfo) -> bytes:
         try:
@@ -299,21 +292,19 @@ class Archive:
             raise MissingExtra(
                 f"reading {self._path.name!r} needs zstandard: pip install 'agentlearn-lib[inspect]'"
             ) from error
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
-        try:
-            with decompressor.stream_reader(BytesIO(self._compressed_bytes(entry)), read_across_frames=True) as stream:
-                return stream.read(entry.file_size + 1)
-        except zstandard.ZstdError as error:
-            raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
-
-    def _compressed_bytes(self, entry: ZipInfo) -> bytes:
         with self._path.open("rb") as file:
             file.seek(entry.header_offset)
             signature, name_size, extra_size = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             if signature != b"PK\x03\x04":
                 raise BadZipFile(f"no member starts at byte {entry.header_offset}")
             file.seek(name_size + extra_size, 1)
-            return file.read(entry.compress_size)
+            packed = BytesIO(file.read(entry.compress_size))
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
+        try:
+            with decompressor.stream_reader(packed, read_across_frames=True) as stream:
+                return stream.read(entry.file_size + 1)
+        except zstandard.ZstdError as error:
+            raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
 
 
 @contextmanager

@@ -293,7 +293,9 @@ def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
 
 def _arms(compared: ComparedStage) -> list[tuple[str, ...]]:
     gains = {one.arm: one for one in compared.contrasts if one.baseline == "none"}
-    rows = [("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "out/call", "rollouts", "undecided")]
+    rows: list[tuple[str, ...]] = [
+        ("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "out/call", "rollouts", "undecided")
+    ]
     for arm in compared.arms:
         gain = _change(gains[arm.arm]) if arm.arm in gains else ("", "")
         tokens = _count(arm.tokens_in_per_call), _count(arm.tokens_out_per_call)

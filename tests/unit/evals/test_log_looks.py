@@ -5,6 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from agentlearn.cli.app import run as command
 from agentlearn.measure.observation import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
-from agentlearn_evals.log_comparison import SAMPLE, fingerprint, same_data, same_question
+from agentlearn_evals.log_comparison import SAMPLE, EarlierLogs, fingerprint, same_data, same_question
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -144,6 +146,12 @@ def test_without_a_store_looks_are_not_counted() -> None:
         "",
         "looks cannot be counted, so p is not corrected for earlier ones: no store was given",
     )
+
+
+def test_earlier_comparisons_that_cannot_be_read_are_told() -> None:
+    row: Any = SimpleNamespace(kind="eval", report="{}", settings='{"fingerprints":5}', run="01run", started_at=0)
+    assert EarlierLogs([row]).note.endswith("because this version cannot read them: 01run")
+    assert EarlierLogs().note == ""
 
 
 def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:
