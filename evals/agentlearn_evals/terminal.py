@@ -14,8 +14,7 @@ from agentlearn.learning.report import SUMMARY_COLUMNS
 from agentlearn.measure.sentences import signed_difference
 from agentlearn.text import number_text, wrapped
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice
-from agentlearn_evals.designing import PowerReport
-from agentlearn_evals.words import (
+from agentlearn_evals.comparison_words import (
     TONES,
     assumptions,
     bounds_words,
@@ -26,6 +25,7 @@ from agentlearn_evals.words import (
     rollouts_words,
     worst_first,
 )
+from agentlearn_evals.designing import PowerReport
 
 _FLIPS = 5
 """Number of flips, and of missing tasks, that are printed."""

@@ -22,7 +22,16 @@ from agentlearn.html import (
 from agentlearn.html.figure import count, duration, money, p_value, signed
 from agentlearn.html.markup import clipped
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.page.numbers import (
+from agentlearn_evals.comparison_words import (
+    TONES,
+    VERDICTS,
+    full_sentence,
+    interval_cautions,
+    looks_words,
+    model_caution,
+    worst_first,
+)
+from agentlearn_evals.page.number_sections import (
     arms_section,
     cost_section,
     differences_section,
@@ -31,21 +40,12 @@ from agentlearn_evals.page.numbers import (
     passes_section,
     scale_limits,
 )
-from agentlearn_evals.page.tasks import (
+from agentlearn_evals.page.task_sections import (
     breakdown_section,
     curve_section,
     domains_section,
     flips_section,
     tasks_section,
-)
-from agentlearn_evals.words import (
-    TONES,
-    VERDICTS,
-    full_sentence,
-    interval_cautions,
-    looks_words,
-    model_caution,
-    worst_first,
 )
 
 __all__ = ["comparison_page"]

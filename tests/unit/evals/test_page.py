@@ -18,9 +18,9 @@ from agentlearn_evals.comparison import (
     TaskLine,
     VersionPoint,
 )
+from agentlearn_evals.comparison_words import worst_first
 from agentlearn_evals.page import comparison_page
-from agentlearn_evals.page.tasks import FLIPS_SHOWN, TRACE, TRACES
-from agentlearn_evals.words import worst_first
+from agentlearn_evals.page.task_sections import FLIPS_SHOWN, TRACE, TRACES
 from tests.support.comparisons import minimal, rich
 from tests.support.hostile import HOSTILE, texts
 from tests.support.markup import Read

@@ -23,7 +23,7 @@ from agentlearn.html import (
 from agentlearn.html.figure import DASH, count, decimal, finite, interval, signed
 from agentlearn.html.markup import clipped
 from agentlearn_evals.comparison import Comparison, Flip, Slice, TaskLine
-from agentlearn_evals.page.numbers import level_text, number, scale_limits
+from agentlearn_evals.page.number_sections import level_text, number, scale_limits
 
 _EXPLORATORY = (
     "Exploratory: these parts were not chosen beforehand and their intervals are not corrected for their number, so "

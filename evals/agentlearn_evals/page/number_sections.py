@@ -19,7 +19,7 @@ from agentlearn.html import (
 )
 from agentlearn.html.figure import DASH, count, decimal, duration, interval, large, money, p_value, signed
 from agentlearn_evals.comparison import ArmLine, Comparison
-from agentlearn_evals.words import TONES, VERDICTS, assumptions, bounds_words, rollouts_words
+from agentlearn_evals.comparison_words import TONES, VERDICTS, assumptions, bounds_words, rollouts_words
 
 _N = TypeVar("_N", int, float)
 
