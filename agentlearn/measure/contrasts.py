@@ -7,9 +7,8 @@ the same about undecided rollouts.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from agentlearn.measure.contrast import Contrast, ContrastVerdict, Correction, Margin, WithheldCode, Worst, carried_by
 from agentlearn.measure.score_table import ScoreTable
@@ -39,6 +38,7 @@ from agentlearn.stats import (
     typical_size,
     variance_parts,
 )
+from agentlearn.stats.clustered import grouped
 from agentlearn.text import number_text
 
 _LIKELY_MISSED = 0.05
@@ -56,27 +56,23 @@ def decide(contrast: Contrast, alpha: float, hint: str = "") -> Decision:
 
     alpha: accepted chance of a false verdict. hint: what to do about undecided rollouts, to complete a sentence.
     """
+    decision: Decision = {"verdict": "cannot_tell", "withheld": "", "withheld_code": "", "left_open": ""}
     if contrast.unsafe or contrast.mean is None:
-        return _nothing()
-    shown = shown_without_gaps(contrast, alpha)
+        return decision
+    shown = _shown_without_gaps(contrast, alpha)
     if shown == "cannot_tell":
-        return _nothing() | {"left_open": _left_open(contrast)}
-    if contrast.undecided.total and not _certain(contrast, shown, alpha):
-        return _withheld("bounds", f"No verdict: {_open_bounds(contrast)}; {_next_step(contrast, hint)}.")
-    p_mean = contrast.p_mean_adjusted
+        return decision | {"left_open": _left_open(contrast)}
+    worst, p_mean, most = contrast.worst, contrast.p_mean_adjusted, _WORST_CASE * alpha
+    p_worst = worst and worst.p_adjusted
     if shown == "no_worse":
-        p_mean = contrast.margin and contrast.margin.p_mean
+        p_mean, p_worst, most = contrast.margin and contrast.margin.p_mean, worst and worst.p_margin_adjusted, alpha
+    if contrast.undecided.total and (p_worst is None or p_worst > most):
+        why = f"No verdict: {_open_bounds(contrast, hint)}."
+        return decision | {"withheld": why, "withheld_code": "bounds"}
     if p_mean is not None and p_mean > alpha:
-        return _withheld("unseen", f"No verdict: {_unseen(contrast, shown, p_mean)}.")
-    return _nothing() | {"verdict": shown}
-
-
-def _nothing() -> Decision:
-    return {"verdict": "cannot_tell", "withheld": "", "withheld_code": "", "left_open": ""}
-
-
-def _withheld(code: WithheldCode, why: str) -> Decision:
-    return _nothing() | {"withheld": why, "withheld_code": code}
+        why = f"No verdict: {_unseen(contrast, shown, p_mean)}."
+        return decision | {"withheld": why, "withheld_code": "unseen"}
+    return decision | {"verdict": shown}
 
 
 def _left_open(contrast: Contrast) -> str:
@@ -87,14 +83,14 @@ def _left_open(contrast: Contrast) -> str:
     many = f"{lost.total:,} of {lost.rollouts:,} rollouts have no score"
     if worst is None:
         return f"{many}, and the range of the scores is not known, so the difference could be anything"
-    shown = None if contrast.low is None or contrast.high is None else (contrast.low, contrast.high)
-    if shown is not None and shown[0] <= worst.low and worst.high <= shown[1]:
+    low, high = contrast.low, contrast.high
+    if low is not None and high is not None and low <= worst.low and worst.high <= high:
         return ""
-    low, high = number_text(worst.low, 3, sign=True), number_text(worst.high, 3, sign=True)
-    return f"{many}, so the difference could be between {low} and {high}"
+    bounds = f"{number_text(worst.low, 3, sign=True)} and {number_text(worst.high, 3, sign=True)}"
+    return f"{many}, so the difference could be between {bounds}"
 
 
-def shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
+def _shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
     """Return what the decided rollouts show by p and the interval together, or by the margin test."""
     significant = contrast.p_adjusted is not None and contrast.p_adjusted <= alpha
     if significant and contrast.high is not None and contrast.high < 0:
@@ -105,32 +101,21 @@ def shown_without_gaps(contrast: Contrast, alpha: float) -> ContrastVerdict:
     return "no_worse" if holds else "cannot_tell"
 
 
-def _certain(contrast: Contrast, shown: Literal["better", "worse", "no_worse"], alpha: float) -> bool:
-    """Return whether the verdict holds whatever the scores of the undecided rollouts are, beyond chance."""
-    if contrast.worst is None:
-        return False
-    if shown == "no_worse":
-        p = contrast.worst.p_margin_adjusted
-        return p is not None and p <= alpha
-    return contrast.worst.p_adjusted is not None and contrast.worst.p_adjusted <= _WORST_CASE * alpha
-
-
-def _open_bounds(contrast: Contrast) -> str:
-    found = contrast.undecided
+def _open_bounds(contrast: Contrast, hint: str) -> str:
+    """Return which rollouts leave the result open, and what to do. hint: see `decide`."""
+    found, repeat = contrast.undecided, hint or "find the cause and repeat these rollouts"
     sides = ((found.arm, contrast.arm, found.arm_codes), (found.baseline, contrast.baseline, found.baseline_codes))
-    said = " and ".join(f"{count:,} rollouts of {name} ({_named(codes)})" for count, name, codes in sides if count)
+    said = " and ".join(
+        f"{count:,} rollouts of {name} ({', '.join(f'{code} {number:,}' for code, number in codes)})"
+        for count, name, codes in sides
+        if count
+    )
     if contrast.worst is None:
-        return f"{said} have no score, and the range of the scores is not known, so they could change the result"
-    return f"{said} have no score, and their true scores could change the result"
-
-
-def _named(codes: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{code} {count:,}" for code, count in codes)
-
-
-def _next_step(contrast: Contrast, hint: str) -> str:
-    repeat = hint or "find the cause and repeat these rollouts"
-    return repeat if contrast.worst is not None else f"state the range of the scores, or {repeat}"
+        return (
+            f"{said} have no score, and the range of the scores is not known, so they could change the result; state"
+            f" the range of the scores, or {repeat}"
+        )
+    return f"{said} have no score, and their true scores could change the result; {repeat}"
 
 
 def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
@@ -141,19 +126,12 @@ def _unseen(contrast: Contrast, shown: ContrastVerdict, p_mean: float) -> str:
         hidden = contrast.margin.hidden or 0.0
         then = f"{contrast.arm} would be worse by {contrast.margin.margin:g}"
     if hidden and (1 - hidden) ** contrast.clusters > _LIKELY_MISSED:
-        return (
-            f"if {_share(hidden)} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss"
-            " those"
-        )
+        share = f"{round(100 * hidden)} of 100" if hidden >= 0.015 else f"1 of {round(1 / hidden):,}"
+        return f"if {share} {units} {does}, {then}, and a sample of {contrast.clusters:,} {units} can easily miss those"
     return (
         "the interval would allow one, but the test of the mean, which allows for a few large differences the other"
         f" way, does not (p = {p_mean:.3f})"
     )
-
-
-def _share(share: float) -> str:
-    """Return a share as a number out of 100, or as one of many."""
-    return f"{round(100 * share)} of 100" if share >= 0.015 else f"1 of {round(1 / share):,}"
 
 
 ASSUMES = (
@@ -201,25 +179,41 @@ def estimate_contrasts(table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
 
 def with_verdicts(drafts: Sequence[Contrast], table: ScoreTable, rules: Rules) -> tuple[Contrast, ...]:
     """Return the contrasts with verdicts, and with p-values corrected for the number of arms and for earlier looks."""
-    looks = [one.look for one in drafts]
-    corrected = _corrected([one.p for one in drafts], looks, rules)
-    means = _corrected([one.p_mean for one in drafts], looks, rules)
-    margins, worst = _margins_corrected(drafts, looks, rules), _worst_corrected(drafts, looks, rules)
-    return tuple(
-        _with_verdict(
-            draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin, "worst": bounds}),
-            table,
-            rules,
-        )
-        for draft, p, p_mean, margin, bounds in zip(drafts, corrected, means, margins, worst, strict=True)
-    )
+
+    def corrected(ps: Iterable[float | None]) -> list[float | None]:
+        return _corrected(list(ps), [one.look for one in drafts], rules)
+
+    judged: list[Contrast] = []
+    for draft, p, p_mean, p_margin, margin_mean, p_worst, p_worst_margin in zip(
+        drafts,
+        corrected(one.p for one in drafts),
+        corrected(one.p_mean for one in drafts),
+        corrected(one.margin and one.margin.p for one in drafts),
+        corrected(one.margin and one.margin.p_mean for one in drafts),
+        # A contrast without gaps needs no worst case, but its own p counts.
+        corrected(one.p if one.worst is None or one.worst.p is None else one.worst.p for one in drafts),
+        corrected(one.worst and one.worst.p_margin for one in drafts),
+        strict=True,
+    ):
+        margin, worst = draft.margin, draft.worst
+        if margin is not None:
+            holds = p_margin is not None and p_margin <= rules.alpha
+            margin = margin.model_copy(update={"holds": holds, "p_mean": margin_mean})
+        if worst is not None:
+            worst = worst.model_copy(update={"p_adjusted": worst.p and p_worst, "p_margin_adjusted": p_worst_margin})
+        one = draft.model_copy(update={"p_adjusted": p, "p_mean_adjusted": p_mean, "margin": margin, "worst": worst})
+        one = one.model_copy(update=decide(one, rules.alpha, rules.undecided_hint))
+        one = one.model_copy(update=_assumption(one, table, rules))
+        judged.append(one.model_copy(update={"sentence": contrast_sentence(one, table, rules.level)}))
+    return tuple(judged)
 
 
 def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast:
     """Return the contrast without corrections, which depend on the other arms."""
     differences, clusters = table.differences(arm, baseline), table.clusters()
     score_range = known_range(table, arm, baseline, rules)
-    tests = _Tests(rules, _width(table, arm, baseline, score_range), *_limits(table, arm, baseline, score_range))
+    known_or_seen = score_range or _seen(table, arm, baseline)
+    tests = _Tests(rules, _width(known_or_seen), *_limits(table, baseline, known_or_seen))
     estimate, p, tested = tests.of(differences, clusters)
     undecided = count_undecided(table, arm, baseline)
     before = [table.scores[baseline][task] for task in table.tasks]
@@ -262,33 +256,31 @@ def _draft(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> Contrast
 
 def known_range(table: ScoreTable, arm: str, baseline: str, rules: Rules) -> tuple[float, float] | None:
     """Return the lowest and highest possible score; None when it is not known."""
-    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
     low, high = rules.score_range or (0.0, 1.0)
-    return (low, high) if all(low <= score <= high for score in seen) else None
+    least, most = _seen(table, arm, baseline)
+    return (low, high) if low <= least and most <= high else None
 
 
-def _width(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> float:
-    """Return the largest possible difference. When the range is not known, it is that of the observed scores."""
-    if score_range is not None:
-        return score_range[1] - score_range[0]
+def _seen(table: ScoreTable, arm: str, baseline: str) -> tuple[float, float]:
+    """Return the lowest and highest score of two arms."""
     seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
-    return (max(seen) - min(seen)) or 1.0
+    return min(seen), max(seen)
 
 
-def _limits(table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float] | None) -> tuple[float, float]:
+def _width(score_range: tuple[float, float]) -> float:
+    return (score_range[1] - score_range[0]) or 1.0
+
+
+def _limits(table: ScoreTable, baseline: str, score_range: tuple[float, float]) -> tuple[float, float]:
     """Return how much a task or cluster that the sample missed can lose and gain.
 
     It can lose what units like these have under the baseline, and gain what they lack.
     """
-    seen = [one.score for name in (arm, baseline) for one in table.all[name] if one.score is not None]
-    low, high = score_range or (min(seen), max(seen))
-    by_cluster: dict[str, list[float]] = {}
-    for level, cluster in zip(table.means(baseline), table.clusters(), strict=True):
-        by_cluster.setdefault(cluster, []).append(level)
-    has = [max(0.0, sum(members) / len(members) - low) for members in by_cluster.values()]
+    low, high = score_range
+    units = grouped(table.means(baseline), table.clusters())
+    has = [max(0.0, sum(unit) / len(unit) - low) for unit in units]
     lacks = [max(0.0, high - low - one) for one in has]
-    width = high - low or 1.0
-    return typical_size(has) or width, typical_size(lacks) or width
+    return typical_size(has) or _width(score_range), typical_size(lacks) or _width(score_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +352,7 @@ def estimate_of(
         table.differences(arm, baseline, tasks),
         clusters=table.clusters(tasks),
         level=rules.level,
-        largest=_width(table, arm, baseline, known_range(table, arm, baseline, rules)),
+        largest=_width(known_range(table, arm, baseline, rules) or _seen(table, arm, baseline)),
     )
 
 
@@ -381,19 +373,19 @@ def _detectable_and_needed(
     clusters: Sequence[str],
 ) -> dict[str, float | int | None]:
     """Return the smallest detectable difference, and the rollouts or tasks needed to detect the observed one."""
-    reach: dict[str, float | int | None] = {}
-    found = detectable_difference(estimate)
     # When all differences are equal, their spread is unknown, so no detectable difference can be given.
-    reach["detectable"] = found if found and math.isfinite(found) else None
+    found = detectable_difference(estimate)
+    reach: dict[str, float | int | None] = {"detectable": found if found and math.isfinite(found) else None}
     parts = variance_parts(before, after)
     shown = estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
     if parts is None or not estimate.mean or shown or not estimate.standard_error:
         return reach
     k_before, k_after = (round(sum(map(len, arm)) / len(arm)) for arm in (before, after))
     layout = measured_clusters(differences, clusters, parts.true_difference)
-    reach["rollouts_needed"] = rollouts_needed(parts, estimate.mean, estimate.n, clusters=layout)
-    reach["tasks_needed"] = tasks_needed(parts, estimate.mean, k_before=k_before, k_after=k_after, clusters=layout)
-    return reach
+    return reach | {
+        "rollouts_needed": rollouts_needed(parts, estimate.mean, estimate.n, clusters=layout),
+        "tasks_needed": tasks_needed(parts, estimate.mean, k_before=k_before, k_after=k_after, clusters=layout),
+    }
 
 
 def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -> list[float | None]:
@@ -411,39 +403,9 @@ def _corrected(ps: Sequence[float | None], looks: Sequence[int], rules: Rules) -
     return [None if p is None else next(adjusted) for p in ps]
 
 
-def _margins_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: Rules) -> list[Margin | None]:
-    """Return the margin tests, corrected for the number of arms."""
-    ps = _corrected([one.margin.p if one.margin else None for one in drafts], looks, rules)
-    means = _corrected([one.margin.p_mean if one.margin else None for one in drafts], looks, rules)
-    return [
-        one.margin.model_copy(update={"holds": p is not None and p <= rules.alpha, "p_mean": p_mean})
-        if one.margin
-        else None
-        for one, p, p_mean in zip(drafts, ps, means, strict=True)
-    ]
-
-
-def _worst_corrected(drafts: Sequence[Contrast], looks: Sequence[int], rules: Rules) -> list[Worst | None]:
-    """Return the worst cases with corrected p. A contrast without gaps needs no worst case, but its own p counts."""
-    ps = _corrected(
-        [one.p if one.worst is None or one.worst.p is None else one.worst.p for one in drafts], looks, rules
-    )
-    margins = _corrected([one.worst.p_margin if one.worst else None for one in drafts], looks, rules)
-    return [
-        one.worst and one.worst.model_copy(update={"p_adjusted": one.worst.p and p, "p_margin_adjusted": p_margin})
-        for one, p, p_margin in zip(drafts, ps, margins, strict=True)
-    ]
-
-
-def _with_verdict(contrast: Contrast, table: ScoreTable, rules: Rules) -> Contrast:
-    contrast = contrast.model_copy(update=decide(contrast, rules.alpha, rules.undecided_hint))
-    contrast = contrast.model_copy(update=_assumption(contrast, table, rules))
-    return contrast.model_copy(update={"sentence": contrast_sentence(contrast, table, rules.level)})
-
-
 def _assumption(contrast: Contrast, table: ScoreTable, rules: Rules) -> dict[str, float | str]:
     """Return under which assumption a verdict would hold that only the rollouts without a score withhold."""
-    shown = shown_without_gaps(contrast, rules.alpha)
+    shown = _shown_without_gaps(contrast, rules.alpha)
     score_range = known_range(table, contrast.arm, contrast.baseline, rules)
     unsure = contrast.p_mean_adjusted is None or contrast.p_mean_adjusted > rules.alpha
     if contrast.withheld_code != "bounds" or score_range is None or unsure or shown not in {"better", "worse"}:

@@ -17,7 +17,7 @@ from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFacts:
+class _TaskFacts:
     """What is known about a task besides its scores."""
 
     domain: str
@@ -34,7 +34,7 @@ class ScoreTable:
     """The baseline first."""
     tasks: tuple[str, ...]
     """Tasks with at least one decided rollout in every arm, in order of first appearance."""
-    facts: Mapping[str, TaskFacts]
+    facts: Mapping[str, _TaskFacts]
     scores: Mapping[str, Mapping[str, tuple[float, ...]]]
     """Scores of the decided rollouts, by arm and task, in order of index."""
     all: Mapping[str, tuple[Observation, ...]]
@@ -85,7 +85,13 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
     for arm, rollouts in by_arm.items():
         if not rollouts:
             raise DataError(f"the arm {arm!r} has no rollouts; leave the arm out, or give its log", code="empty_arm")
-        _refuse_twice(arm, rollouts)
+        (task, g), count = Counter((one.task, one.g) for one in rollouts).most_common(1)[0]
+        if count > 1:
+            raise DataError(
+                f"the arm {arm!r} has rollout {g} of task {task!r} {count} times; give each its own index (column g),"
+                " or remove the copies",
+                code="rollout_twice",
+            )
     missing = _missing(by_arm, allow_missing=allow_missing)
     undecided = {(one.task, one.g) for rollouts in by_arm.values() for one in rollouts if one.score is None}
     scores: dict[str, dict[str, tuple[float, ...]]] = {}
@@ -105,6 +111,9 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         )
     facts = _facts(observations)
     labels = text_clusters((task, one.cluster, one.problem) for task, one in facts.items())
+    # The tasks whose cluster changed, without the first of each new cluster.
+    firsts = {label: task for task, label in reversed(labels.items())}
+    moved = [task for task, label in labels.items() if facts[task].cluster != label and firsts[label] != task]
     return ScoreTable(
         arms=tuple(arms),
         tasks=shared,
@@ -113,7 +122,7 @@ def tabulate(observations: Sequence[Observation], arms: Sequence[str], *, allow_
         all={arm: tuple(rollouts) for arm, rollouts in by_arm.items()},
         dropped=len(undecided),
         missing=missing,
-        same_text=_joined_by_text(facts, labels),
+        same_text=tuple(moved),
     )
 
 
@@ -146,17 +155,6 @@ def text_clusters(tasks: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {task: names[root(unit)] for task, unit in unit_of.items() if root(unit) in joined}
 
 
-def _joined_by_text(facts: Mapping[str, TaskFacts], labels: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tasks whose cluster changed, without the first of each new cluster."""
-    seen: set[str] = set()
-    moved: list[str] = []
-    for task, label in labels.items():
-        if facts[task].cluster != label and label in seen:
-            moved.append(task)
-        seen.add(label)
-    return tuple(moved)
-
-
 def comparable(observations: Sequence[Observation], arms: Sequence[str]) -> bool:
     """Return whether some task has a decided rollout in every arm, so that a score table can be made."""
     undecided = {(one.task, one.g) for one in observations if one.arm in arms and one.score is None}
@@ -187,17 +185,6 @@ def in_score_range(observations: Sequence[Observation], score_range: tuple[float
     return tuple(found)
 
 
-def _refuse_twice(arm: str, rollouts: Sequence[Observation]) -> None:
-    counts = Counter((one.task, one.g) for one in rollouts)
-    (task, g), count = counts.most_common(1)[0]
-    if count > 1:
-        raise DataError(
-            f"the arm {arm!r} has rollout {g} of task {task!r} {count} times; give each its own index (column g), or"
-            " remove the copies",
-            code="rollout_twice",
-        )
-
-
 def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool) -> tuple[Missing, ...]:
     """Return what each arm lacks of the rollouts that another arm has. Raises DataError unless that is allowed."""
     pairs = {arm: {(one.task, one.g) for one in rollouts} for arm, rollouts in by_arm.items()}
@@ -213,19 +200,7 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
                 within.setdefault((arm, task), []).append(g)
     for task in dict.fromkeys(task for task, _ in every):
         whole += [Missing(arm=arm, task=task, reason="no rollout") for arm in by_arm if task not in tasks[arm]]
-    if not allow_missing:
-        _refuse_missing(whole, within, {arm: len(own) for arm, own in pairs.items()}, len(every))
-    parts = [
-        Missing(arm=arm, task=task, reason=f"no rollout {', '.join(map(str, sorted(lacking)))}")
-        for (arm, task), lacking in within.items()
-    ]
-    return (*whole, *parts)
-
-
-def _refuse_missing(
-    whole: Sequence[Missing], within: Mapping[tuple[str, str], Sequence[int]], counts: Mapping[str, int], every: int
-) -> None:
-    if whole:
+    if whole and not allow_missing:
         first = whole[0]
         raise DataError(
             f"the arms were run on different tasks: {first.arm!r} has no rollout of task {first.task!r}"
@@ -233,22 +208,28 @@ def _refuse_missing(
             " that all arms share",
             code="unequal_tasks",
         )
-    (arm, task), lacking = next(iter(within.items()))
-    numbers = ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
-    raise DataError(
-        f"the arms have different rollouts of the same tasks: {arm!r} has no rollout {min(lacking)} of task {task!r}"
-        f" (rollouts: {numbers}, of {every:,}); lost rollouts are often the wrong ones, so find them, or add"
-        " --allow-missing to compare without them and see how far they could change the result",
-        code="unpaired_rollouts",
-    )
+    if not allow_missing:
+        (arm, task), lacking = next(iter(within.items()))
+        numbers = ", ".join(f"{name!r} {len(own):,}" for name, own in pairs.items())
+        raise DataError(
+            f"the arms have different rollouts of the same tasks: {arm!r} has no rollout {min(lacking)} of task"
+            f" {task!r} (rollouts: {numbers}, of {len(every):,}); lost rollouts are often the wrong ones, so find them,"
+            " or add --allow-missing to compare without them and see how far they could change the result",
+            code="unpaired_rollouts",
+        )
+    parts = [
+        Missing(arm=arm, task=task, reason=f"no rollout {', '.join(map(str, sorted(lacking)))}")
+        for (arm, task), lacking in within.items()
+    ]
+    return (*whole, *parts)
 
 
-def _facts(observations: Sequence[Observation]) -> dict[str, TaskFacts]:
-    facts: dict[str, TaskFacts] = {}
+def _facts(observations: Sequence[Observation]) -> dict[str, _TaskFacts]:
+    facts: dict[str, _TaskFacts] = {}
     for one in observations:
         known = facts.get(one.task)
         if known is None or (not known.cluster and one.cluster):
-            facts[one.task] = TaskFacts(one.domain, one.cluster, one.problem, one.tags)
+            facts[one.task] = _TaskFacts(one.domain, one.cluster, one.problem, one.tags)
         elif one.cluster and known.cluster != one.cluster:
             raise DataError(
                 f"task {one.task!r} has the clusters {known.cluster!r} and {one.cluster!r}; give it one cluster",
@@ -283,14 +264,17 @@ def passes(table: ScoreTable, arm: str) -> tuple[Pass, ...]:
         return ()
     counts = [(len(scores), round(sum(scores))) for scores in rollouts]
     fewest = min(n for n, _ in counts)
-    found: list[Pass] = []
-    for k in (k for k in _PASSES if k <= fewest):
-        once = [pass_at_k(n, right, k) for n, right in counts]
-        every = [pass_hat_k(n, right, k) for n, right in counts]
-        found.append(Pass(k=k, at_least_one=_mean(once), all_of_them=_mean(every)))
-    return tuple(found)
+    return tuple(
+        Pass(
+            k=k,
+            at_least_one=_mean(pass_at_k(n, right, k) for n, right in counts),
+            all_of_them=_mean(pass_hat_k(n, right, k) for n, right in counts),
+        )
+        for k in _PASSES
+        if k <= fewest
+    )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

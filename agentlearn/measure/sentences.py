@@ -2,11 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentlearn.measure.contrast import Contrast, ContrastVerdict, Undecided
-from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn.stats import estimate_difference
 from agentlearn.text import number_text
@@ -15,38 +14,29 @@ from agentlearn.text import number_text
 def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> str:
     """Return the verdict in words. level: confidence level of the intervals, such as 0.95."""
     arm, baseline = contrast.arm, contrast.baseline
-    match contrast.verdict:
-        case "better" | "worse":
-            return f"{arm} is {contrast.verdict} than {baseline}: {_numbers(contrast, table)}."
-        case "no_worse":
-            assert contrast.margin is not None
-            return (
-                f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}:"
-                f" {_numbers(contrast, table)}; one-sided {level:.0%} lower bound"
-                f" {signed_difference(contrast.margin.bound)}."
-            )
-        case "cannot_tell":
-            return _without_verdict(contrast, table)
-
-
-def _without_verdict(contrast: Contrast, table: ScoreTable) -> str:
-    arm, baseline = contrast.arm, contrast.baseline
+    numbers = _numbers(contrast, table)
+    if contrast.verdict in {"better", "worse"}:
+        return f"{arm} is {contrast.verdict} than {baseline}: {numbers}."
+    if contrast.verdict == "no_worse":
+        assert contrast.margin is not None
+        bound = f"one-sided {level:.0%} lower bound {signed_difference(contrast.margin.bound)}"
+        return f"{arm} is not worse than {baseline} by more than {contrast.margin.margin:g}: {numbers}; {bound}."
+    unknown = f"Cannot tell whether {arm} is better or worse than {baseline}"
     if contrast.unsafe:
-        return f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.unsafe.rstrip('.')}."
+        return f"{unknown}: {contrast.unsafe.rstrip('.')}."
     if contrast.withheld:
-        return f"{contrast.withheld} Measured from {baseline} to {arm}: {_numbers(contrast, table)}."
+        return f"{contrast.withheld} Measured from {baseline} to {arm}: {numbers}."
     if contrast.left_open:
-        start = f"Cannot tell whether {arm} is better or worse than {baseline}: {contrast.left_open}."
-        return f"{start} Measured without them, from {baseline} to {arm}: {_numbers(contrast, table)}."
+        return f"{unknown}: {contrast.left_open}. Measured without them, from {baseline} to {arm}: {numbers}."
     if not contrast.wins and not contrast.losses and not contrast.undecided.total:
         size = _size(contrast, table)
         return f"Cannot tell {arm} from {baseline}: both have the same score on every task ({size})."
     start = f"No detectable change from {baseline} to {arm}"
-    if contrast.low is not None and contrast.high is not None and (contrast.low > 0 or contrast.high < 0):
+    if contrast.low is None or contrast.high is None:
+        start = unknown
+    elif contrast.low > 0 or contrast.high < 0:
         start = f"Not certain whether {arm} is {'better' if contrast.low > 0 else 'worse'} than {baseline}"
-    if contrast.low is None:
-        start = f"Cannot tell whether {arm} is better or worse than {baseline}"
-    return f"{start}: {_numbers(contrast, table)}.{_what_would_be_needed(contrast)}"
+    return f"{start}: {numbers}.{_what_would_be_needed(contrast)}"
 
 
 def assumption_sentence(
@@ -79,6 +69,7 @@ def assumption_sentence(
 
 
 def _numbers(contrast: Contrast, table: ScoreTable) -> str:
+    """Return the scores, the difference with its interval, the size, and the cautions that belong with them."""
     low, high = signed_difference(contrast.low), signed_difference(contrast.high)
     interval = "" if contrast.low is None else f" [{low}, {high}]"
     scores = ""
@@ -87,29 +78,17 @@ def _numbers(contrast: Contrast, table: ScoreTable) -> str:
     clusters = f" in {contrast.clusters} clusters" if contrast.clusters < contrast.tasks else ""
     if contrast.only_cluster:
         clusters = f", all of {contrast.only_cluster!r} and therefore about such tasks only"
-    return (
-        f"{scores}{signed_difference(contrast.mean)}{interval}, {_size(contrast, table)}{clusters}"
-        f"{_cautions(contrast)}{_bounds(contrast)}"
-    )
-
-
-def _cautions(contrast: Contrast) -> str:
-    """Return the cautions that belong with the numbers."""
     rough = "; the interval may be too narrow" if contrast.caution and contrast.low is not None else ""
     carried = f"; {contrast.carried}" if contrast.carried else ""
-    return f"{rough}{carried}"
-
-
-def _bounds(contrast: Contrast) -> str:
-    """Return how far rollouts without a score could change the difference; empty if there are none, or if the sentence
-    says it already."""
-    if not contrast.undecided.total or contrast.left_open:
-        return ""
-    number = f"; {contrast.undecided.total:,} rollouts have no score"
-    if contrast.worst is None:
-        return f"{number}, and the range of the scores is not known"
-    low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
-    return f"{number}, and with them it is between {low} and {high}"
+    bounds = ""
+    if contrast.undecided.total and not contrast.left_open:  # otherwise the sentence says it already
+        bounds = f"; {contrast.undecided.total:,} rollouts have no score, and the range of the scores is not known"
+        if contrast.worst is not None:
+            low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
+            lost = f"; {contrast.undecided.total:,} rollouts have no score"
+            bounds = f"{lost}, and with them it is between {low} and {high}"
+    difference = signed_difference(contrast.mean)
+    return f"{scores}{difference}{interval}, {_size(contrast, table)}{clusters}{rough}{carried}{bounds}"
 
 
 def _size(contrast: Contrast, table: ScoreTable) -> str:
@@ -130,15 +109,12 @@ def _what_would_be_needed(contrast: Contrast) -> str:
     if contrast.detectable is not None:
         least = f"{contrast.detectable:.3f}"
         words = f" This comparison could reliably detect only differences of {least} or more (80 % power)."
-    if not contrast.mean or (contrast.tasks_needed is None and contrast.rollouts_needed is None):
-        return words
     ways: list[str] = []
-    now = round(contrast.pairs / contrast.tasks)
-    if contrast.rollouts_needed is not None and contrast.rollouts_needed > now:
-        ways.append(f"{contrast.rollouts_needed:,} rollouts per task")
-    if contrast.tasks_needed is not None and contrast.tasks_needed > contrast.tasks:
-        ways.append(f"{contrast.tasks_needed:,} tasks")
-    if not ways:
+    if (rollouts := contrast.rollouts_needed) is not None and rollouts > round(contrast.pairs / contrast.tasks):
+        ways.append(f"{rollouts:,} rollouts per task")
+    if (tasks := contrast.tasks_needed) is not None and tasks > contrast.tasks:
+        ways.append(f"{tasks:,} tasks")
+    if not ways or not contrast.mean:
         return words
     return f"{words} Detecting a difference of {abs(contrast.mean):.3f} would need about {' or '.join(ways)}."
 
@@ -148,16 +124,16 @@ def signed_difference(value: float | None) -> str:
     return "-" if value is None else number_text(value, 3, sign=True)
 
 
-MISSING = "missing"
+_MISSING = "missing"
 """Code of a rollout that only the other arm has."""
 _CODES = 3
 """Number of codes that are named per arm."""
 _HALVINGS = 12
 """Bisections of the factor of `sensitivity`."""
 
-Pair = tuple[str, int]
+_Pair = tuple[str, int]
 """Task and index of a rollout."""
-Differences = tuple[list[float], list[str]]
+_Differences = tuple[list[float], list[str]]
 """Arm minus baseline of each task, and the cluster of each task."""
 
 
@@ -165,8 +141,8 @@ Differences = tuple[list[float], list[str]]
 class _Side:
     """The rollouts of one arm that it should have: scores, and codes of those without a score."""
 
-    scores: Mapping[Pair, float]
-    codes: Mapping[Pair, str]
+    scores: dict[_Pair, float]
+    codes: dict[_Pair, str]
 
     @property
     def mean(self) -> float:
@@ -213,7 +189,7 @@ def count_undecided(table: ScoreTable, arm: str, baseline: str) -> Undecided:
 
 def worst_differences(
     table: ScoreTable, arm: str, baseline: str, score_range: tuple[float, float], *, against: bool
-) -> Differences:
+) -> _Differences:
     """Return the differences of all tasks when every rollout without a score went against the arm, or in its favour.
 
     score_range: lowest and highest possible score.
@@ -261,7 +237,7 @@ def sensitivity(
     return reached
 
 
-def _differences(table: ScoreTable, mine: Mapping[str, float], other: Mapping[str, float]) -> Differences:
+def _differences(table: ScoreTable, mine: Mapping[str, float], other: Mapping[str, float]) -> _Differences:
     tasks = [task for task in mine if task in other]
     labels = [table.facts[task].cluster or f"task {task}" for task in tasks]
     if len(set(labels)) == 1:  # as in `ScoreTable.clusters`
@@ -270,37 +246,25 @@ def _differences(table: ScoreTable, mine: Mapping[str, float], other: Mapping[st
 
 
 def _sides(table: ScoreTable, arm: str, baseline: str) -> tuple[_Side, _Side]:
-    """Return both arms' rollouts, those that they should have and do not have included."""
+    """Return both arms' rollouts, those that they should have and do not have included.
+
+    An arm that was run with fewer rollouts of every task has lost none.
+    """
     found = [{(one.task, one.g): one for one in table.all[name]} for name in (arm, baseline)]
     every = dict.fromkeys(pair for rollouts in reversed(found) for pair in rollouts)
     sides: list[_Side] = []
     for rollouts in found:
-        limit = _planned(rollouts)
-        sides.append(_side(rollouts, [pair for pair in every if pair[1] < limit]))
+        by_task: defaultdict[str, set[int]] = defaultdict(set)
+        for task, g in rollouts:
+            by_task[task].add(g)
+        k = len(next(iter(by_task.values())))
+        limit = k if all(indexes == set(range(k)) for indexes in by_task.values()) else math.inf
+        side = _Side({}, {})
+        for pair in (pair for pair in every if pair[1] < limit):
+            one = rollouts.get(pair)
+            if one is not None and one.score is not None:
+                side.scores[pair] = one.score
+            else:
+                side.codes[pair] = _MISSING if one is None else one.error or "undecided"
+        sides.append(side)
     return sides[0], sides[1]
-
-
-def _planned(rollouts: Mapping[Pair, Observation]) -> float:
-    """Return the arm's rollouts per task if it has equally many of every task; else infinity.
-
-    An arm that was run with fewer rollouts of every task has lost none.
-    """
-    by_task: defaultdict[str, set[int]] = defaultdict(set)
-    for task, g in rollouts:
-        by_task[task].add(g)
-    k = len(next(iter(by_task.values())))
-    return k if all(indexes == set(range(k)) for indexes in by_task.values()) else math.inf
-
-
-def _side(rollouts: Mapping[Pair, Observation], planned: Sequence[Pair]) -> _Side:
-    scores: dict[Pair, float] = {}
-    codes: dict[Pair, str] = {}
-    for pair in planned:
-        one = rollouts.get(pair)
-        if one is None:
-            codes[pair] = MISSING
-        elif one.score is None:
-            codes[pair] = one.error or "undecided"
-        else:
-            scores[pair] = one.score
-    return _Side(scores, codes)

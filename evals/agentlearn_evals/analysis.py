@@ -1,15 +1,20 @@
-"""Builds a comparison from observations, whatever program made them. No I/O."""
+"""Builds a comparison from observations, whatever program made them: by arm, part, task and flip. No I/O."""
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules
+from agentlearn.measure.contrasts import Rules, estimate_of
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable
-from agentlearn_evals.breakdown import Places, arm_line, flips, slices, task_lines
-from agentlearn_evals.comparison import Comparison, MethodLine, Reproducibility
+from agentlearn.measure.score_table import ScoreTable, arm_score, passes
+from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Reproducibility, Slice, TaskLine
+
+_Places = Mapping[tuple[str, str, int], str]
+"""Where rollouts are in logs, by arm, task and index."""
+
 
 _CODES = 5
 """Number of codes that are named."""
@@ -61,7 +66,7 @@ def assemble(
     methods: Sequence[MethodLine] = (),
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
-    places: Places | None = None,
+    places: _Places | None = None,
     reproducibility: Reproducibility | None = None,
 ) -> Comparison:
     """Return the comparison of a score table.
@@ -75,30 +80,161 @@ def assemble(
         level=rules.level,
         k=k,
         baseline=table.arms[0],
-        arms=tuple(arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
+        arms=tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
         contrasts=tuple(contrasts),
         correction=rules.correction,
         planned_looks=rules.planned_looks,
         methods=tuple(methods),
-        slices=slices(table, rules),
-        tasks=task_lines(table),
+        slices=tuple(_slices(table, rules)),
+        tasks=tuple(
+            TaskLine(
+                task=task,
+                domain=table.facts[task].domain,
+                cluster=table.facts[task].cluster,
+                problem=table.facts[task].problem,
+                scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
+                rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
+            )
+            for task in table.tasks
+        ),
         flips=flips(table, contrasts, places),
         missing=table.missing,
-        notes=(*_undecided_note(table), *_same_text_note(table), *notes),
+        notes=(*_notes(table), *notes),
         reproducibility=reproducibility or Reproducibility(),
     )
 
 
-def _same_text_note(table: ScoreTable) -> list[str]:
-    if not table.same_text:
-        return []
-    many = f"{len(table.same_text):,} {'task has' if len(table.same_text) == 1 else 'tasks have'}"
-    words = "tasks with the same text gain or lose alike, so each text counts as one cluster"
-    return [f"{many} the same text as another task (such as {table.same_text[0]!r}); {words}"]
+def _notes(table: ScoreTable) -> Iterator[str]:
+    if table.dropped:
+        pairs = f"{table.dropped} (task, rollout) {'pair was' if table.dropped == 1 else 'pairs were'}"
+        yield f"{pairs} left out of every arm because an arm has no score there; the bounds show the possible effect"
+    if same := table.same_text:
+        many = f"{len(same):,} {'task has' if len(same) == 1 else 'tasks have'} the same text as another task"
+        words = "tasks with the same text gain or lose alike, so each text counts as one cluster"
+        yield f"{many} (such as {same[0]!r}); {words}"
 
 
-def _undecided_note(table: ScoreTable) -> list[str]:
-    if not table.dropped:
-        return []
-    pairs = f"{table.dropped} (task, rollout) {'pair was' if table.dropped == 1 else 'pairs were'}"
-    return [f"{pairs} left out of every arm because an arm has no score there; the bounds show the possible effect"]
+def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
+    """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
+    rollouts, interval = table.all[arm], arm_score(table, arm, level)
+    statuses = Counter(one.status for one in rollouts)
+    seconds = sorted(one.seconds for one in rollouts if one.seconds is not None)
+    calls = [one.tool_calls for one in rollouts if one.tool_calls is not None]
+    # An estimate of lessons that exceeds the counted input is wrong.
+    wrong = any((one.tokens_library or 0) > one.tokens_in for one in rollouts if one.tokens_in is not None)
+    fields = {
+        "arm": arm,
+        "label": arm,
+        "tasks": len(table.tasks),
+        "rollouts": len(rollouts),
+        "counted": sum(len(table.scores[arm][task]) for task in table.tasks),
+        "score": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "passes": passes(table, arm),
+        "failed": statuses["failed"],
+        "timeouts": sum("time" in one.error for one in rollouts if one.status == "undecided"),
+        "undecided": statuses["undecided"],
+        "errors": dict(Counter(one.error or one.status for one in rollouts if one.status != "ok")),
+        "cost_usd": _total([one.cost_usd for one in rollouts]),
+        "tokens_in": _total([one.tokens_in for one in rollouts]),
+        "tokens_library": None if wrong else _total([one.tokens_library for one in rollouts]),
+        "tokens_out": _total([one.tokens_out for one in rollouts]),
+        "tool_calls": sum(calls) / len(calls) if calls else None,
+        "seconds_p50": _percentile(seconds, 0.5),
+        "seconds_p95": _percentile(seconds, 0.95),
+    }
+    return ArmLine.model_validate(fields | dict(arm_facts))
+
+
+def _slices(table: ScoreTable, rules: Rules) -> Iterator[Slice]:
+    """Yield the results of every arm in each domain, cluster and tag. A single domain or cluster is left out."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for task in table.tasks:
+        facts = table.facts[task]
+        for by, name in (("domain", facts.domain), ("cluster", facts.cluster), *(("tag", tag) for tag in facts.tags)):
+            if name:
+                parts.setdefault((by, name), []).append(task)
+    kinds, baseline = Counter(by for by, _ in parts), table.arms[0]
+    for (by, name), tasks in sorted(parts.items()):
+        if kinds[by] < 2 and by != "tag":
+            continue
+        for arm in table.arms:
+            differs: dict[str, object] = {"mean": None}
+            if arm != baseline:
+                found = estimate_of(table, arm, baseline, rules, tasks)
+                differs = {"mean": found.mean}
+                if not found.unsafe:
+                    differs |= {"low": found.low, "high": found.high}
+            score = _mean(table.means(arm, tasks))
+            same = {"by": by, "name": name, "arm": arm, "score": score, "tasks": len(tasks)}
+            yield Slice.model_validate(same | differs)
+
+
+def flips(table: ScoreTable, contrasts: Sequence[Contrast], places: _Places | None = None) -> tuple[Flip, ...]:
+    """Return the tasks on which the arms of a contrast differ, largest first, each with a rollout of both.
+
+    places: of rollouts in logs of other programs.
+    """
+    places = places or {}
+    records: dict[tuple[str, str], dict[int, Observation]] = {}
+    for arm in table.arms:
+        for one in table.all[arm]:
+            records.setdefault((arm, one.task), {})[one.g] = one
+    found: list[Flip] = []
+    for contrast in contrasts:
+        arm, baseline = contrast.arm, contrast.baseline
+        of_pair: list[Flip] = []
+        for task in table.tasks:
+            mine, other = _mean(table.scores[arm][task]), _mean(table.scores[baseline][task])
+            if mine == other:
+                continue
+            shown = _example_rollouts(records.get((arm, task), {}), records.get((baseline, task), {}), won=mine > other)
+            of_pair.append(
+                Flip(
+                    task=task,
+                    problem=table.facts[task].problem,
+                    arm=arm,
+                    baseline=baseline,
+                    score=mine,
+                    baseline_score=other,
+                    rollout=shown[0].rollout if shown else "",
+                    baseline_rollout=shown[1].rollout if shown else "",
+                    place=places.get((arm, task, shown[0].g), "") if shown else "",
+                    baseline_place=places.get((baseline, task, shown[1].g), "") if shown else "",
+                )
+            )
+        found += sorted(of_pair, key=lambda one: (-abs(one.score - one.baseline_score), one.task))
+    return tuple(found)
+
+
+def _example_rollouts(
+    mine: Mapping[int, Observation], other: Mapping[int, Observation], *, won: bool
+) -> tuple[Observation, Observation] | None:
+    """Return a rollout of the arm and one of the baseline that differ in the same direction as the means.
+
+    Rollouts with the same index are preferred. None when there are none.
+    """
+    same_index = ((mine[g], other[g]) for g in sorted(mine.keys() & other.keys()))
+    for one, two in chain(same_index, product(mine.values(), other.values())):
+        if one.score is None or two.score is None or one.score == two.score:
+            continue
+        if (one.score > two.score) == won:
+            return one, two
+    return None
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known)
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """Return the sum; None when any value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the smallest value that is at least as large as this share of the values; None for no values."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None

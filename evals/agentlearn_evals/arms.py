@@ -1,4 +1,6 @@
-"""Parses arms. An arm is a library with, optionally, its own model, instructions, temperature and left-out lessons.
+"""Arms, as texts and as a program gives them.
+
+An arm is a library with, optionally, its own model, instructions, temperature and left-out lessons.
 
 none                                    no lessons
 math, math@7f3c, lessons.json           a library
@@ -10,14 +12,18 @@ math@all                                one arm for every published version of a
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agentlearn.config import Temperature
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.library import LibraryStore
+from agentlearn.learning.subject import Subject, named_model
+from agentlearn.library import NO_LIBRARY, LibraryStore
+from agentlearn.library.store import library_from
 from agentlearn.measure.score_table import ScoreTable
 from agentlearn.stats import two_way_mean
 from agentlearn.types.experience import Library
@@ -25,9 +31,12 @@ from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value
 from agentlearn_evals.comparison import MethodLine
 
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
 _KEYS = ("model", "temperature", "instructions", "without")
 _NAME = re.compile(r"\w[\w.@:/#-]{0,99}")
-ALL = "@all"
+_ALL = "@all"
 
 
 class Arm(Value):
@@ -60,27 +69,10 @@ def resolve_arms(
 
     Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer than two arms.
     """
-    return checked_arms(
-        [
-            arm
-            for text in texts
-            for arm in parse_arms(text, models=models, temperature=temperature, library_store=library_store)
-        ]
-    )
+    return _checked_arms([arm for text in texts for arm in _parse_arms(text, models, temperature, library_store)])
 
 
-def parse_arms(
-    text: str, *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
-) -> list[Arm]:
-    """Return the arms that one text stands for. Raises ConfigError."""
-    return [
-        arm
-        for one in _expand_versions(text, library_store)
-        for arm in _parse_arm(one, models=models, temperature=temperature, library_store=library_store)
-    ]
-
-
-def checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+def _checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer than two arms."""
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
@@ -146,47 +138,18 @@ def named_pairs(texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, 
     return tuple(pairs)
 
 
-def _expand_versions(text: str, library_store: LibraryStore) -> list[str]:
-    """Return the arm's text; for `NAME@all`, one text per published version, oldest first."""
-    first, comma, rest = text.partition(",")
-    if not first.endswith(ALL):
-        return [text]
-    name = first.removesuffix(ALL)
-    return [f"{name}@{one.version[:8]}{comma}{rest}" for one in reversed(library_store.log(name))]
-
-
-def _parse_arm(
-    text: str, *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
-) -> list[Arm]:
-    """Return one arm; or one per model when the text names no model."""
+def _parse_arms(
+    text: str, models: Sequence[str], temperature: float | None, library_store: LibraryStore
+) -> Iterator[Arm]:
+    """Yield the arms that one text stands for: one per published version, and per model where it names none."""
     first, *rest = [part.strip() for part in text.split(",")]
     name, equals, reference = first.partition("=")
     if not equals:
         name, reference = "", first
     elif name in _KEYS:
         name, reference, rest = "", "none", [first, *rest]
-    given = _settings(text, rest)
-    library = library_store.load(reference)
-    default = name or _default_name(reference, library, given)
-    model_given = given.get("model")
-    chosen = [model_given] if model_given else list(models)
-    return [
-        Arm(
-            name=checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
-            model=model,
-            reference=reference,
-            library=library,
-            without=_without(given.get("without", ""), library, text),
-            temperature=_temperature(given["temperature"], text) if "temperature" in given else temperature,
-            instructions=_instructions(given["instructions"]) if "instructions" in given else "",
-        )
-        for model in chosen
-    ]
-
-
-def _settings(text: str, parts: Sequence[str]) -> dict[str, str]:
     given: dict[str, str] = {}
-    for part in parts:
+    for part in rest:
         key, equals, value = part.partition("=")
         if not equals or key not in _KEYS or not value:
             raise ConfigError(
@@ -197,19 +160,36 @@ def _settings(text: str, parts: Sequence[str]) -> dict[str, str]:
         if key in given:
             raise ConfigError(f"the arm {text!r} gives {key} twice; give it once", code="bad_arm")
         given[key] = value
-    return given
+    references = [reference]
+    if not name and reference.endswith(_ALL):
+        base = reference.removesuffix(_ALL)
+        references = [f"{base}@{one.version[:8]}" for one in reversed(library_store.log(base))]
+    chosen = [given["model"]] if "model" in given else list(models)
+    for one in references:
+        library = library_store.load(one)
+        default = name or _default_name(one, library, given)
+        for model in chosen:
+            yield Arm(
+                name=_checked_name(default if len(chosen) == 1 else f"{default}:{model}"),
+                model=model,
+                reference=one,
+                library=library,
+                without=_without(given.get("without", ""), library, text),
+                temperature=_temperature(given["temperature"], text) if "temperature" in given else temperature,
+                instructions=_instructions(given["instructions"]) if "instructions" in given else "",
+            )
 
 
-def _default_name(reference: str, library: Library, given: dict[str, str]) -> str:
+def _default_name(reference: str, library: Library, given: Mapping[str, str]) -> str:
     stem = Path(reference).stem if "/" in reference or reference.endswith(".json") else reference
     parts = [stem if len(library) or not given else ""]
     parts += [Path(value).stem if key == "instructions" else value for key, value in given.items() if key != "without"]
     if "without" in given:
         parts.append(f"without-{given['without']}")
-    return "-".join(part for part in parts if part).replace("+", "-")
+    return "-".join(filter(None, parts)).replace("+", "-")
 
 
-def checked_name(name: str) -> str:
+def _checked_name(name: str) -> str:
     """Return the name of an arm. Raises ConfigError for an invalid one."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -293,22 +273,146 @@ def method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level:
 
     The interval allows for chance in the choice of tasks and in the seeds of learning.
     """
-    return tuple(_method_line(table, name, arms, level) for name, arms in methods.items())
+    lines: list[MethodLine] = []
+    for name, arms in methods.items():
+        differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
+        tasks = [cluster for _ in arms for cluster in table.clusters()]
+        estimate = two_way_mean(differences, tasks, [arm for arm in arms for _ in table.tasks], level=level)
+        line = MethodLine(
+            method=name,
+            arms=tuple(arms),
+            mean=estimate.mean,
+            low=estimate.low,
+            high=estimate.high,
+            standard_error=estimate.standard_error,
+            degrees=estimate.degrees,
+            tasks=len(table.tasks),
+            note=estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
+        )
+        lines.append(line)
+    return tuple(lines)
 
 
-def _method_line(table: ScoreTable, name: str, arms: Sequence[str], level: float) -> MethodLine:
-    differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
-    tasks = [cluster for _ in arms for cluster in table.clusters()]
-    seeds = [arm for arm in arms for _ in table.tasks]
-    estimate = two_way_mean(differences, tasks, seeds, level=level)
-    return MethodLine(
-        method=name,
-        arms=tuple(arms),
-        mean=estimate.mean,
-        low=estimate.low,
-        high=estimate.high,
-        standard_error=estimate.standard_error,
-        degrees=estimate.degrees,
-        tasks=len(table.tasks),
-        note=estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
-    )
+@dataclass(frozen=True, slots=True)
+class ArmModels:
+    """The models of the arms that name none."""
+
+    names: Mapping[str, str]
+    """Names under which the models are recorded, by their labels."""
+    objects: "Mapping[str, Model]"
+    """The models that were given as objects, by their names."""
+
+    @staticmethod
+    def of(subject: Subject, given: "Model | str | Mapping[str, Model | str] | None") -> "ArmModels":
+        """Return the given model or models, else the subject's own. Raises ConfigError when there is none."""
+        if not isinstance(given, Mapping):
+            chosen = subject.chosen_model(given, needed=False)
+            given = {named_model(chosen): chosen}
+        if not given:
+            raise ConfigError("model= is empty; give at least one model, or leave it out", code="no_model")
+        names, objects = dict[str, str](), dict[str, "Model"]()
+        for label, model in given.items():
+            name = named_model(model)
+            if not isinstance(model, str):
+                name = _free_name(name, label, model, objects)
+                objects[name] = model
+            names[label] = name
+        return ArmModels(names, objects)
+
+
+def _free_name(name: str, label: str, model: "Model", taken: "Mapping[str, Model]") -> str:
+    """Return the model's name, with the label where another model has the same name."""
+    return name if taken.get(name, model) is model else f"{name}#{label}"
+
+
+def arms_from(
+    given: Any, models: ArmModels, temperature: float | None, libraries: LibraryStore
+) -> "tuple[tuple[Arm, ...], Mapping[str, Model]]":
+    """Return the arms of a program in order, and all models that were given as objects, by their recorded names.
+
+    given: texts, libraries and files; or a mapping from names to those, lessons in words, models, or None. None: one
+    arm per model. Raises ConfigError or LibraryError.
+    """
+    reader = _ArmReader(models, temperature, libraries, dict(models.objects))
+    if given is None:
+        arms = [reader.arm(label, name) for label, name in models.names.items()]
+    elif isinstance(given, Mapping):
+        arms = [arm for name, one in given.items() for arm in reader.named(_checked_name(str(name)), one)]
+    elif isinstance(given, str | Library | Path):
+        raise ConfigError(
+            f"arms={given!r} is one arm; give two or more, the baseline first, such as arms=('none', 'support')",
+            code="one_arm",
+        )
+    else:
+        arms = [arm for one in given for arm in reader.unnamed(one)]
+    if len(arms) < 2:
+        named = f" ({arms[0].name!r})" if arms else ""
+        raise ConfigError(
+            f"there are fewer than two arms{named}; give the baseline and another, such as"
+            " arms=('none', 'support') or model={'small': …, 'large': …}",
+            code="one_arm",
+        )
+    return _checked_arms(arms), reader.objects
+
+
+@dataclass(frozen=True, slots=True)
+class _ArmReader:
+    """Reads arms one at a time, and collects the models among them in `objects`."""
+
+    models: ArmModels
+    temperature: float | None
+    libraries: LibraryStore
+    objects: "dict[str, Model]"
+
+    def unnamed(self, given: Any) -> list[Arm]:
+        """Return the arm or arms of a text, a library or a file."""
+        match given:
+            case str():
+                return self._text(given)
+            case Library():
+                return self._library(given.version[:8] if len(given) else NO_LIBRARY, given)
+            case Path():
+                return self._library(_checked_name(given.stem), given)
+            case _:
+                raise ConfigError(
+                    f"the arm {given!r} is neither a text, a library nor a file; give a mapping from names, such as"
+                    " arms={'none': None, 'mine': …}",
+                    code="bad_arm",
+                )
+
+    def named(self, name: str, given: Any) -> list[Arm]:
+        """Return the arm of that name; several where it runs on several models."""
+        from pydantic_ai.models import Model
+
+        if isinstance(given, Model):
+            recorded = _free_name(named_model(given), name, given, self.objects)
+            self.objects[recorded] = given
+            return [self.arm(name, recorded)]
+        if not isinstance(given, str):
+            return self._library(name, given)
+        found = self._text(given)
+        names = [name] if len(found) == 1 else [_checked_name(f"{name}:{arm.name}") for arm in found]
+        return [arm.model_copy(update={"name": own}) for arm, own in zip(found, names, strict=True)]
+
+    def _text(self, text: str) -> list[Arm]:
+        names = self.models.names
+        found = _parse_arms(text, list(names), self.temperature, self.libraries)
+        return [arm.model_copy(update={"model": names.get(arm.model, arm.model)}) for arm in found]
+
+    def _library(self, name: str, given: Any) -> list[Arm]:
+        library, several = library_from(given, self.libraries), len(self.models.names) > 1
+        shown = str(given) if isinstance(given, Path) else library.version[:12] if len(library) else NO_LIBRARY
+        return [
+            self.arm(f"{name}:{label}" if several else name, model, shown, library)
+            for label, model in self.models.names.items()
+        ]
+
+    def arm(self, name: str, model: str, reference: str = NO_LIBRARY, library: Library | None = None) -> Arm:
+        """Return an arm; without a library, one without lessons."""
+        return Arm(
+            name=_checked_name(name),
+            model=model,
+            reference=reference,
+            library=Library() if library is None else library,
+            temperature=self.temperature,
+        )

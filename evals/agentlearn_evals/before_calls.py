@@ -1,22 +1,90 @@
-"""What is known about a comparison before its first call: whether its models can be used and whether it can tell."""
+"""What is known before the first call: whether models can be used, scores trusted and arms told apart, and the cost.
 
-from collections.abc import Sequence
+A score is not trusted when lessons contain answers, or when tasks were learned from. Only reads; opens no model.
+"""
+
+from collections.abc import Mapping, Sequence
 from itertools import count
 
-from agentlearn.errors import ConfigError
+from agentlearn.errors import ConfigError, StoreMissing
+from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, sized_rollouts
+from agentlearn.learning.run_size import (
+    FEWEST_ROLLOUTS,
+    RolloutSize,
+    assumed_rollouts,
+    file_task_shape,
+    measured_rollouts,
+)
 from agentlearn.library import LibraryStore
-from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
+from agentlearn.library.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.similarity import shingles, words_line
+from agentlearn.library.shown import render
+from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate, text_clusters
-from agentlearn.models.endpoint import check_endpoint
+from agentlearn.models.endpoint import check_endpoint, is_paid
 from agentlearn.rollout.learned_from import LearnedFrom
-from agentlearn.store import StoreReader
-from agentlearn_evals.flags import find_flags
-from agentlearn_evals.plan import ComparePlan
+from agentlearn.store import StoreReader, read_store
+from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.ranking import shown_tokens
+from agentlearn.types.task import Task
+from agentlearn.types.value import Value
+from agentlearn_evals.arms import Arm
+from agentlearn_evals.comparison import ArmFlag
+from agentlearn_evals.eval_tasks import EvalTasks
+from agentlearn_evals.plan import ComparePlan, StoredRollouts
 from agentlearn_evals.sequential import SequentialDesign
 
 _MOST_NEEDED = 200
 """Largest number of tasks that is tried as enough for a verdict."""
+
+
+def find_flags(arm: Arm, tasks: Sequence[Task], reader: StoreReader, known: LearnedFrom) -> tuple[ArmFlag, ...]:
+    """Return all reasons not to trust the arm's score on these tasks. known: what lessons of the store rest on."""
+    found = lesson_flags(arm, tasks)
+    learned = known.tasks(arm.library, arm.without)
+    problems = {words_line(one.problem) for one in reader.tasks(sorted(learned)).values()}
+    count = sum(task.id in learned or words_line(task.problem) in problems for task in tasks)
+    if not count:
+        return found
+    words = f"its library was learned from {count} of the {len(tasks)} tasks that it is measured on"
+    return (*found, ArmFlag(arm=arm.name, code="learned_from", words=words))
+
+
+def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
+    """Return the reasons that are in the text of the arm's lessons.
+
+    That are expected answers too distinctive to be there by chance, and eight consecutive words of a problem.
+    """
+    shown = [one for one in arm.library.experiences if one.id not in arm.without]
+    answers = AnswerSearch.of(task.answer for task in tasks if task.answer is not None)
+    problems = frozenset().union(*(shingles(task.problem) for task in tasks))
+    found: list[ArmFlag] = []
+    for code, what, lessons in (
+        (
+            "leaks_answer",
+            "contain an expected answer of the tasks it is measured on",
+            [one for one in shown if answers.found(one.lesson) == "distinctive"],
+        ),
+        (
+            "copies_problem",
+            "repeat the words of tasks it is measured on",
+            [one for one in shown if shingles(one.lesson) & problems],
+        ),
+    ):
+        if lessons:
+            named = ", ".join(one.id[:8] for one in lessons[:3]) + (", …" if len(lessons) > 3 else "")
+            words = f"{len(lessons)} of its lessons ({named}) {what}"
+            found.append(ArmFlag(arm=arm.name, code=code, words=words))
+    return tuple(found)
+
+
+def untrusted_arms(flags: Sequence[ArmFlag]) -> Mapping[str, str]:
+    """Return, by arm, why its score gets no verdict."""
+    return {
+        one.arm: f"{one.words}; its score does not show what it can do on new tasks. Measure it on other tasks."
+        for one in reversed(flags)
+    }
 
 
 def check_models(plan: ComparePlan) -> None:
@@ -46,15 +114,15 @@ def check_verdicts(plan: ComparePlan, reader: StoreReader | None) -> tuple[str, 
 
 def _untrusted(plan: ComparePlan, reader: StoreReader) -> dict[str, str]:
     """Return, by arm, why its score will get no verdict and what to do."""
-    tasks = [task for task_set in plan.task_sets for task in task_set.tasks]
     known = LearnedFrom(reader, LibraryStore(plan.settings.store / "libraries"))
-    flags = {arm.name: find_flags(arm, tasks, reader, known) for arm in plan.arms}
-    steps = {
-        "learned_from": _held_out_step(plan, reader, known),
-        "leaks_answer": "leave those lessons out (,without=ID+ID), or measure it on other tasks",
-        "copies_problem": "leave those lessons out (,without=ID+ID), or measure it on other tasks",
+    flags = {arm.name: find_flags(arm, plan.all_tasks, reader, known) for arm in plan.arms}
+    held_out = _held_out_step(plan, reader, known)
+    leave_out = "leave those lessons out (,without=ID+ID), or measure it on other tasks"
+    return {
+        name: f"{found[-1].words}; {held_out if found[-1].code == 'learned_from' else leave_out}"
+        for name, found in flags.items()
+        if found
     }
-    return {name: f"{found[-1].words}; {steps[found[-1].code]}" for name, found in flags.items() if found}
 
 
 def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -> str:
@@ -70,15 +138,16 @@ def _held_out_step(plan: ComparePlan, reader: StoreReader, known: LearnedFrom) -
 
 def _too_few(plan: ComparePlan) -> tuple[str, ...]:
     """Return a caution when not even an arm that is always right could be told from a baseline that never is."""
-    tasks = [task for task_set in plan.task_sets for task in task_set.tasks]
+    tasks = plan.all_tasks
     labels = text_clusters((task.id, task.cluster, task.problem) for task in tasks)
     clusters = [labels.get(task.id, task.cluster) for task in tasks]
     if _can_tell(plan, clusters):
         return ()
     kinds = len({cluster or f"task {at}" for at, cluster in enumerate(clusters)})
     needed = next((n for n in count(2) if n > _MOST_NEEDED or _can_tell(plan, [""] * n)), _MOST_NEEDED)
-    of = "" if kinds == len(clusters) else f" of {kinds} {'family' if kinds == 1 else 'families'}"
-    more = "tasks" if not of else "families of tasks"
+    of, more = "", "tasks"
+    if kinds < len(clusters):
+        of, more = f" of {kinds} {'family' if kinds == 1 else 'families'}", "families of tasks"
     words = (
         f"{len(clusters)} {'task' if len(clusters) == 1 else 'tasks'}{of} are too few for any verdict, even if one arm"
         f" were always right and the other never; give at least {needed} {more}"
@@ -88,15 +157,7 @@ def _too_few(plan: ComparePlan) -> tuple[str, ...]:
 
 def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
     """Whether some arm gets a verdict on tasks of these clusters if it is always right and the baseline never."""
-    settings, names = plan.settings, [arm.name for arm in plan.arms]
-    rules = Rules(
-        correction=settings.correction,
-        margin=settings.margin,
-        planned_looks=settings.planned_looks,
-        seed=settings.seed,
-        score_range=settings.score_range,
-        pairs=plan.pairs,
-    )
+    settings, names, rules = plan.settings, [arm.name for arm in plan.arms], plan.rules()
     low, high = settings.score_range or (0.0, 1.0)
     observations = [
         Observation(arm=name, task=str(at), cluster=cluster, score=low if name == plan.pairs[0][0] else high)
@@ -108,3 +169,157 @@ def _can_tell(plan: ComparePlan, clusters: Sequence[str]) -> bool:
     if settings.sequential:
         drafts = SequentialDesign(plan, rules, {}).anytime_contrasts(drafts, table)
     return any(one.verdict != "cannot_tell" for one in with_verdicts(drafts, table, rules))
+
+
+class _ArmForecast(Value):
+    """What one arm would need."""
+
+    arm: str
+    label: str
+    reused: int
+    """Stored rollouts that are reused."""
+    again: int = 0
+    """Stored rollouts that are made again, because the other arms' were not made at the same time, or to retry."""
+    new: StageEstimate
+    """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
+    rollouts: int
+    """New rollouts to make."""
+    basis: str = ""
+    """What the sizes of the new rollouts rest on."""
+
+
+class Forecast(Value):
+    """What a comparison would do and cost, for `--dry-run` and before money is spent."""
+
+    domains: tuple[str, ...]
+    tasks: int
+    k: int
+    arms: tuple[_ArmForecast, ...]
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
+    judge: str = ""
+    """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
+
+    @property
+    def rollouts(self) -> int:
+        """New rollouts of all arms."""
+        return sum(arm.rollouts for arm in self.arms)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated cost of the new rollouts; None when a price is unknown."""
+        costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
+        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+    def paid(self) -> Sequence[str]:
+        """Return the labels of the arms that may cost money, and of the judge if it may."""
+        judging = [f"{self.judge}, the judge"] if self.judge and self.rollouts and is_paid(self.judge) else []
+        return [arm.label for arm in self.arms if arm.rollouts and is_paid(arm.label.partition(",")[0])] + judging
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the forecast as (label, text) lines."""
+        arms: list[tuple[str, str]] = []
+        for arm in self.arms:
+            again = f", {arm.again:,} stored ones made again" if arm.again else ""
+            words = f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused{again}, {arm.new.words()}"
+            arms.append((arm.arm, words))
+        pairs = ", ".join(f"{arm} with {baseline}" for baseline, arm in self.pairs)
+        price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
+        bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
+        rest = "; ".join(bases) or "a rough estimate"
+        judging = f", without the calls to the judge {self.judge}" if self.judge and is_paid(self.judge) else ""
+        return [
+            ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
+            *arms,
+            *([("compared", pairs)] if pairs else []),
+            ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
+        ]
+
+
+def forecast(plan: ComparePlan) -> Forecast:
+    """Return what the plan would make, reuse and cost."""
+    try:
+        with read_store(plan.settings.store) as reader:
+            return forecast_with(plan, reader)
+    except StoreMissing:
+        return forecast_with(plan, None)
+
+
+def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
+    """Return what the plan would make, reuse and cost. reader: the store; None: there is none yet."""
+    reusable = [{} if reader is None else plan.reusable(reader, one) for one in plan.task_sets]
+    return Forecast(
+        domains=tuple(task_set.domain.name for task_set in plan.task_sets),
+        tasks=plan.tasks,
+        k=plan.settings.k,
+        judge=plan.judge,
+        pairs=plan.pairs if plan.settings.pairs else (),
+        arms=tuple(_arm_forecast(plan, arm, reusable, reader) for arm in plan.arms),
+    )
+
+
+def _arm_forecast(
+    plan: ComparePlan, arm: Arm, reusable: Sequence[Mapping[str, StoredRollouts]], reader: StoreReader | None
+) -> _ArmForecast:
+    """Forecast one arm. reusable: reusable rollouts of each domain by arm."""
+    parts, reused, again, bases = list[StageEstimate](), 0, 0, dict[str, None]()
+    for task_set, of_arms in zip(plan.task_sets, reusable, strict=True):
+        found = len(of_arms.get(arm.name, ()))
+        reused += found
+        again += len(plan.stored(reader, arm, task_set)) - found
+        size, basis = _size(plan, arm, task_set, reader)
+        bases[basis] = None
+        rollouts, lessons = len(task_set.tasks) * plan.settings.k - found, arm_library_tokens(arm, plan)
+        parts.append(sized_rollouts(arm.model, "rollout", rollouts, lessons, size))
+    costs = [one.cost_usd for one in parts]
+    new = StageEstimate(
+        stage="rollout",
+        calls=sum(one.calls for one in parts),
+        tokens_in=sum(one.tokens_in for one in parts),
+        tokens_out=sum(one.tokens_out for one in parts),
+        cost_usd=None if None in costs else sum(one for one in costs if one is not None),
+    )
+    return _ArmForecast(
+        arm=arm.name,
+        label=arm.label(),
+        reused=reused,
+        again=again,
+        rollouts=plan.tasks * plan.settings.k - reused,
+        new=new,
+        basis="; ".join(bases),
+    )
+
+
+def _size(plan: ComparePlan, arm: Arm, task_set: EvalTasks, reader: StoreReader | None) -> tuple[RolloutSize, str]:
+    """Return the size of the arm's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
+    rows = [
+        (arm_library_tokens(one, plan), row)
+        for one in plan.arms
+        if (one.model, one.instructions) == (arm.model, arm.instructions)
+        for row in plan.stored(reader, one, task_set).values()
+        if row.outcome != "failed"
+    ]
+    if len(rows) >= FEWEST_ROLLOUTS:
+        without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
+        size = RolloutSize(
+            calls=sum(row.requests for _, row in rows) / len(rows),
+            tokens_in=without / len(rows),
+            tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
+        )
+        return size, f"as {len(rows)} stored rollouts had"
+    if reader is not None:
+        found = measured_rollouts(reader, task_set.domain.name, arm.model, plan.settings.data)
+        if found is not None:
+            return found, "as its last learning run had"
+    shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
+    return assumed_rollouts(shape, arm.model, mean_problem_tokens(task_set.tasks))
+
+
+def arm_library_tokens(arm: Arm, plan: ComparePlan) -> int:
+    """Return the estimated number of tokens that the arm's lessons take in one prompt.
+
+    Where lessons are chosen, the number is that of as many lessons of average length.
+    """
+    tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
+    shown = shown_tokens(arm.library.experiences, plan.settings.retrieval)
+    return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens

@@ -4,6 +4,7 @@ from asyncio import TaskGroup
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from random import Random
 
 from agentlearn.library.capability import Experiences
 from agentlearn.library.retrieval import Retriever
@@ -13,24 +14,45 @@ from agentlearn.models.call_context import CallContext, open_tracing
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot, open_rollouts
-from agentlearn.store import Store
-from agentlearn.types.ids import new_run_id
+from agentlearn.store import EvaluatedRow, Store
+from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
+from agentlearn_evals.before_calls import arm_library_tokens
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.plan import ComparePlan, arm_library_tokens
+from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed, stored_rollouts, treatment_of
 from agentlearn_evals.progress import CompareCallbacks
-from agentlearn_evals.rollout_specs import (
-    RolloutSpec,
-    StoredRollouts,
-    schedule,
-    stored_rollouts,
-    to_observation,
-    treatment_of,
-)
 
-RolloutKey = tuple[str, str]
+
+@dataclass(frozen=True, slots=True)
+class RolloutSpec:
+    """One rollout that a comparison needs."""
+
+    arm: Arm
+    task: Task
+    g: int
+    """Index among the arm's rollouts on this task, from 0."""
+    seed: int
+
+
+def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[RolloutSpec]:
+    """Yield all rollouts, interleaved so that drift of a service affects all arms alike.
+
+    The order is by index, then by task in a random order per index, then by arm; every arm goes first equally often.
+    """
+    turn = 0
+    for g in range(k):
+        order = list(tasks)
+        Random(derive_seed(seed, "interleave", g)).shuffle(order)
+        for task in order:
+            first = turn % len(arms)
+            turn += 1
+            for arm in (*arms[first:], *arms[:first]):
+                yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
+
+
+_Key = tuple[str, str]
 """Arm name and domain name."""
 _GO_ON = "compare again with --retry-failed (retry_failed=True)"
 
@@ -43,17 +65,17 @@ class Collector:
     call_context: CallContext
     store: Store
     endpoints: dict[str, Endpoint]
-    rollouts: dict[RolloutKey, Rollouts]
+    rollouts: dict[_Key, Rollouts]
     callbacks: CompareCallbacks
     experiences: dict[str, Experiences] = field(init=False)
-    phases: dict[RolloutKey, str] = field(init=False)
-    reusable: dict[RolloutKey, StoredRollouts] = field(default_factory=dict[RolloutKey, StoredRollouts])
+    phases: dict[_Key, str] = field(init=False)
+    reusable: dict[_Key, StoredRollouts] = field(default_factory=dict[_Key, StoredRollouts])
     """Stored rollouts that can be reused."""
     apart: dict[str, int] = field(default_factory=dict[str, int])
     """Number of stored rollouts that are made again, by arm."""
     first: FirstRollouts = field(init=False)
     """The first rollouts of the comparison."""
-    first_of: dict[RolloutKey, FirstRollouts] = field(init=False)
+    first_of: dict[_Key, FirstRollouts] = field(init=False)
     """The first rollouts of each arm in each domain."""
     made: int = 0
     """Number of rollouts made so far."""
@@ -66,16 +88,12 @@ class Collector:
         }
         holds_back = not any(one.endpoint_state.takes_all for one in self.endpoints.values())
         self.first = FirstRollouts(_GO_ON, holds_back=holds_back)
-        self.first_of = {
-            (arm.name, task_set.domain.name): FirstRollouts(_GO_ON, f"the arm {arm.name!r}", holds_back=holds_back)
-            for arm in plan.arms
-            for task_set in plan.task_sets
-        }
-        self.phases = {
-            (arm.name, task_set.domain.name): plan.conditions(arm, task_set).phase
-            for arm in plan.arms
-            for task_set in plan.task_sets
-        }
+        self.first_of, self.phases = {}, {}
+        for arm in plan.arms:
+            for task_set in plan.task_sets:
+                key = (arm.name, task_set.domain.name)
+                self.first_of[key] = FirstRollouts(_GO_ON, f"the arm {arm.name!r}", holds_back=holds_back)
+                self.phases[key] = plan.conditions(arm, task_set).phase
 
     @property
     def simulated(self) -> bool:
@@ -85,15 +103,15 @@ class Collector:
     async def prepare(self) -> None:
         """Store the tasks and libraries, and look up reusable rollouts."""
         plan = self.plan
-        await self.store.save_tasks([task for task_set in plan.task_sets for task in task_set.tasks])
+        await self.store.save_tasks(plan.all_tasks)
         for arm in plan.arms:
             await self.store.save_version(arm.library, run=None)
         for task_set in plan.task_sets:
-            for name, rows in plan.reusable(self.store, task_set).items():
-                self.reusable[name, task_set.domain.name] = rows
-                arm = next(one for one in plan.arms if one.name == name)
-                if apart := len(plan.stored(self.store, arm, task_set)) - len(rows):
-                    self.apart[name] = self.apart.get(name, 0) + apart
+            reusable = plan.reusable(self.store, task_set)
+            for arm in plan.arms:
+                self.reusable[arm.name, task_set.domain.name] = reusable[arm.name]
+                if apart := len(plan.stored(self.store, arm, task_set)) - len(reusable[arm.name]):
+                    self.apart[arm.name] = self.apart.get(arm.name, 0) + apart
 
     def reused(self, arm: str, tasks: Collection[str] | None = None) -> int:
         """Return the number of the arm's reused rollouts, on all tasks or on these."""
@@ -103,8 +121,7 @@ class Collector:
     def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
         """Yield the rollouts of these tasks that still have to be made, interleaved."""
         plan, domain = self.plan, task_set.domain.name
-        phases = {arm.name: self.phases[arm.name, domain] for arm in plan.arms}
-        for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed, phases):
+        for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed):
             if (spec.task.id, spec.g) not in self.reusable[spec.arm.name, domain]:
                 yield spec
 
@@ -130,7 +147,7 @@ class Collector:
     async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
         key = (spec.arm.name, task_set.domain.name)
         rollouts, first_of_arm = self.rollouts[key], self.first_of[key]
-        slot = RolloutSlot(spec.phase, spec.g, spec.seed)
+        slot = RolloutSlot(self.phases[key], spec.g, spec.seed)
 
         async def one() -> Finished:
             return await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
@@ -147,11 +164,11 @@ class Collector:
         settings, observations = self.plan.settings, list[Observation]()
         by_id, run = {task.id: task for task in tasks}, self.call_context.run
         for arm in self.plan.arms:
-            tokens, key = arm_library_tokens(arm, settings.retrieval), (arm.name, task_set.domain.name)
+            tokens, key = arm_library_tokens(arm, self.plan), (arm.name, task_set.domain.name)
             made = stored_rollouts(self.store, self.phases[key], tasks, settings.k, settings.seed, run=run)
             reused = {key: row for key, row in self.reusable[key].items() if key[0] in by_id}
             rows = sorted({**reused, **made}.items())
-            observations += [to_observation(row, arm, by_id[task], tokens) for (task, _), row in rows]
+            observations += [_observation(row, arm, by_id[task], tokens) for (task, _), row in rows]
         return observations
 
 
@@ -173,25 +190,44 @@ async def open_collector(plan: ComparePlan, store: Store, callbacks: CompareCall
             )
             endpoints[name] = await stack.enter_async_context(opened)
             endpoints[name].endpoint_state.outage.tell = callbacks.service_changed
-        shared: dict[RolloutKey, Rollouts] = {}
+        by_arm: dict[_Key, Rollouts] = {}
         for task_set in plan.task_sets:
             for model in dict.fromkeys(arm.model for arm in plan.arms):
-                rollouts = open_rollouts(
+                opened = open_rollouts(
                     task_set.domain,
                     endpoints[model],
                     settings,
                     call_context=call_context,
                     judge=endpoints.get(plan.judge),
                 )
-                shared[model, task_set.domain.name] = await stack.enter_async_context(rollouts)
-        yield Collector(plan, call_context, store, endpoints, _rollouts_of(plan.arms, shared), callbacks)
+                rollouts = await stack.enter_async_context(opened)
+                for arm in plan.arms:  # an arm with other instructions gets another agent
+                    if arm.model == model:
+                        own = rollouts.with_instructions(arm.instructions) if arm.instructions else rollouts
+                        by_arm[arm.name, task_set.domain.name] = own
+        yield Collector(plan, call_context, store, endpoints, by_arm, callbacks)
 
 
-def _rollouts_of(arms: Sequence[Arm], shared: dict[RolloutKey, Rollouts]) -> dict[RolloutKey, Rollouts]:
-    """Return the rollouts of each arm; an arm with other instructions gets another agent."""
-    return {
-        (arm.name, domain): rollouts.with_instructions(arm.instructions) if arm.instructions else rollouts
-        for arm in arms
-        for (model, domain), rollouts in shared.items()
-        if model == arm.model
-    }
+_CODES = {"undecided": "verifier", "no_answer": "no_answer"}
+"""Codes of rollouts by the status of their verdict."""
+
+
+def _observation(row: EvaluatedRow, arm: Arm, task: Task, library_tokens: int) -> Observation:
+    """Return a stored rollout as an observation.
+
+    library_tokens: estimated tokens of the arm's lessons in one prompt.
+    """
+    return Observation.model_validate(
+        {
+            "arm": arm.name,
+            "task": task.id,
+            "g": row.g,
+            "score": row.reward,
+            "status": row.outcome,
+            "error": row.failure_code or _CODES.get(row.verdict or "", ""),
+            "tokens_library": library_tokens * row.requests,
+            "rollout": row.id,
+            **{name: getattr(task, name) for name in ("cluster", "tags", "domain", "problem")},
+            **{name: getattr(row, name) for name in ("cost_usd", "tokens_in", "tokens_out", "tool_calls", "seconds")},
+        }
+    )

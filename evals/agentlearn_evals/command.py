@@ -1,6 +1,6 @@
 """`agentlearn compare` and `agentlearn power`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,9 +25,8 @@ from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
 if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
     from agentlearn_evals.comparison import Comparison
-    from agentlearn_evals.plan import ComparePlan
 
-Failing = Literal["worse", "not_better"]
+_Failing = Literal["worse", "not_better"]
 _FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
 """Settings that also apply to logs."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
@@ -70,7 +69,7 @@ def compare(
         ),
     ] = None,
     fail_if: Annotated[
-        Failing | None, Parameter(help="Exit with status 1 when an arm is worse, or not better, than its baseline.")
+        _Failing | None, Parameter(help="Exit with status 1 when an arm is worse, or not better, than its baseline.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -79,7 +78,8 @@ def compare(
 ) -> None:
     """Compare libraries, models or instructions with a baseline, and report which is better."""
     from agentlearn.cli.ask import recording_words
-    from agentlearn_evals.write_results import refuse_unknown
+    from agentlearn_evals.terminal import print_comparison
+    from agentlearn_evals.write_results import refuse_unknown, write_all
 
     show_logs(log)
     settings = given_settings(CompareSettings, {**given.over(), "arms": arms or ("none",)})
@@ -101,12 +101,26 @@ def compare(
             allow_missing=allow_missing,
             store=settings.store,
         )
+    elif allow_missing:
+        raise ConfigError(
+            "--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out",
+            code="contradiction",
+        )
+    elif not arms:
+        raise ConfigError(
+            "say what to compare, the baseline first, such as: agentlearn compare none math", code="no_arms"
+        )
     else:
-        _refuse_without_logs(arms, allow_missing=allow_missing)
         done = _run(settings, dry_run=dry_run, yes=yes, json=json)
         if done is None:
             return
-    _print_result(done, store=settings.store, out=out or (), json=json)
+    if json:
+        print_json(done.comparison)
+    else:
+        print_comparison(done.comparison, console(), store=settings.store)
+    page = write_all(done, store=settings.store, out=out or ())
+    if not json and page is not None:
+        console().print(f"  {'page'.ljust(10)}{page}")
     if settings.record is not None and not logs:
         console(to_stderr=json).print(f"  {'recorded'.ljust(10)}{recording_words(settings.record)}")
     _fail(done.comparison, fail_if)
@@ -115,7 +129,8 @@ def compare(
 def _refuse_with_logs(given: Collection[str], *, dry_run: bool) -> None:
     """Raises ConfigError for options that apply to new rollouts only."""
     unfit = [name for name in CompareSettings.model_fields if name in given and name not in _FOR_LOGS]
-    options = [_option(name) for name in unfit] + ["--dry-run"] * dry_run
+    named = [_OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in unfit]
+    options = [one if isinstance(one, str) else one[0] for one in named] + ["--dry-run"] * dry_run
     if options:
         raise ConfigError(
             f"{', '.join(options)}: not with --logs, which compares finished rollouts; leave"
@@ -124,31 +139,14 @@ def _refuse_with_logs(given: Collection[str], *, dry_run: bool) -> None:
         )
 
 
-def _option(setting: str) -> str:
-    name = _OPTIONS.get(setting, f"--{setting.replace('_', '-')}")
-    return name if isinstance(name, str) else name[0]
-
-
-def _refuse_without_logs(arms: Sequence[str], *, allow_missing: bool) -> None:
-    """Raises ConfigError when there is nothing to compare, or for an option that applies to logs only."""
-    if allow_missing:
-        raise ConfigError(
-            "--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out",
-            code="contradiction",
-        )
-    if not arms:
-        raise ConfigError(
-            "say what to compare, the baseline first, such as: agentlearn compare none math", code="no_arms"
-        )
-
-
 def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> "Compared | None":
     """Make the missing rollouts and compare. Return None when only the plan was to be shown."""
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn_evals.before_calls import check_models
+    from agentlearn.store import read_store
+    from agentlearn_evals.before_calls import check_models, check_verdicts, forecast
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import forecast, plan_comparison, require_model
+    from agentlearn_evals.plan import plan_comparison, require_model
     from agentlearn_evals.progress import CompareProgress
 
     if not dry_run:
@@ -163,9 +161,14 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
         return None
     require_model(plan)
     check_models(plan)
-    cautions = _cautions(plan) if expected.rollouts else ()
-    for caution in cautions:
-        print_line(f"note: {caution}", to_stderr=True)
+    if expected.rollouts:
+        try:
+            with read_store(settings.store) as reader:
+                cautions = check_verdicts(plan, reader)
+        except StoreMissing:
+            cautions = check_verdicts(plan, None)
+        for caution in cautions:
+            print_line(f"note: {caution}", to_stderr=True)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
@@ -173,41 +176,10 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     return run_to_end(lambda: compare_planned(plan, progress, refuse=True), progress, name="comparison")
 
 
-def _cautions(plan: "ComparePlan") -> tuple[str, ...]:
-    """Return what is known about verdicts before the first call. Raises ConfigError when none could be given."""
-    from agentlearn.store import read_store
-    from agentlearn_evals.before_calls import check_verdicts
-
-    try:
-        with read_store(plan.settings.store) as reader:
-            return check_verdicts(plan, reader)
-    except StoreMissing:
-        return check_verdicts(plan, None)
-
-
-def _print_result(done: "Compared", *, store: Path, out: Sequence[Path], json: bool) -> None:
-    """Print the result, and write it as a page and to the requested files."""
-    from agentlearn_evals.terminal import print_comparison
-    from agentlearn_evals.write_results import write_all
-
-    if json:
-        print_json(done.comparison)
-    else:
-        print_comparison(done.comparison, console(), store=store)
-    page = write_all(done, store=store, out=out)
-    if not json and page is not None:
-        console().print(f"  {'page'.ljust(10)}{page}")
-
-
-def _fail(found: "Comparison", fail_if: Failing | None) -> None:
+def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
     """Raises AgentlearnError (status 1) when a verdict is one that the user wants to fail."""
-    match fail_if:
-        case "worse":
-            failing = [one for one in found.contrasts if one.verdict == "worse"]
-        case "not_better":
-            failing = [one for one in found.contrasts if one.verdict != "better"]
-        case None:
-            failing = []
+    worse = [one for one in found.contrasts if one.verdict == "worse"]
+    failing = worse if fail_if == "worse" else [one for one in found.contrasts if one.verdict != "better"]
     if failing and fail_if:
         arms = {one.baseline: ", ".join(two.arm for two in failing if two.baseline == one.baseline) for one in failing}
         words = "; ".join(f"{names}: {fail_if.replace('_', ' ')} than {baseline}" for baseline, names in arms.items())

@@ -21,12 +21,12 @@ from agentlearn.library.store import GivenLibrary
 from agentlearn.store import Store, read_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import new_run_id
+from agentlearn_evals.arms import ArmModels, arms_from
 from agentlearn_evals.before_calls import check_models
 from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.eval_tasks import EvalTasks, held_out_run, held_out_tasks, load_eval_tasks
-from agentlearn_evals.given_arms import ArmModels, arms_from, texts_of
 from agentlearn_evals.plan import ONE_RUN, CompareGiven, checked_plan, refuse_contradictory_looks
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
@@ -133,15 +133,16 @@ async def compare(
     directory = directory_of(store)
     judged_by_own = callable(reward) or not isinstance(what, str | Path)
     models = ArmModels.of(subject, model)
-    found = arms_from(arms, models, options.get("temperature", _TEMPERATURE), LibraryStore(directory / "libraries"))
-    objects = {**models.objects, **found.models}
+    temperature = options.get("temperature", CompareSettings.model_fields["temperature"].default)
+    found, models_given = arms_from(arms, models, temperature, LibraryStore(directory / "libraries"))
+    objects = dict(models_given)
     if judge is not None and not isinstance(judge, str):
         objects[named_model(judge)] = judge
     settings = given_settings(
         CompareSettings,
         {
             **options,
-            "arms": texts_of(found.arms),
+            "arms": tuple(f"{arm.name}={arm.reference},model={arm.model}" for arm in found),
             "domains": (str(what) if isinstance(what, str | Path) else subject.domain.name,),
             "data": subject.source if not isinstance(what, str | Path) or subject.source != str(what) else None,
             "models": tuple(models.names.values()),
@@ -157,19 +158,20 @@ async def compare(
     elif judged_by_own or (subject.source is None and tasks is not None):
         task_sets = (await _own_tasks(subject, tasks, settings),)
     else:
-        task_sets = load_eval_tasks(settings, found.arms)
+        task_sets = load_eval_tasks(settings, found)
     own = judged_by_own or bool(objects)
     given = CompareGiven(
         models=objects,
         store=store if isinstance(store, Store) else None,
         version=(version or f"{ONE_RUN}{new_run_id()}") if own else "",
     )
-    plan = checked_plan(settings, found.arms, task_sets, given)
+    plan = checked_plan(settings, found, task_sets, given)
     check_models(plan)
     if wants_progress(progress, callbacks):
-        from agentlearn_evals.progress import progress_in_python
+        from agentlearn.cli.output import console
+        from agentlearn_evals.progress import CompareProgress
 
-        with progress_in_python(plan) as shown:
+        with CompareProgress(plan, console(to_stderr=True), python=True) as shown:
             both = calling_both(shown, callbacks, CompareCallbacks)
             done = await compare_planned(plan, both, refuse=True)
     else:
@@ -183,8 +185,6 @@ async def compare(
 
 
 compare_sync = without_loop(compare)
-
-_TEMPERATURE: float | None = CompareSettings.model_fields["temperature"].default
 
 
 def _held_out(subject: Subject, tasks: Any, settings: CompareSettings, store: Any) -> EvalTasks:

@@ -3,7 +3,7 @@
 import json
 import platform
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from agentlearn.library import LibraryStore
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
+from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
@@ -27,28 +27,23 @@ from agentlearn.types.ids import LibraryVersion, content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm, method_lines
-from agentlearn_evals.before_calls import check_models, check_verdicts
-from agentlearn_evals.breakdown import arm_score
+from agentlearn_evals.before_calls import check_models, check_verdicts, find_flags, forecast_with, untrusted_arms
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import ArmFlag, Comparison, InterimLook, Reproducibility, VersionPoint
-from agentlearn_evals.eval_tasks import EvalTasks, data_hash
-from agentlearn_evals.flags import find_flags, untrusted_arms
-from agentlearn_evals.plan import ComparePlan, forecast_with, plan_comparison
+from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility, VersionPoint
+from agentlearn_evals.eval_tasks import EvalTasks
+from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.sequential import SequentialDesign
 
-EvalReport = tuple[RunRow, Mapping[str, Any]]
+_EvalReport = tuple[RunRow, Mapping[str, Any]]
 """A finished comparison: its run and its stored report."""
+_LEVEL = 0.95
+_RUNS = 10_000
+"""Number of earlier runs that are searched for interim looks."""
 
 
-def earlier_reports(runs: Sequence[RunRow]) -> list[EvalReport]:
-    """Return the finished comparisons among the runs, oldest first."""
-    finished = [row for row in runs if row.kind == "eval" and row.report]
-    return [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
-
-
-def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast) -> tuple[InterimLook, ...]:
+def _earlier_looks(reports: Sequence[_EvalReport], contrast: Contrast) -> tuple[InterimLook, ...]:
     """Return the earlier looks at the contrast's two arms, oldest first, whatever tasks and seeds they had.
 
     Two looks at the same scores count as one, and scores that were looked at before keep the look that they had then.
@@ -72,9 +67,6 @@ def earlier_looks(reports: Sequence[EvalReport], contrast: Contrast) -> tuple[In
     return tuple(found.values())
 
 
-_LEVEL = 0.95
-
-
 def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint, ...]:
     """Return the longest line of arms whose libraries descend from one another; empty for fewer than two."""
     libraries = {arm.library.version: arm for arm in arms if len(arm.library) and not arm.without}
@@ -82,21 +74,19 @@ def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint
     longest = max((_descendants(root.library, libraries) for root in roots), key=len, default=[])
     if len(longest) < 2:
         return ()
-    points: list[VersionPoint] = []
-    for step, arm in enumerate(longest):
-        interval = arm_score(table, arm.name, _LEVEL)
-        points.append(
-            VersionPoint(
-                arm=arm.name,
-                version=arm.library.version,
-                step=step,
-                lessons=len(arm.library),
-                score=interval.mean,
-                low=interval.low,
-                high=interval.high,
-            )
+    return tuple(
+        VersionPoint(
+            arm=arm.name,
+            version=arm.library.version,
+            step=step,
+            lessons=len(arm.library),
+            score=interval.mean,
+            low=interval.low,
+            high=interval.high,
         )
-    return tuple(points)
+        for step, arm in enumerate(longest)
+        for interval in (arm_score(table, arm.name, _LEVEL),)
+    )
 
 
 def _descendants(library: Library, libraries: Mapping[LibraryVersion, Arm]) -> list[Arm]:
@@ -104,10 +94,6 @@ def _descendants(library: Library, libraries: Mapping[LibraryVersion, Arm]) -> l
     while following := [arm for arm in libraries.values() if arm.library.parent == line[-1].library.version]:
         line.append(following[0])
     return line
-
-
-_RUNS = 10_000
-"""Number of earlier runs that are searched for interim looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,85 +169,94 @@ class _Session:
         return compared
 
     async def _compare(self, started: float) -> Compared:
-        plan, collector = self.plan, self.collector
+        plan, collector, store = self.plan, self.collector, self.store
         await collector.prepare()
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
-        known = LearnedFrom(self.store, LibraryStore(plan.settings.store / "libraries"))
-        flags = [flag for arm in plan.arms for flag in find_flags(arm, self._tasks(), self.store, known)]
-        rules = self._rules(flags)
-        observations, drafts = await self._collect(rules)
-        table = tabulate(observations, names)
-        looks = self._earlier_looks(drafts)
-        drafts = [draft.model_copy(update={"look": len(own) + 1}) for draft, own in zip(drafts, looks, strict=True)]
+        known = LearnedFrom(store, LibraryStore(plan.settings.store / "libraries"))
+        flags = [flag for arm in plan.arms for flag in find_flags(arm, plan.all_tasks, store, known)]
+        rules = plan.rules(untrusted_arms(flags))
+        collect = self._collect_sequentially if plan.settings.sequential else self._collect
+        observations, drafts = await collect(rules)
+        table, tried = tabulate(observations, names), {one.task for one in observations}
+        keyed = [
+            one.model_copy(update={"key": self._key(one), "data": _data_hash(table, one.arm, one.baseline)})
+            for one in drafts
+        ]
+        looks = self._earlier_looks(keyed)
+        keyed = [one.model_copy(update={"look": len(own) + 1}) for one, own in zip(keyed, looks, strict=True)]
+        endpoints = collector.endpoints
+        services = service_records([one.endpoint_state for one in endpoints.values()])
+        beside, budget = reply_notes(services), collector.call_context.budget
         comparison = assemble(
             table,
-            with_verdicts(drafts, table, rules),
+            with_verdicts(keyed, table, rules),
             rules,
             title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
             k=plan.settings.k,
-            arm_facts={arm.name: self._arm_facts(arm, {one.task for one in observations}) for arm in plan.arms},
+            arm_facts={
+                arm.name: {
+                    "label": arm.label(),
+                    "simulated": endpoints[arm.model].simulated,
+                    "library": arm.library.version if len(arm.library) else "",
+                    "lessons": len(arm.library) - len(arm.without),
+                    "reused": collector.reused(arm.name, tried),
+                }
+                for arm in plan.arms
+            },
             methods=method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
+            warnings=beside,
             notes=(
                 *self.notes,
                 *self._made_again(),
-                *self._function_notes(),
+                *(note for one in endpoints.values() if (note := one.function_note)),
                 *(task_set.note for task_set in plan.task_sets if task_set.note),
+                *service_notes(services)[len(beside) :],
             ),
         )
-        all_looks = [look for own in looks for look in own]
-        return Compared(
-            self._complete(comparison, flags, all_looks, table, started),
-            tuple(observations),
-        )
+        facts = {
+            "run": collector.call_context.run,
+            "simulated": collector.simulated,
+            "flags": tuple(flags),
+            "looks": tuple(look for own in looks for look in own),
+            "sequential": self.ended_by,
+            "curve": learning_curve(plan.arms, table),
+            "services": services,
+            "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
+            "wall_s": time.perf_counter() - started,
+        }
+        return Compared(comparison.model_copy(update=facts), tuple(observations))
 
-    async def _collect(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
-        """Make or reuse the rollouts, and estimate the contrasts. A sequential comparison may stop early."""
-        if self.plan.settings.sequential:
-            return await self._collect_sequentially(rules)
+    async def _collect(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
+        """Make or reuse the rollouts, and estimate the contrasts."""
         observations: list[Observation] = []
         for task_set in self.plan.task_sets:
-            await self.collector.make_rollouts(self.collector.missing_specs(task_set, task_set.tasks), task_set)
-            observations += self._observed(task_set, task_set.tasks)
+            observations += await self._observe(task_set, task_set.tasks)
         table = tabulate(observations, [arm.name for arm in self.plan.arms])
-        return observations, self._with_keys(estimate_contrasts(table, rules), table)
+        return observations, estimate_contrasts(table, rules)
 
-    async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], list[Contrast]]:
-        names, observations = [arm.name for arm in self.plan.arms], list[Observation]()
-        pairs = self.plan.pairs
+    async def _collect_sequentially(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
+        """Make or reuse rollouts until every arm has a verdict, and estimate the contrasts."""
+        names, pairs, observations = [arm.name for arm in self.plan.arms], self.plan.pairs, list[Observation]()
         asked = [Contrast(arm=arm, baseline=baseline, mean=None) for baseline, arm in pairs]
         looks = self._earlier_looks([one.model_copy(update={"key": self._key(one)}) for one in asked])
-        design = SequentialDesign(
-            self.plan, rules, {pair: len(own) + 1 for pair, own in zip(pairs, looks, strict=True)}
-        )
+        number = {pair: len(own) + 1 for pair, own in zip(pairs, looks, strict=True)}
+        design = SequentialDesign(self.plan, rules, number)
         for task_set, tasks in design.blocks():
-            await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
-            observations += self._observed(task_set, tasks)
+            observations += await self._observe(task_set, tasks)
             if comparable(observations, names) and design.has_verdict(tabulate(observations, names)):
                 break
         table = tabulate(observations, names)
         self.ended_by = design.summary(table, early=len({one.task for one in observations}) < self.plan.tasks)
-        drafts = design.anytime_contrasts(estimate_contrasts(table, rules), table)
-        return observations, self._with_keys(drafts, table)
+        return observations, design.anytime_contrasts(estimate_contrasts(table, rules), table)
 
-    def _observed(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Sequence[Observation]:
-        """Return the rollouts of these tasks, with scores in the stated range."""
+    async def _observe(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Sequence[Observation]:
+        """Make the missing rollouts of these tasks, and return all, with scores in the stated range."""
+        await self.collector.make_rollouts(self.collector.missing_specs(task_set, tasks), task_set)
         found, stated = self.collector.observations(task_set, tasks), self.plan.settings.score_range
         return found if stated is None else in_score_range(found, stated)
-
-    def _with_keys(self, drafts: Sequence[Contrast], table: ScoreTable) -> list[Contrast]:
-        """Return the contrasts with the hashes by which a later comparison knows their arms and their data."""
-        return [
-            draft.model_copy(
-                update={
-                    "key": self._key(draft),
-                    "data": _data_hash(table, draft.arm, draft.baseline),
-                }
-            )
-            for draft in drafts
-        ]
 
     def _key(self, contrast: Contrast) -> str:
         return self.plan.question_key(contrast.arm, contrast.baseline)
@@ -272,13 +267,14 @@ class _Session:
         A sequential comparison goes on with an earlier sequential one if it can use all that the earlier one made. As
         its p is valid at any time, that is no further look.
         """
-        reports = earlier_reports(self.store.runs(limit=_RUNS))
+        finished = [row for row in self.store.runs(limit=_RUNS) if row.kind == "eval" and row.report]
+        reports = [(row, json.loads(row.report)) for row in sorted(finished, key=lambda one: one.started_at)]
         if self.plan.settings.sequential:
             used = {row.id for rows in self.collector.reusable.values() for row in rows.values()}
             made = [row for phase in set(self.collector.phases.values()) for row in self.store.evaluated(phase)]
             left = {row.run for row in made if row.id not in used}
             reports = [(row, report) for row, report in reports if not report["sequential"] or row.run in left]
-        return [earlier_looks(reports, draft) for draft in drafts]
+        return [_earlier_looks(reports, draft) for draft in drafts]
 
     def _made_again(self) -> list[str]:
         """Say which stored rollouts were not reused, unless the user asked for that."""
@@ -291,74 +287,18 @@ class _Session:
             for arm, count in self.collector.apart.items()
         ]
 
-    def _function_notes(self) -> list[str]:
-        return [note for one in self.collector.endpoints.values() if (note := one.function_note)]
-
-    def _tasks(self) -> list[Task]:
-        return [task for task_set in self.plan.task_sets for task in task_set.tasks]
-
-    def _rules(self, flags: Sequence[ArmFlag]) -> Rules:
-        settings = self.plan.settings
-        return Rules(
-            correction=settings.correction,
-            margin=settings.margin,
-            planned_looks=settings.planned_looks,
-            seed=settings.seed,
-            score_range=settings.score_range,
-            untrusted=untrusted_arms(flags),
-            pairs=self.plan.pairs,
-            undecided_hint="repeat them with --retry-failed",
-        )
-
-    def _arm_facts(self, arm: Arm, tried: Collection[str]) -> dict[str, object]:
-        return {
-            "label": arm.label(),
-            "simulated": self.collector.endpoints[arm.model].simulated,
-            "library": arm.library.version if len(arm.library) else "",
-            "lessons": len(arm.library) - len(arm.without),
-            "reused": self.collector.reused(arm.name, tried),
-        }
-
     def _reproducibility(self, table: ScoreTable) -> Reproducibility:
-        plan, shared = self.plan, set(table.tasks)
-        refs = {ref.name: ref for rollouts in self.collector.rollouts.values() for ref in rollouts.prompts}
-        reports = {rollouts.isolation for rollouts in self.collector.rollouts.values() if rollouts.isolation}
+        plan, all_rollouts = self.plan, self.collector.rollouts.values()
+        refs = {ref.name: ref for rollouts in all_rollouts for ref in rollouts.prompts}
         return Reproducibility(
             seed=plan.settings.seed,
-            data=data_hash([task for task in self._tasks() if task.id in shared]),
+            data=content_hash("data", sorted({task.id for task in plan.all_tasks} & {*table.tasks})),
             libraries={arm.name: arm.library.version for arm in plan.arms},
             prompts={f"{name}/v{ref.version}": ref.sha256 for name, ref in sorted(refs.items())},
             models={arm.name: arm.model for arm in plan.arms},
             sampling={arm.name: plan.sampling_words(arm) for arm in plan.arms},
-            isolation="; ".join(sorted(reports)),
+            isolation="; ".join(sorted({rollouts.isolation for rollouts in all_rollouts if rollouts.isolation})),
             versions={"agentlearn-lib": version(), "python": platform.python_version()},
-        )
-
-    def _complete(
-        self,
-        comparison: Comparison,
-        flags: Sequence[ArmFlag],
-        looks: Sequence[InterimLook],
-        table: ScoreTable,
-        started: float,
-    ) -> Comparison:
-        budget = self.collector.call_context.budget
-        services = service_records([one.endpoint_state for one in self.collector.endpoints.values()])
-        beside = reply_notes(services)
-        return comparison.model_copy(
-            update={
-                "run": self.collector.call_context.run,
-                "simulated": self.collector.simulated,
-                "flags": tuple(flags),
-                "looks": tuple(looks),
-                "sequential": self.ended_by,
-                "curve": learning_curve(self.plan.arms, table),
-                "warnings": (*comparison.warnings, *beside),
-                "notes": (*comparison.notes, *service_notes(services)[len(beside) :]),
-                "services": services,
-                "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
-                "wall_s": time.perf_counter() - started,
-            }
         )
 
 

@@ -255,7 +255,7 @@ class Comparison(Value):
         return f"{contrast.arm} - {contrast.baseline}" if self.pairwise else contrast.arm
 
     def __str__(self) -> str:
-        from agentlearn_evals.comparison_summary import comparison_text
+        from agentlearn_evals.terminal import comparison_text
 
         return comparison_text(self)
 
@@ -264,6 +264,6 @@ class Comparison(Value):
         return f"Comparison(run={self.run!r}, title={self.title!r}, k={self.k}, verdicts={verdicts!r})"
 
     def _repr_html_(self) -> str:
-        from agentlearn_evals.comparison_summary import comparison_html
+        from agentlearn_evals.terminal import comparison_html
 
         return comparison_html(self)

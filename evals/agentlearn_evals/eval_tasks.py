@@ -12,7 +12,6 @@ from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import domain_of
 from agentlearn.store import RunRow, StoreReader
-from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
 from agentlearn_evals.compare_settings import CompareSettings
@@ -209,8 +208,3 @@ def _default_domain(settings: CompareSettings, arms: Sequence[Arm]) -> str:
         f" ({', '.join(TASK_FILES)}, {', '.join(ONLINE)})",
         code="no_domain",
     )
-
-
-def data_hash(tasks: Sequence[Task]) -> str:
-    """Return a hash of the tasks that does not depend on their order."""
-    return content_hash("data", sorted(task.id for task in tasks))

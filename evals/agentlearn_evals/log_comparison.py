@@ -1,26 +1,246 @@
-"""Compares logs of other programs with the same statistics as our own rollouts."""
+"""Compares logs of other programs with the same statistics as our own rollouts.
+
+Every comparison of logs is stored as a run with fingerprints of its data, by which later ones count their looks.
+"""
 
 import asyncio
+import json
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 
-from agentlearn.errors import ConfigError, DataError
+from agentlearn.errors import ConfigError, DataError, StoreError, StoreLocked
 from agentlearn.installed import version
 from agentlearn.measure.contrast import Contrast, Correction
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
-from agentlearn.types.ids import content_hash
+from agentlearn.measure.score_table import comparable, in_score_range, tabulate
+from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.store import RunRow, open_store, read_store
+from agentlearn.types.ids import content_hash, new_run_id
+from agentlearn.types.value import Value
 from agentlearn_evals.analysis import assemble, demand_decided, lost_rollouts
 from agentlearn_evals.arms import baseline_first, named_pairs
 from agentlearn_evals.compare_settings import refuse_large_margin
 from agentlearn_evals.comparing import Compared
-from agentlearn_evals.comparison import Comparison, Reproducibility
-from agentlearn_evals.formats import LogFile, LogSet, read_logs
+from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility
+from agentlearn_evals.formats import LogFile, read_logs
 from agentlearn_evals.formats.log_file import Span
-from agentlearn_evals.log_looks import EarlierLogs, LogSettings, compare_and_record, fingerprint, without_store
+
+SAMPLE = 4096
+"""Largest number of rollouts of an arm in its fingerprint. Of more, the ones with the smallest keys are kept."""
+FEW = 10
+"""Shared rollouts of an arm from which equal scores are no chance. Below, arms must also have the same name."""
+_KEY_BYTES, _SCORE_BYTES = 6, 4
+
+
+class _ArmFingerprint(Value):
+    """What an arm's decided rollouts are known by, without their contents."""
+
+    arm: str
+    rollouts: int
+    """Number of decided rollouts."""
+    digest: str
+    """Hash of all decided rollouts with their scores, in any order."""
+    sample: str
+    """Hashes of task and index, each with a hash of the score, in order; base64."""
+
+    @cached_property
+    def scores(self) -> Mapping[bytes, bytes]:
+        """Hash of the score by hash of task and index, for the sampled rollouts in order."""
+        packed, size = b64decode(self.sample), _KEY_BYTES + _SCORE_BYTES
+        pieces = (packed[at : at + size] for at in range(0, len(packed), size))
+        return {piece[:_KEY_BYTES]: piece[_KEY_BYTES:] for piece in pieces}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sample holds all decided rollouts."""
+        return len(self.scores) == self.rollouts
+
+
+def fingerprint(arm: str, observations: Sequence[Observation]) -> _ArmFingerprint:
+    """Return the fingerprint of one arm. Undecided rollouts are left out, because a later log may decide them."""
+    pairs = sorted(
+        (_hash(json.dumps([one.task, one.g]), _KEY_BYTES), _hash(f"{one.score:.9g}", _SCORE_BYTES))
+        for one in observations
+        if one.arm == arm and one.score is not None
+    )
+    packed = b"".join(key + score for key, score in pairs)
+    return _ArmFingerprint(
+        arm=arm,
+        rollouts=len(pairs),
+        digest=blake2b(packed, digest_size=16).hexdigest(),
+        sample=b64encode(packed[: SAMPLE * (_KEY_BYTES + _SCORE_BYTES)]).decode(),
+    )
+
+
+def same_question(now: Sequence[_ArmFingerprint], earlier: Sequence[_ArmFingerprint]) -> bool:
+    """Return whether two comparisons of an arm with a baseline use growing data of the same two arms.
+
+    now, earlier: the baseline's and the arm's fingerprint. The two sides may be exchanged, and names may differ.
+    """
+    return any(all(map(_grows, now, sides)) for sides in (earlier, earlier[::-1]))
+
+
+def same_data(now: Sequence[_ArmFingerprint], earlier: Sequence[_ArmFingerprint]) -> bool:
+    """Return whether two comparisons use exactly the same data of an arm and a baseline, in any order."""
+    return sorted(one.digest for one in now) == sorted(one.digest for one in earlier)
+
+
+def _grows(one: _ArmFingerprint, other: _ArmFingerprint) -> bool:
+    """Return whether one arm's data are more of the other's.
+
+    Most rollouts of the smaller must be in both, and every rollout in both must have the same score.
+    """
+    # Both samples, cut to the keys that each would hold if the rollout is in its log.
+    limits = [max(each.scores) for each in (one, other) if not each.is_whole]
+    mine, theirs = (
+        {key: score for key, score in each.scores.items() if not limits or key <= min(limits)} for each in (one, other)
+    )
+    shared = mine.keys() & theirs.keys()
+    if not shared or 2 * len(shared) < min(len(mine), len(theirs)):
+        return False
+    if one.arm != other.arm and len(shared) < FEW:
+        return False
+    return all(mine[key] == theirs[key] for key in shared)
+
+
+def _hash(text: str, size: int) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+_RUNS = 10_000
+"""Number of earlier runs that are searched."""
+_MARK = '"fingerprints":'
+"""Text that the stored settings of a comparison of logs contain, and those of other runs do not."""
+
+
+class LogSettings(Value):
+    """Settings of a comparison of logs, and fingerprints of its data. They are stored with its run."""
+
+    logs: tuple[str, ...]
+    """Log files as the user named them."""
+    margin: float | None = None
+    correction: Correction = "holm"
+    planned_looks: int = 1
+    seed: int = 0
+    allow_missing: bool = False
+    fingerprints: tuple[_ArmFingerprint, ...] = ()
+    """Of every arm, the baseline first."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Arms that were compared, as (baseline, arm)."""
+
+    def compared(self) -> Iterator[tuple[_ArmFingerprint, _ArmFingerprint]]:
+        """Yield the fingerprints of each baseline and of the arm compared with it."""
+        by_arm = {one.arm: one for one in self.fingerprints}
+        return ((by_arm[baseline], by_arm[arm]) for baseline, arm in self.pairs)
+
+
+class EarlierLogs:
+    """Finished comparisons of logs in a store."""
+
+    def __init__(self, runs: Sequence[RunRow] = ()) -> None:
+        self._runs: list[tuple[RunRow, LogSettings]] = []
+        self._unread: list[str] = []
+        for row in sorted(runs, key=lambda one: (one.started_at, one.run)):
+            if row.kind == "eval" and row.report and _MARK in row.settings:
+                try:
+                    self._runs.append((row, LogSettings.model_validate_json(row.settings)))
+                except ValueError:
+                    self._unread.append(row.run)
+
+    @property
+    def note(self) -> str:
+        """Which earlier comparisons of logs cannot be read, so that their looks are not counted; empty for none."""
+        if not self._unread:
+            return ""
+        runs = ", ".join(self._unread)
+        return f"looks of these comparisons of logs are not counted, because this version cannot read them: {runs}"
+
+    def looks(self, contrast: Contrast, settings: LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
+        """Return the contrast with its key and look, and the earlier looks at its question, oldest first.
+
+        That are comparisons of two arms with the same names, or with more or less of the same rollouts. Data that were
+        already looked at keep the look that they had then.
+        """
+        asked = (contrast.baseline, contrast.arm)
+        now = next(sides for sides in settings.compared() if tuple(one.arm for one in sides) == asked)
+        names, seen, key = {*asked}, dict[str, InterimLook](), ""
+        for row, sides in ((row, sides) for row, earlier in self._runs for sides in earlier.compared()):
+            again = same_data(now, sides)
+            if not (again or names == {one.arm for one in sides} or same_question(now, sides)):
+                continue
+            report = Comparison.model_validate_json(row.report)
+            of = [sides[0].arm, sides[1].arm]
+            earlier = next(one for one in report.contrasts if [one.baseline, one.arm] == of)
+            key = key or earlier.key
+            if again:
+                break
+            look = InterimLook(
+                arm=contrast.arm,
+                baseline=contrast.baseline,
+                run=row.run,
+                at=row.started_at.isoformat(),
+                pairs=earlier.pairs,
+                p=earlier.p,
+            )
+            seen.setdefault(_digests(sides), look)
+        key = key or content_hash("logs", _digests(now))[:24]
+        return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
+
+
+async def compare_and_record(
+    store: Path, settings: LogSettings, model: str, compare: Callable[[EarlierLogs], Comparison]
+) -> Comparison:
+    """Return the comparison and store it as a run. When the store cannot be used, the result says so.
+
+    compare: makes the comparison, given the earlier ones.
+    """
+    try:
+        async with open_store(store) as opened:
+            earlier = EarlierLogs(opened.runs(limit=_RUNS))
+            event = started_event(
+                new_run_id(),
+                "eval",
+                domain="logs",
+                model=model,
+                simulated=False,
+                seed=settings.seed,
+                settings=settings.model_dump_json(),
+            )
+            async with recorded_run(opened, event) as run:
+                found = compare(earlier).model_copy(update={"run": event.run, "looks_note": earlier.note})
+                run.report = found
+            return found
+    except StoreLocked:  # the process that has the store open tells the earlier looks
+        try:
+            with read_store(store) as reader:
+                earlier = EarlierLogs(reader.runs(limit=_RUNS))
+        except StoreError as error:
+            return _unusable(store, compare, error)
+        why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
+        return compare(earlier).model_copy(update={"looks_note": "; ".join(filter(None, (why, earlier.note)))})
+    except (StoreError, OSError) as error:
+        return _unusable(store, compare, error)
+
+
+def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
+    """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
+    note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
+    return compare(EarlierLogs()).model_copy(update={"looks_note": note})
+
+
+def _unusable(store: Path, compare: Callable[[EarlierLogs], Comparison], error: Exception) -> Comparison:
+    why = " ".join(str(error).split()).partition(";")[0]
+    return without_store(compare, f"the store {str(store)!r} cannot be used ({why})")
+
+
+def _digests(sides: Sequence[_ArmFingerprint]) -> str:
+    return " ".join(sorted(one.digest for one in sides))
 
 
 def compare_logs(
@@ -56,7 +276,14 @@ def compare_logs(
     chosen = baseline_first(_chosen(tuple(arms), found), baseline)
     kept = tuple(one for one in logs.observations if one.arm in chosen)
     kept = kept if score_range is None else in_score_range(kept, score_range)
-    _demand_comparable(kept, chosen)
+    by_arm = {arm: [one for one in kept if one.arm == arm] for arm in chosen}
+    demand_decided(by_arm)
+    if not comparable(kept, chosen) and any(one.score is None for one in kept):
+        raise DataError(
+            f"no rollout is decided in every arm, so nothing can be compared ({'; '.join(lost_rollouts(by_arm))}); run"
+            " the undecided ones again",
+            code="nothing_to_compare",
+        )
     table = tabulate(kept, chosen, allow_missing=allow_missing)
     rules = Rules(
         correction=correction,
@@ -81,9 +308,26 @@ def compare_logs(
     def with_looks(earlier: EarlierLogs) -> Comparison:
         found = [earlier.looks(draft, settings) for draft in drafts]
         judged = with_verdicts([contrast for contrast, _ in found], table, rules)
-        contrasts = [_with_times(one, logs.times) for one in judged]
-        compared = _assembled(logs, table, contrasts, rules)
-        return compared.model_copy(update={"looks": tuple(look for _, looks in found for look in looks)})
+        compared = assemble(
+            table,
+            [_with_times(one, logs.times) for one in judged],
+            rules,
+            title=f"logs: {', '.join(table.arms)}",
+            k=max(len(scores) for arm in table.arms for scores in table.scores[arm].values()),
+            arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in table.arms},
+            warnings=logs.warnings,
+            notes=logs.notes,
+            reproducibility=Reproducibility(
+                seed=seed,
+                data=content_hash("data", sorted(table.tasks)),
+                models=logs.models,
+                sources=logs.sources,
+                versions={"agentlearn-lib": version(), "python": platform.python_version()},
+            ),
+            places=logs.places,
+        )
+        looks = tuple(look for _, looks in found for look in looks)
+        return compared.model_copy(update={"cost_usd": None, "looks": looks})
 
     if store is None:
         comparison = without_store(with_looks, "no store was given")
@@ -91,21 +335,6 @@ def compare_logs(
         models = dict.fromkeys(logs.models.get(arm, arm) for arm in chosen)
         comparison = asyncio.run(compare_and_record(store, settings, ", ".join(models), with_looks))
     return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
-
-
-def _assembled(logs: LogSet, table: ScoreTable, contrasts: Sequence[Contrast], rules: Rules) -> Comparison:
-    return assemble(
-        table,
-        contrasts,
-        rules,
-        title=f"logs: {', '.join(table.arms)}",
-        k=max(len(scores) for arm in table.arms for scores in table.scores[arm].values()),
-        arm_facts={arm: {"label": logs.models.get(arm, arm)} for arm in table.arms},
-        warnings=logs.warnings,
-        notes=logs.notes,
-        reproducibility=_reproducibility(logs, table, rules.seed),
-        places=logs.places,
-    ).model_copy(update={"cost_usd": None})
 
 
 def _with_times(contrast: Contrast, times: Mapping[str, Span]) -> Contrast:
@@ -121,18 +350,6 @@ def _with_times(contrast: Contrast, times: Mapping[str, Span]) -> Contrast:
     return contrast.model_copy(update={"sentence": f"{contrast.sentence} {words}"})
 
 
-def _demand_comparable(observations: Sequence[Observation], arms: Sequence[str]) -> None:
-    """Raise DataError when an arm has no decided rollout, or no task is decided in every arm."""
-    by_arm = {arm: [one for one in observations if one.arm == arm] for arm in arms}
-    demand_decided(by_arm)
-    if {one.task for one in observations if one.score is None} and not comparable(observations, arms):
-        raise DataError(
-            f"no rollout is decided in every arm, so nothing can be compared ({'; '.join(lost_rollouts(by_arm))}); run"
-            " the undecided ones again",
-            code="nothing_to_compare",
-        )
-
-
 def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
     named = ", ".join(repr(one) for one in found) or "none"
     for arm in arms:
@@ -146,13 +363,3 @@ def _chosen(arms: tuple[str, ...], found: tuple[str, ...]) -> tuple[str, ...]:
             code="one_arm",
         )
     return tuple(dict.fromkeys(chosen))
-
-
-def _reproducibility(logs: LogSet, table: ScoreTable, seed: int) -> Reproducibility:
-    return Reproducibility(
-        seed=seed,
-        data=content_hash("data", sorted(table.tasks)),
-        models=logs.models,
-        sources=logs.sources,
-        versions={"agentlearn-lib": version(), "python": platform.python_version()},
-    )

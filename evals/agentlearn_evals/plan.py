@@ -1,38 +1,134 @@
-"""Plans a comparison and forecasts its cost. Only reads; opens no model."""
+"""Plans a comparison: its arms, its tasks, and what names the rollouts that the store already holds.
 
-from collections.abc import Mapping, Sequence
+A rollout is stored under everything that determines it, so that no rollout is paid for twice. Only reads; opens no
+model.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
 from agentlearn.config.model_contents import contents_sha256
-from agentlearn.errors import ConfigError, StoreMissing
+from agentlearn.errors import ConfigError
 from agentlearn.installed import version
-from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
-from agentlearn.learning.run_size import (
-    FEWEST_ROLLOUTS,
-    RolloutSize,
-    assumed_rollouts,
-    file_task_shape,
-    measured_rollouts,
-)
+from agentlearn.learning.estimate import refuse_unpriced
 from agentlearn.library import LibraryStore
-from agentlearn.library.shown import render
+from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
-from agentlearn.models.endpoint import is_paid
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
-from agentlearn.store import Store, StoreReader, read_store
-from agentlearn.types.experience import estimated_tokens
-from agentlearn.types.ids import TaskId, content_hash
+from agentlearn.store import EvaluatedRow, Store, StoreReader, read_store
+from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed
 from agentlearn.types.ranking import Retrieval, shown_tokens
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import PromptRef, Treatment
 from agentlearn.types.value import Value
 from agentlearn_evals.arms import Arm, baseline_first, named_pairs, parse_methods, resolve_arms, temperature_words
 from agentlearn_evals.compare_settings import CompareSettings, refuse_large_margin
 from agentlearn_evals.eval_tasks import EvalTasks, load_eval_tasks, with_held_out
-from agentlearn_evals.rollout_specs import Conditions, StoredRollouts, made_together, stored_rollouts, treatment_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+_FORM = 1
+"""Raise this number when stored rollouts may no longer be reused."""
+
+
+class Conditions(Value):
+    """Everything besides task, seed and index that determines a rollout of an arm."""
+
+    domain: str
+    judged_by: str
+    """Reward of tasks from a file; empty when the domain judges its own answers."""
+    treatment: Treatment
+    prompts: tuple[PromptRef, ...]
+    sandbox: str
+    max_turns: int
+    deadline_s: float
+    judge: str
+    """Endpoint that judges answers; empty when no model judges them."""
+    package: str
+    """Version of agentlearn, because its tools and verifiers affect the result."""
+    request: RequestOptions | None = Field(default=None, exclude_if=lambda request: request is None)
+    """What is sent with each request, where that differs from the defaults."""
+    retrieval: Retrieval | None = Field(default=None, exclude_if=lambda retrieval: retrieval is None)
+    """How lessons are chosen, where not every lesson of the arm's library is shown."""
+    history_tokens: int | None = Field(default=None, exclude_if=lambda tokens: tokens is None)
+    """Largest size of a request, above which the history is shortened."""
+    sites: SiteOptions | None = Field(default=None, exclude_if=lambda sites: sites is None)
+    """How sites are reached, where that differs from the defaults."""
+    weights: str = Field(default="", exclude_if=lambda weights: not weights)
+    """Hash of the files of the arm's model, where it is a folder on this machine. Training may write them again."""
+    judge_weights: str = Field(default="", exclude_if=lambda weights: not weights)
+    """The same of the model that judges answers."""
+    version: str = Field(default="", exclude_if=lambda version: not version)
+    """Version of a program's own agent or function; empty for an installed domain."""
+
+    @property
+    def phase(self) -> str:
+        """Name under which such rollouts are stored, the same for every comparison."""
+        return f"compare:{content_hash('compare', _FORM, self.model_dump(mode='json'))[:24]}"
+
+
+def rollout_seed(seed: int, task: Task, g: int) -> int:
+    """Return the seed of a rollout, the same in every arm."""
+    return derive_seed(seed, "compare", task.id, g)
+
+
+def treatment_of(arm: Arm) -> Treatment:
+    """Return the treatment of the arm's rollouts. It does not contain the arm's name, so equal arms share rollouts."""
+    return Treatment(
+        model=arm.model,
+        library=arm.library.version,
+        masked=arm.without,
+        arm="compare",
+        temperature=arm.temperature,
+    )
+
+
+StoredRollouts = Mapping[tuple[TaskId, int], EvaluatedRow]
+"""Stored rollouts by task and index."""
+
+
+def stored_rollouts(
+    reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int, *, run: RunId | None = None
+) -> StoredRollouts:
+    """Return the stored rollouts of these tasks with an index below k, made under this phase and seed.
+
+    Of several rollouts with the same task and index, the latest is returned, because failed ones can be repeated.
+    run: only rollouts that this run made.
+    """
+    return {(row.task, row.g): row for row in _wanted(reader, phase, tasks, k, seed) if run in (None, row.run)}
+
+
+def made_together(
+    reader: StoreReader, phases: Mapping[str, str], tasks: Sequence[Task], k: int, seed: int
+) -> Mapping[str, StoredRollouts]:
+    """Return, by arm, the stored rollouts whose counterparts in all other arms were made by the same run.
+
+    A run interleaves its arms, so a service that changes between two runs affects both sides of such a pair alike. Of
+    several runs that made a task and index in every arm, the latest counts. phases: by arm name.
+    """
+    by_run: dict[tuple[RunId, TaskId, int], dict[str, EvaluatedRow]] = {}
+    for arm, phase in phases.items():
+        for row in _wanted(reader, phase, tasks, k, seed):
+            by_run.setdefault((row.run, row.task, row.g), {})[arm] = row
+    found: dict[str, dict[tuple[TaskId, int], EvaluatedRow]] = {arm: {} for arm in phases}
+    for (_, task, g), rows in by_run.items():  # in order of start
+        if len(rows) == len(phases):
+            for arm, row in rows.items():
+                found[arm][task, g] = row
+    return found
+
+
+def _wanted(reader: StoreReader, phase: str, tasks: Sequence[Task], k: int, seed: int) -> Iterator[EvaluatedRow]:
+    """Yield the rollouts of a phase that a comparison can use, in order of start."""
+    wanted = {task.id: task for task in tasks}
+    for row in reader.evaluated(phase):
+        if row.g < k and row.task in wanted and row.seed == rollout_seed(seed, wanted[row.task], row.g):
+            yield row
 
 
 ONE_RUN = "run:"
@@ -68,14 +164,37 @@ class ComparePlan:
     given: CompareGiven = NOTHING_GIVEN
 
     @property
+    def all_tasks(self) -> list[Task]:
+        """The tasks of all domains."""
+        return [task for task_set in self.task_sets for task in task_set.tasks]
+
+    @property
     def tasks(self) -> int:
         """Number of tasks in all domains."""
-        return sum(len(task_set.tasks) for task_set in self.task_sets)
+        return len(self.all_tasks)
+
+    def rules(self, untrusted: Mapping[str, str] | None = None) -> Rules:
+        """Return how verdicts are decided. untrusted: by arm, why its score gets none."""
+        settings = self.settings
+        return Rules(
+            correction=settings.correction,
+            margin=settings.margin,
+            planned_looks=settings.planned_looks,
+            seed=settings.seed,
+            score_range=settings.score_range,
+            untrusted=untrusted or {},
+            pairs=self.pairs,
+            undecided_hint="repeat them with --retry-failed",
+        )
 
     def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
-        """Return what determines the arm's rollouts in that domain."""
-        settings = self.settings
+        """Return what determines the arm's rollouts in that domain.
+
+        What is as by default is None, so that a new option leaves the rollouts usable that were stored without it.
+        """
+        settings, request, retrieval = self.settings, self._options(arm.model), self.settings.retrieval
         judge = self.judge if task_set.domain.uses_judge else ""
+        shows_all = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
         return Conditions(
             domain=task_set.domain.name,
             judged_by=task_set.judged_by,
@@ -86,28 +205,14 @@ class ComparePlan:
             deadline_s=settings.rollout_deadline_s,
             judge=judge,
             package=version(),
-            request=self._request(arm.model),
-            retrieval=self._retrieval(arm),
+            request=None if request == RequestOptions() else request,
+            retrieval=None if shows_all else retrieval,
             history_tokens=settings.history_tokens,
             sites=None if settings.sites == SiteOptions() else settings.sites,
             weights="" if arm.model in self.given.models else contents_sha256(arm.model),
             judge_weights="" if judge in self.given.models else contents_sha256(judge),
             version=self.given.version,
         )
-
-    def _request(self, model: str) -> RequestOptions | None:
-        """Return what is sent with each request; None for the defaults.
-
-        So a new option leaves the rollouts usable that were stored without it.
-        """
-        request = self._options(model)
-        return None if request == RequestOptions() else request
-
-    def _retrieval(self, arm: Arm) -> Retrieval | None:
-        """Return how lessons of the arm are chosen; None where all are shown, whatever the settings."""
-        retrieval = self.settings.retrieval
-        everything = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
-        return None if everything else retrieval
 
     def _options(self, model: str) -> RequestOptions:
         """Return what is sent with each request to a model. A model on this machine has a default limit of answers."""
@@ -155,10 +260,6 @@ class ComparePlan:
         )
         return " ".join(sorted({content_hash("contrast", sorted(pair))[:24] for pair in pairs}))
 
-    def phases(self, task_set: EvalTasks) -> dict[str, str]:
-        """Return the names under which each arm's rollouts in that domain are stored, by arm name."""
-        return {arm.name: self.conditions(arm, task_set).phase for arm in self.arms}
-
     def reusable(self, reader: StoreReader, task_set: EvalTasks) -> Mapping[str, StoredRollouts]:
         """Return the stored rollouts in that domain that can be reused, by arm name; see `made_together`.
 
@@ -167,7 +268,8 @@ class ComparePlan:
         settings = self.settings
         if settings.fresh:
             return {arm.name: {} for arm in self.arms}
-        rows = made_together(reader, self.phases(task_set), task_set.tasks, settings.k, settings.seed)
+        phases = {arm.name: self.conditions(arm, task_set).phase for arm in self.arms}
+        rows = made_together(reader, phases, task_set.tasks, settings.k, settings.seed)
         undecided = {key for found in rows.values() for key, row in found.items() if row.outcome == "undecided"}
         left_out = undecided if settings.retry_failed else set[tuple[TaskId, int]]()
         return {name: {key: row for key, row in found.items() if key not in left_out} for name, found in rows.items()}
@@ -189,7 +291,12 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True) -
         with read_store(settings.store) as reader:
             settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
         return checked_plan(settings, _arms(settings, settings.models, library_store), (task_set,))
-    arms, found = _resolved(settings, library_store, imports_reward=imports_reward)
+    # Without --model, the domains' common default model is used, else the simulated one.
+    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
+    found = load_eval_tasks(settings, arms, imports_reward=imports_reward)
+    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
+    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
+        arms = _arms(settings, tuple(defaults), library_store)
     return checked_plan(settings, arms, found)
 
 
@@ -230,18 +337,6 @@ def checked_plan(
     return plan
 
 
-def _resolved(
-    settings: CompareSettings, library_store: LibraryStore, *, imports_reward: bool
-) -> tuple[tuple[Arm, ...], tuple[EvalTasks, ...]]:
-    """Return arms and task sets. Without --model, the domains' common default model is used, else the simulated one."""
-    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
-    found = load_eval_tasks(settings, arms, imports_reward=imports_reward)
-    defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
-    if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
-        arms = _arms(settings, tuple(defaults), library_store)
-    return arms, found
-
-
 def _arms(settings: CompareSettings, models: Sequence[str], library_store: LibraryStore) -> tuple[Arm, ...]:
     return resolve_arms(settings.arms, models=models, temperature=settings.temperature, library_store=library_store)
 
@@ -259,185 +354,3 @@ def require_model(plan: ComparePlan) -> None:
             " add --model, such as --model http://localhost:8000/v1#MODEL",
             code="no_model",
         )
-
-
-class ArmForecast(Value):
-    """What one arm would need."""
-
-    arm: str
-    label: str
-    reused: int
-    """Stored rollouts that are reused."""
-    again: int = 0
-    """Stored rollouts that are made again, because the other arms' were not made at the same time, or to retry."""
-    new: StageEstimate
-    """Cost of the new rollouts. `calls` counts requests to the model, several per rollout."""
-    rollouts: int
-    """New rollouts to make."""
-    basis: str = ""
-    """What the sizes of the new rollouts rest on."""
-
-
-class Forecast(Value):
-    """What a comparison would do and cost, for `--dry-run` and before money is spent."""
-
-    domains: tuple[str, ...]
-    tasks: int
-    k: int
-    arms: tuple[ArmForecast, ...]
-    pairs: tuple[tuple[str, str], ...] = ()
-    """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
-    judge: str = ""
-    """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
-
-    @property
-    def rollouts(self) -> int:
-        """New rollouts of all arms."""
-        return sum(arm.rollouts for arm in self.arms)
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Estimated cost of the new rollouts; None when a price is unknown."""
-        costs = [arm.new.cost_usd for arm in self.arms if arm.rollouts]
-        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
-
-    def paid(self) -> Sequence[str]:
-        """Return the labels of the arms that may cost money, and of the judge if it may."""
-        judging = [f"{self.judge}, the judge"] if self.judge and self.rollouts and is_paid(self.judge) else []
-        return [arm.label for arm in self.arms if arm.rollouts and is_paid(arm.label.partition(",")[0])] + judging
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return the forecast as (label, text) lines."""
-        price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
-        judging = f", without the calls to the judge {self.judge}" if self.judge and is_paid(self.judge) else ""
-        arms = [
-            (arm.arm, f"{arm.rollouts:,} rollouts to make, {arm.reused:,} reused{_again(arm)}, {arm.new.words()}")
-            for arm in self.arms
-        ]
-        bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
-        rest = "; ".join(bases) or "a rough estimate"
-        return [
-            ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
-            *arms,
-            *(
-                [("compared", ", ".join(f"{arm} with {baseline}" for baseline, arm in self.pairs))]
-                if self.pairs
-                else []
-            ),
-            ("total", f"{self.rollouts:,} rollouts, {price} ({rest}{judging})"),
-        ]
-
-
-def _again(arm: ArmForecast) -> str:
-    return f", {arm.again:,} stored ones made again" if arm.again else ""
-
-
-def forecast(plan: ComparePlan) -> Forecast:
-    """Return what the plan would make, reuse and cost."""
-    try:
-        with read_store(plan.settings.store) as reader:
-            return forecast_with(plan, reader)
-    except StoreMissing:
-        return forecast_with(plan, None)
-
-
-def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
-    """Return what the plan would make, reuse and cost. reader: the store; None: there is none yet."""
-    return Forecast(
-        domains=tuple(task_set.domain.name for task_set in plan.task_sets),
-        tasks=plan.tasks,
-        k=plan.settings.k,
-        judge=plan.judge,
-        pairs=plan.pairs if plan.settings.pairs else (),
-        arms=_arm_forecasts(plan, reader),
-    )
-
-
-def _arm_forecasts(plan: ComparePlan, reader: StoreReader | None) -> tuple[ArmForecast, ...]:
-    reusable: dict[tuple[str, str], StoredRollouts] = {}
-    if reader is not None:
-        for task_set in plan.task_sets:
-            for name, rows in plan.reusable(reader, task_set).items():
-                reusable[name, task_set.domain.name] = rows
-    return tuple(_arm_forecast(plan, arm, reusable, reader) for arm in plan.arms)
-
-
-def _arm_forecast(
-    plan: ComparePlan, arm: Arm, reusable: Mapping[tuple[str, str], StoredRollouts], reader: StoreReader | None
-) -> ArmForecast:
-    """Forecast one arm. reusable: reusable rollouts by arm and domain."""
-    parts, reused, again, bases = list[StageEstimate](), 0, 0, list[str]()
-    for task_set in plan.task_sets:
-        domain = task_set.domain.name
-        found = len(reusable.get((arm.name, domain), ()))
-        reused += found
-        again += len(plan.stored(reader, arm, task_set)) - found
-        alike = [one for one in plan.arms if (one.model, one.instructions) == (arm.model, arm.instructions)]
-        size, basis = _size(
-            plan, arm.model, task_set, [(one, plan.stored(reader, one, task_set)) for one in alike], reader
-        )
-        rollouts = len(task_set.tasks) * plan.settings.k - found
-        parts.append(
-            sized_rollouts(arm.model, "rollout", rollouts, arm_library_tokens(arm, plan.settings.retrieval), size)
-        )
-        bases.append(basis)
-    costs = [one.cost_usd for one in parts]
-    new = StageEstimate(
-        stage="rollout",
-        calls=sum(one.calls for one in parts),
-        tokens_in=sum(one.tokens_in for one in parts),
-        tokens_out=sum(one.tokens_out for one in parts),
-        cost_usd=None if None in costs else sum(one for one in costs if one is not None),
-    )
-    wanted = plan.tasks * plan.settings.k
-    return ArmForecast(
-        arm=arm.name,
-        label=arm.label(),
-        reused=reused,
-        again=again,
-        rollouts=wanted - reused,
-        new=new,
-        basis="; ".join(dict.fromkeys(bases)),
-    )
-
-
-def _size(
-    plan: ComparePlan,
-    model: str,
-    task_set: EvalTasks,
-    stored: Sequence[tuple[Arm, StoredRollouts]],
-    reader: StoreReader | None,
-) -> tuple[RolloutSize, str]:
-    """Return the size of the model's rollouts and where it comes from: stored rollouts, a run, or assumptions."""
-    retrieval = plan.settings.retrieval
-    rows = [
-        (arm_library_tokens(arm, retrieval), row)
-        for arm, rows in stored
-        for row in rows.values()
-        if row.outcome != "failed"
-    ]
-    if len(rows) >= FEWEST_ROLLOUTS:
-        without = sum(max(0, row.tokens_in - row.requests * tokens) for tokens, row in rows)
-        size = RolloutSize(
-            calls=sum(row.requests for _, row in rows) / len(rows),
-            tokens_in=without / len(rows),
-            tokens_out=sum(row.tokens_out for _, row in rows) / len(rows),
-        )
-        return size, f"as {len(rows)} stored rollouts had"
-    found = None
-    if reader is not None:
-        found = measured_rollouts(reader, task_set.domain.name, model, plan.settings.data)
-    if found is not None:
-        return found, "as its last learning run had"
-    shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
-    return assumed_rollouts(shape, model, mean_problem_tokens(task_set.tasks))
-
-
-def arm_library_tokens(arm: Arm, retrieval: Retrieval) -> int:
-    """Return the estimated number of tokens that the arm's lessons take in one prompt.
-
-    Where lessons are chosen, the number is that of as many lessons of average length.
-    """
-    tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
-    shown = shown_tokens(arm.library.experiences, retrieval)
-    return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens

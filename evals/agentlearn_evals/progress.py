@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from agentlearn.cli.live import Heartbeat
-from agentlearn.cli.output import console, same_command
+from agentlearn.cli.output import same_command
 from agentlearn.errors import BudgetExceeded, Interrupted, may_go_on
 from agentlearn.models.call_context import CallContext
 from agentlearn.text import number_text, visible_line
@@ -84,7 +84,7 @@ class CompareProgress(CompareCallbacks):
         """The line with the command that goes on with the comparison: it reuses the stored rollouts."""
         if self.call_context is None or self.python:
             return ""
-        return self._labelled("continue", same_command("--fresh"))
+        return self.labelled("continue", same_command("--fresh"))
 
     def interrupt(self) -> bool:
         """Stop after the calls in flight. Return False when the comparison is already stopping or has not started."""
@@ -134,13 +134,8 @@ class CompareProgress(CompareCallbacks):
 
     def print_line(self, label: str, text: str) -> None:
         """Print one line."""
-        self.out.print(self._labelled(label, text))
+        self.out.print(self.labelled(label, text))
         self.heartbeat.printed()
 
-    def _labelled(self, label: str, text: str) -> str:
+    def labelled(self, label: str, text: str) -> str:
         return f"  {label.ljust(10)}{text}"
-
-
-def progress_in_python(plan: "ComparePlan") -> CompareProgress:
-    """The progress of a comparison that a program started, on stderr."""
-    return CompareProgress(plan, console(to_stderr=True), python=True)

@@ -13,14 +13,15 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, known_range,
 from agentlearn.measure.score_table import ScoreTable, text_clusters
 from agentlearn.measure.sentences import worst_differences
 from agentlearn.stats import Anytime, anytime
+from agentlearn.stats.clustered import grouped
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.task import Task
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan
 
-METHOD = "bets"
+_METHOD = "bets"
 """`Contrast.method` of a sequential comparison."""
-ASSUMES = (
+_ASSUMES = (
     "p is valid for clusters that come in a random order and have the same mean difference, however it is distributed"
     " in -1..1; it may be looked at after every cluster"
 )
@@ -74,8 +75,8 @@ class SequentialDesign:
                     "p": found.p,
                     "p_mean": None,
                     "look": self.looks.get((draft.baseline, draft.arm), 1),
-                    "assumes": ASSUMES,
-                    "method": METHOD,
+                    "assumes": _ASSUMES,
+                    "method": _METHOD,
                     "standard_error": None,
                     "degrees": None,
                     "detectable": None,
@@ -99,7 +100,7 @@ class SequentialDesign:
     ) -> Anytime:
         """Return the evidence on the differences of two arms, whose range is that of the scores."""
         low, high = known_range(table, of.arm, of.baseline, self.rules) or (0.0, 1.0)
-        means = [mean / (high - low) for mean in _cluster_means(differences, clusters)]
+        means = [sum(unit) / len(unit) / (high - low) for unit in grouped(differences, clusters)]
         found = anytime(means, alpha=self.rules.alpha)
         scaled = {name: getattr(found, name) * (high - low) for name in ("mean", "low", "high")}
         return found.model_copy(update=scaled)
@@ -121,11 +122,3 @@ def _clusters(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
     for task in tasks:
         members.setdefault(labels.get(task.id, task.cluster) or f"task {task.id}", []).append(task)
     return [tuple(cluster) for cluster in members.values()]
-
-
-def _cluster_means(differences: Sequence[float], clusters: Sequence[str]) -> list[float]:
-    """Return the mean of each cluster, in order of first appearance."""
-    members: dict[str, list[float]] = {}
-    for difference, cluster in zip(differences, clusters, strict=True):
-        members.setdefault(cluster, []).append(difference)
-    return [sum(values) / len(values) for values in members.values()]

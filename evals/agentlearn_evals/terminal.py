@@ -1,4 +1,4 @@
-"""Prints a comparison on the terminal: verdicts first, then arms, differences, and what to check."""
+"""What the terminal, `print` and a notebook show of a comparison: verdicts first, then arms, and what to check."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,18 +8,20 @@ from rich.console import Console
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.measure.sentences import signed_difference
-from agentlearn.text import number_text
+from agentlearn.text import number_text, wrapped
 from agentlearn.views.figure import cost_words
 from agentlearn.views.figure import large as short_count
-from agentlearn.views.terminal import print_table
-from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Slice
-from agentlearn_evals.contrast_words import (
+from agentlearn.views.notebook import SUMMARY_COLUMNS, NotebookSummary, summary_html
+from agentlearn.views.terminal import parts_of_table, print_table
+from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice
+from agentlearn_evals.comparison_words import (
+    TONES,
     assumptions,
     bounds_words,
-    cautions,
-    estimated_tokens,
     full_sentence,
+    interval_cautions,
     looks_words,
+    model_caution,
     rollouts_words,
     worst_first,
 )
@@ -30,6 +32,8 @@ _FLIPS = 5
 _LABEL = 10
 _ID = 12
 """Characters of a rollout id that are printed; `agentlearn trace` accepts the start of an id."""
+_EXCERPT = 48
+_HEADER = ("arm", "score", "95 % interval", "rollouts", "failed", "undecided")
 
 
 def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_STORE) -> None:
@@ -37,12 +41,8 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
 
     store: directory of the rollouts, for the commands that show them.
     """
-    for warning in found.warnings:
+    for warning in filter(None, (*found.warnings, model_caution(found))):
         out.print(warning)
-    if found.simulated:
-        out.print("simulated models: these numbers show how compare works; they are not a result about a real model")
-    elif found.of_lab_models:
-        out.print("lab models are real but tiny transformers: these numbers show how compare works, not a result")
     for contrast in worst_first(found.contrasts):
         out.print(full_sentence(contrast), style="bold")
         if contrast.holds_if:
@@ -53,49 +53,95 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
     for line in assumptions(found):
         out.print(f"  {line}", style="dim")
     out.print()
-    if matrix := _across_domains(found):
-        _print(out, matrix)
-    if all(arm.passes for arm in found.arms):
-        _print(out, _passes(found.arms))
-    for label, lines in _remarks(found, store):
+    _print(out, _across_domains(found))
+    _print(out, _passes(found.arms))
+    missing = [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]
+    if more := len(found.missing) - len(missing):
+        missing.append(f"and {more:,} more; --json lists them")
+    for label, lines in (
+        (
+            "method",
+            [
+                f"{one.method} - {found.baseline}: {signed_difference(one.mean)} [{signed_difference(one.low)},"
+                f" {signed_difference(one.high)}], {one.note}"
+                for one in found.methods
+            ],
+        ),
+        ("caution", [f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()]),
+        ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
+        ("sequential", [found.sequential] if found.sequential else []),
+        ("look", looks_words(found)),
+        ("missing", missing),
+        ("flip", [_flip(one, found, store) for one in found.flips[:_FLIPS] if one.rollout or one.place]),
+        ("note", found.notes),
+    ):
         for line in lines:
             out.print(f"  {label.ljust(_LABEL)}{line}")
 
 
+def comparison_text(found: Comparison) -> str:
+    """Return the comparison as a few lines of at most 80 columns: the verdicts, a row for each arm, cautions."""
+    rows = parts_of_table([_HEADER, *map(_arm, found.arms)], columns=SUMMARY_COLUMNS)
+    lines = [*_sentences(found), *(line for part in rows for line in part), *_cautions(found), _footer(found)]
+    return "\n".join(wrapped(line, SUMMARY_COLUMNS) for line in lines)
+
+
+def comparison_html(found: Comparison) -> str:
+    """Return the comparison as HTML: the verdicts, cautions, and a row for each arm."""
+    contrasts = worst_first(found.contrasts)
+    return summary_html(
+        NotebookSummary(
+            sentences=_sentences(found),
+            tone=TONES[contrasts[0].verdict] if contrasts else "plain",
+            cautions=_cautions(found),
+            header=_HEADER,
+            rows=tuple(map(_arm, found.arms)),
+            footer=_footer(found),
+        )
+    )
+
+
+def _sentences(found: Comparison) -> tuple[str, ...]:
+    said = [words for one in worst_first(found.contrasts) for words in (full_sentence(one), one.holds_if) if words]
+    return tuple(said) or ("There is nothing to compare.",)
+
+
+def _cautions(found: Comparison) -> tuple[str, ...]:
+    cautions = (
+        *found.warnings,
+        *(f"{found.label(one)}: {one.unsafe}" for one in worst_first(found.contrasts) if one.unsafe),
+        *(f"{arms}: {caution}" for caution, arms in interval_cautions(found).items()),
+        *(f"{one.arm}: {one.words}" for one in found.flags),
+        *([model_caution(found)] if found.simulated else []),
+        *found.notes,
+    )
+    return tuple(dict.fromkeys(cautions))
+
+
+def _footer(found: Comparison) -> str:
+    return f"{found.title} · {found.k} rollouts per task and arm" + (f" · run {found.run}" * bool(found.run))
+
+
 def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
-    print_table(out, rows, label=_LABEL, indent=2)
-    out.print()
+    if rows:
+        print_table(out, rows, label=_LABEL, indent=2)
+        out.print()
+
+
+def _arm(arm: ArmLine) -> tuple[str, ...]:
+    numbers = (rollouts_words(arm), f"{arm.failed:,}", f"{arm.undecided:,}")
+    return arm.arm, _share(arm.score), _interval(arm.low, arm.high), *numbers
 
 
 def _arms(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
-    rows = [
-        ("arm", "score", "95 % interval", "rollouts", "reused", "failed", "undecided", "cost", "in", "lessons", "out")
-    ]
-    rows.extend(
-        (
-            arm.arm,
-            _share(arm.score),
-            _interval(arm.low, arm.high, ".3f"),
-            rollouts_words(arm),
-            f"{arm.reused:,}",
-            f"{arm.failed:,}",
-            f"{arm.undecided:,}",
-            "nothing" if arm.simulated else cost_words(arm.cost_usd),
-            _tokens(arm.tokens_in),
-            estimated_tokens(arm),
-            _tokens(arm.tokens_out),
-        )
-        for arm in arms
-    )
+    rows: list[tuple[str, ...]] = [(*_HEADER[:4], "reused", *_HEADER[4:], "cost", "in", "lessons", "out")]
+    for arm in arms:
+        shown = _arm(arm)
+        cost = "nothing" if arm.simulated else cost_words(arm.cost_usd)
+        lessons = f"~{short_count(arm.tokens_library)}" if arm.tokens_library else _tokens(arm.tokens_library)
+        tokens = (_tokens(arm.tokens_in), lessons, _tokens(arm.tokens_out))
+        rows.append((*shown[:4], f"{arm.reused:,}", *shown[4:], cost, *tokens))
     return rows
-
-
-def _tokens(count: int | None) -> str:
-    return "-" if count is None else short_count(count)
-
-
-def _interval(low: float | None, high: float | None, form: str) -> str:
-    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
 
 
 def _differences(found: Comparison) -> list[tuple[str, ...]]:
@@ -103,7 +149,7 @@ def _differences(found: Comparison) -> list[tuple[str, ...]]:
     columns: dict[str, Sequence[str]] = {
         "difference": [f"{one.arm} - {one.baseline}" for one in found.contrasts],
         "mean": [signed_difference(one.mean) for one in found.contrasts],
-        "95 % interval": [_interval(one.low, one.high, "+.3f") for one in found.contrasts],
+        "95 % interval": [_interval(one.low, one.high, sign=True) for one in found.contrasts],
         "bounds": [bounds_words(found, one) for one in found.contrasts],
         "p": [_p(one.p) for one in found.contrasts],
         "p_mean": ["" if one.p_mean is None else _p(one.p_mean) for one in found.contrasts],
@@ -124,81 +170,58 @@ def _across_domains(found: Comparison) -> list[tuple[str, ...]]:
     if len(domains) < 2:
         return []
     rows = [("by domain", *(word for name in domains for word in (name, "difference")))]
-    for arm in found.names:
-        cells = (slices.get((arm, name)) for name in domains)
-        rows.append((arm, *(word for one in cells for word in _cell(one))))
+    rows += [(arm, *(word for name in domains for word in _in_domain(slices.get((arm, name))))) for arm in found.names]
     return rows
 
 
-def _cell(one: Slice | None) -> tuple[str, str]:
-    if one is None:
-        return "-", "-"
-    if one.mean is None:
-        return _share(one.score), "-"
+def _in_domain(one: Slice | None) -> tuple[str, str]:
+    if one is None or one.mean is None:
+        return _share(one and one.score), "-"
     limits = "" if one.low is None or one.high is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
     return _share(one.score), f"{signed_difference(one.mean)}{limits}"
 
 
-def _p(p: float | None) -> str:
-    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def _passes(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
+    """Return pass@k and pass^k for each k that all arms have; empty when one has none."""
     shared = sorted(set.intersection(*({one.k for one in arm.passes} for arm in arms)))
+    if not shared:
+        return []
     rows = [("arm", *(f"pass@{k}" for k in shared), *(f"pass^{k}" for k in shared[1:]))]
     for arm in arms:
         kept = [one for one in arm.passes if one.k in shared]
-        once, every = [one.at_least_one for one in kept], [one.all_of_them for one in kept[1:]]
-        rows.append((arm.arm, *map(_share, once), *map(_share, every)))
+        values = (*(one.at_least_one for one in kept), *(one.all_of_them for one in kept[1:]))
+        rows.append((arm.arm, *map(_share, values)))
     return rows
+
+
+def _flip(flip: Flip, found: Comparison, store: Path) -> str:
+    scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
+    against = f" against {flip.baseline}" if found.pairwise else ""
+    line = " ".join((flip.problem or flip.task).split())
+    excerpt = repr(line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…")
+    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {excerpt}"
+    if flip.place:
+        return f"{result}   {flip.baseline_place} → {flip.place}"
+    rollouts = filter(None, (flip.rollout, flip.baseline_rollout))
+    return f"{result}   {'   '.join(command_words('trace', one[:_ID], store=store) for one in rollouts)}"
+
+
+def _tokens(count: int | None) -> str:
+    return "-" if count is None else short_count(count)
 
 
 def _share(value: float | None) -> str:
     return "-" if value is None else number_text(value, 3)
 
 
-def _remarks(found: Comparison, store: Path) -> list[tuple[str, list[str]]]:
-    """Return what a reader should know before trusting the verdicts, as (label, lines)."""
-    return [
-        ("method", [_method(found, one) for one in found.methods]),
-        ("caution", [f"{arms}: {caution}" for caution, arms in cautions(found).items()]),
-        ("suspect", [f"{one.arm}: {one.words}" for one in found.flags]),
-        ("sequential", [found.sequential] if found.sequential else []),
-        ("look", looks_words(found)),
-        ("missing", _missing(found)),
-        (
-            "flip",
-            [_flip(one, store, pairwise=found.pairwise) for one in found.flips[:_FLIPS] if one.rollout or one.place],
-        ),
-        ("note", list(found.notes)),
-    ]
+def _interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    if low is None or high is None:
+        return "-"
+    return f"{number_text(low, 3, sign=sign)} to {number_text(high, 3, sign=sign)}"
 
 
-def _missing(found: Comparison) -> list[str]:
-    lines = [f"{one.arm}: {one.task}: {one.reason}" for one in found.missing[:_FLIPS]]
-    more = len(found.missing) - len(lines)
-    return [*lines, f"and {more:,} more; --json lists them"] if more > 0 else lines
-
-
-def _method(found: Comparison, line: MethodLine) -> str:
-    interval = f"[{signed_difference(line.low)}, {signed_difference(line.high)}]"
-    return f"{line.method} - {found.baseline}: {signed_difference(line.mean)} {interval}, {line.note}"
-
-
-def _flip(flip: Flip, store: Path, *, pairwise: bool) -> str:
-    scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
-    against = f" against {flip.baseline}" if pairwise else ""
-    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {_excerpt(flip.problem or flip.task)}"
-    if flip.place:
-        return f"{result}   {flip.baseline_place} → {flip.place}"
-    rollouts = (flip.rollout, flip.baseline_rollout)
-    commands = "   ".join(command_words("trace", one[:_ID], store=store) for one in rollouts if one)
-    return f"{result}   {commands}"
-
-
-def _excerpt(problem: str) -> str:
-    line = " ".join(problem.split())
-    return repr(line if len(line) <= 48 else f"{line[:47]}…")
+def _p(p: float | None) -> str:
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def print_power(report: PowerReport, out: Console) -> None:
@@ -208,19 +231,11 @@ def print_power(report: PowerReport, out: Console) -> None:
     out.print(f"{what}, {settings.arms} arms, {settings.model}")
     out.print()
     rows = [("tasks", "rollouts each", "all rollouts", "detects", "chance", "tokens in", "tokens out", "about")]
-    rows.extend(
-        (
-            f"{one.tasks:,}",
-            f"{one.k:,}",
-            f"{one.rollouts:,}",
-            f"{one.detectable:.3f}",
-            f"{one.chance:.2f}",
-            short_count(one.price.tokens_in),
-            short_count(one.price.tokens_out),
-            cost_words(one.price.cost_usd),
-        )
-        for one in report.designs
-    )
+    for one in report.designs:
+        sizes = (f"{one.tasks:,}", f"{one.k:,}", f"{one.rollouts:,}", f"{one.detectable:.3f}", f"{one.chance:.2f}")
+        price = one.price
+        tokens = (short_count(price.tokens_in), short_count(price.tokens_out))
+        rows.append((*sizes, *tokens, cost_words(price.cost_usd)))
     _print(out, rows)
     if report.rollouts_needed is not None:
         out.print(f"  {'needed'.ljust(_LABEL)}{settings.tasks} tasks need {report.rollouts_needed:,} rollouts each")

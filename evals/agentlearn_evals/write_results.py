@@ -16,7 +16,6 @@ from agentlearn.types.ids import content_hash
 if TYPE_CHECKING:
     from agentlearn.store import StoreReader
     from agentlearn_evals.comparing import Compared
-    from agentlearn_evals.comparison import Comparison
 
 _SUFFIXES = (".html", ".json", ".csv", ".parquet")
 PYDANTIC_EVALS = ".pydantic-evals.json"
@@ -76,7 +75,9 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "Stor
     outputs = Outputs(store)
     for path in out:
         outputs.remember(*_write_one(done, path, html))
-    page = store / "reports" / f"{_logs_name(found) if of_logs else found.run}.html"
+    # The page of logs has the same name for the same logs and arms.
+    name = f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}" if of_logs else found.run
+    page = store / "reports" / f"{name}.html"
     try:
         own_folder(page.parent, store)
         write_whole(page, html.encode(), private=True)
@@ -85,11 +86,6 @@ def _write_all(done: "Compared", store: Path, out: Sequence[Path], reader: "Stor
             return None
         raise
     return page
-
-
-def _logs_name(found: "Comparison") -> str:
-    """Return a page name that is the same for the same logs and arms."""
-    return f"logs-{content_hash('logs', found.names, found.reproducibility.sources)[:12]}"
 
 
 def _write_one(done: "Compared", path: Path, html: str) -> list[Path]:

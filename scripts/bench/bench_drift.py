@@ -23,7 +23,7 @@ from agentlearn.measure.score_table import tabulate
 from agentlearn.store import EvaluatedRow, StoreReader
 from agentlearn.types.ids import RolloutId, RunId
 from agentlearn.types.task import Task
-from agentlearn_evals.rollout_specs import StoredRollouts, made_together, rollout_seed, stored_rollouts
+from agentlearn_evals.plan import StoredRollouts, made_together, rollout_seed, stored_rollouts
 from scripts.bench.found import Found, Row, Target
 
 LIMIT = 0.065

@@ -44,7 +44,7 @@ def test_every_output_says_what_is_simulated_and_what_is_not(learned: tuple[Path
     assert any("which wrote its lessons, is simulated" in note for note in report["notes"])
     small = ("--limit", "3", "-k", "1")
     compared = agentlearn_here("compare", "none", "math", *small, cwd=folder).stdout
-    assert "lab models are real but tiny transformers" in compared
+    assert "Lab models are real but tiny transformers" in compared
     solved = agentlearn_here("solve", "math", "What is 2 + 2?", cwd=folder).stdout
     assert "(a real but tiny transformer)" in solved
 

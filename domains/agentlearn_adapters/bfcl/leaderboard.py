@@ -68,13 +68,13 @@ def entries(category: str) -> Iterable[tuple[dict[str, Any], Any]]:
     return zip(tasks, gold, strict=True)
 
 
-def functions_for_models(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _functions_for_models(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a task's functions with the hints on languages that bfcl-eval gives to models."""
     entry = {"id": fields["id"], "function": deepcopy(fields["functions"])}
     return _package().utils.add_language_specific_hint_to_function_doc([entry])[0]["function"]
 
 
-def type_names() -> Mapping[str, str]:
+def _type_names() -> Mapping[str, str]:
     """Return JSON Schema's name of each type that bfcl-eval uses."""
     return _package().types.GORILLA_TO_OPENAPI
 
@@ -195,9 +195,9 @@ def tools_of(fields: Mapping[str, Any]) -> list[ToolDefinition]:
         ToolDefinition(
             name=function["name"].replace(".", "_"),
             description=function["description"],
-            parameters_json_schema=json_schema(function["parameters"], type_names()),
+            parameters_json_schema=json_schema(function["parameters"], _type_names()),
         )
-        for function in functions_for_models(fields)
+        for function in _functions_for_models(fields)
     ]
 
 

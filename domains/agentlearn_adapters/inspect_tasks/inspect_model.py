@@ -70,8 +70,8 @@ class RolloutModel(ModelAPI):
         """Return the model's response."""
         offered = [] if tool_choice == "none" else [_tool(one) for one in tools]
         settings = _settings(config, tool_choice if offered else None)
-        response = await ASKED.get().ask(messages_of(input), offered, settings)
-        return output_of(response)
+        response = await ASKED.get().ask(_messages_of(input), offered, settings)
+        return _output_of(response)
 
     async def count_tokens(self, input: str | list[ChatMessage], config: GenerateConfig | None = None) -> int:  # noqa: A002
         """Return a rough number of tokens. inspect_ai's own count loads a tokenizer from the internet."""
@@ -88,7 +88,7 @@ def rollout_model() -> Model:
     return get_model("agentlearn/rollout")
 
 
-def messages_of(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
+def _messages_of(chat: Sequence[ChatMessage]) -> list[ModelMessage]:
     """Return inspect_ai's messages as pydantic-ai's. Raises ToolError for audio, video and documents."""
     return joined(_message(one) for one in chat)
 
@@ -149,7 +149,7 @@ def _settings(config: GenerateConfig, choice: ToolChoice | None) -> ModelSetting
     return ModelSettings(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
 
 
-def output_of(response: ModelResponse) -> ModelOutput:
+def _output_of(response: ModelResponse) -> ModelOutput:
     """Return pydantic-ai's response as the output of inspect_ai."""
     called = [_call(part) for part in response.parts if isinstance(part, ToolCallPart)]
     message = ChatMessageAssistant(content=text_of(response), tool_calls=called or None, source="generate")

@@ -51,7 +51,7 @@ _FINISH = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "conte
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeOutput:
+class _EpisodeOutput:
     """What is kept of an episode."""
 
     reply: str
@@ -102,7 +102,7 @@ class Served:
         self.env = env
         self.client = client
 
-    async def episode(self, task: Any, calls: ModelCalls) -> EpisodeOutput:
+    async def episode(self, task: Any, calls: ModelCalls) -> _EpisodeOutput:
         """Run one episode. Raises ToolError when anything but the rewards failed."""
         CURRENT.set(calls)
         episode = await self.env.run_episode(task, ModelContext("rollout", self.client))
@@ -129,9 +129,9 @@ def _failed(errors: Sequence[str]) -> ToolError:
     )
 
 
-def _output(trace: Trace[Any, Any, Any], scoring_error: str) -> EpisodeOutput:
+def _output(trace: Trace[Any, Any, Any], scoring_error: str) -> _EpisodeOutput:
     rewards = {name: None if one is None else (one.score, one.weight) for name, one in trace.rewards.items()}
-    return EpisodeOutput(trace.last_reply, rewards, dict(trace.metrics), scoring_error)
+    return _EpisodeOutput(trace.last_reply, rewards, dict(trace.metrics), scoring_error)
 
 
 def _message(message: Message) -> ModelMessage:

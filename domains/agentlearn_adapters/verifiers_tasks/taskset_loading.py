@@ -82,7 +82,7 @@ def _require() -> None:
 
 
 def _unknown(name: str) -> ConfigError:
-    return unknown("verifiers taskset", name, installed_tasksets(), "install its package, or name one of these")
+    return unknown("verifiers taskset", name, _installed_tasksets(), "install its package, or name one of these")
 
 
 def _not_loaded(name: str, error: Exception) -> ConfigError:
@@ -92,7 +92,7 @@ def _not_loaded(name: str, error: Exception) -> ConfigError:
     )
 
 
-def installed_tasksets() -> list[str]:
+def _installed_tasksets() -> list[str]:
     """Return the names of installed packages that need verifiers, and of the tasksets that it ships."""
     import pkgutil
 

@@ -7,18 +7,21 @@ apostrophes and then such a sign, so that `original_cell` can undo it. Numbers a
 
 import csv
 import json
+import struct
+import zlib
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
+from io import BytesIO, StringIO
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from agentlearn.data.row import SourceRow
-from agentlearn.errors import DataError
+from agentlearn.errors import DataError, MissingExtra
 from agentlearn.files import readable
 from agentlearn.store.parquet import parquet_rows
 
@@ -97,7 +100,11 @@ def read_content(path: Path) -> Content:
     text = _read_text(path)
     start = text.lstrip()[:1]
     if start == "{":
-        return _json_content(path, text)
+        with _json_errors(path.name):
+            value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+        if not text[end:].strip():
+            return Document(path, value)
+        return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
     if start == "[":
         raise DataError(f"{path.name} holds a JSON array; write one object per line, or one report", code="unknown_log")
     return RowsFile(path, _at_least_one(path, _csv_rows(path, text)), text.endswith(("\n", "\r")))
@@ -114,14 +121,6 @@ def parse_json(text: str, place: str) -> Any:
     """Return the value of a JSON text. NaN and infinities are accepted. Raises DataError."""
     with _json_errors(place):
         return json.loads(text)
-
-
-def _json_content(path: Path, text: str) -> Content:
-    with _json_errors(path.name):
-        value, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
-    if not text[end:].strip():
-        return Document(path, value)
-    return RowsFile(path, _at_least_one(path, _jsonl_rows(path, text)))
 
 
 def _jsonl_rows(path: Path, text: str) -> Iterator[SourceRow]:
@@ -144,7 +143,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
         for fields in reader:
             if header is None:
                 header = [name.strip() for name in fields]
-                _demand_distinct_columns(path, header)
+                if twice := [name for name in header if header.count(name) > 1]:
+                    raise DataError(
+                        f"{path.name} line 1 has the column {twice[0]!r} twice; rename one of them", code="bad_log"
+                    )
             elif fields:
                 if len(fields) != len(header):
                     raise DataError(
@@ -161,12 +163,6 @@ def _csv_rows(path: Path, text: str) -> Iterator[SourceRow]:
         ) from error
     finally:
         csv.field_size_limit(previous)
-
-
-def _demand_distinct_columns(path: Path, header: list[str]) -> None:
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path.name} line 1 has the column {twice!r} twice; rename one of them", code="bad_log")
 
 
 def _limit_rows(path: Path, rows: Iterator[dict[str, object]]) -> Iterator[SourceRow]:
@@ -229,3 +225,105 @@ def _json_errors(place: str) -> Generator[None]:
     except (ValueError, RecursionError) as error:
         cause = "it nests too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise DataError(f"{place} cannot be read as JSON ({cause}); write the log again", code="bad_log") from error
+
+
+_ZSTANDARD = 93
+"""Compression method of the zip format; Python's `zipfile` supports it from 3.14 on."""
+_ENCRYPTED = 1
+_MOST_WINDOW_BYTES = 128 << 20
+"""Largest window of the decompressor; zstd's own limit."""
+_LOCAL_HEADER = struct.Struct("<4s22x2H")
+"""Signature, then the lengths of the name and the extra field (APPNOTE 4.3.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """Largest unpacked sizes."""
+
+    member_bytes: int = 512 << 20
+    """Of one member."""
+    total_bytes: int = 16 << 30
+    """Of all members that are read, together."""
+
+
+class Archive:
+    """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
+
+    def __init__(self, path: Path, zip_file: ZipFile, limits: ArchiveLimits) -> None:
+        self._path, self._zip, self._limits = path, zip_file, limits
+        self._bytes_left = limits.total_bytes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Member names in file order, each once; of two members with the same name the later one is read."""
+        return tuple(dict.fromkeys(self._zip.namelist()))
+
+    def read(self, name: str) -> bytes:
+        """Return a member's bytes. Raises MissingExtra when the member needs zstandard and it is not installed."""
+        entry = self._zip.getinfo(name)
+        if entry.flag_bits & _ENCRYPTED or entry.compress_type not in {ZIP_STORED, ZIP_DEFLATED, _ZSTANDARD}:
+            raise DataError(
+                f"{self._path.name} holds {name!r}, which is encrypted or compressed by an unsupported method"
+                f" ({entry.compress_type}); write the log again",
+                code="bad_archive",
+            )
+        most = min(self._limits.member_bytes, self._bytes_left)
+        if entry.file_size > most:
+            raise DataError(
+                f"{self._path.name} unpacks {name!r} to more than {most:,} bytes; give the log as JSON, or its scores"
+                " as CSV",
+                code="log_too_large",
+            )
+        with _zip_errors(self._path, repr(name)):
+            if entry.compress_type == _ZSTANDARD:
+                body = self._read_zstandard(entry)
+            else:
+                with self._zip.open(entry) as member:
+                    body = member.read(entry.file_size + 1)
+        if len(body) != entry.file_size or zlib.crc32(body) != entry.CRC:
+            raise _damaged(self._path, f"{name!r} does not match its size and checksum")
+        self._bytes_left -= len(body)
+        return body
+
+    def _read_zstandard(self, entry: ZipInfo) -> bytes:
+        try:
+            import zstandard  # optional dependency
+        except ImportError as error:
+            raise MissingExtra(
+                f"reading {self._path.name!r} needs zstandard: pip install 'agentlearn-lib[inspect]'"
+            ) from error
+        with self._path.open("rb") as file:
+            file.seek(entry.header_offset)
+            signature, name_size, extra_size = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+            if signature != b"PK\x03\x04":
+                raise BadZipFile(f"no member starts at byte {entry.header_offset}")
+            file.seek(name_size + extra_size, 1)
+            packed = BytesIO(file.read(entry.compress_size))
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
+        try:
+            with decompressor.stream_reader(packed, read_across_frames=True) as stream:
+                return stream.read(entry.file_size + 1)
+        except zstandard.ZstdError as error:
+            raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
+
+
+@contextmanager
+def open_archive(path: Path, limits: ArchiveLimits = ArchiveLimits()) -> Generator[Archive]:
+    """Open a zip file for reading. Raises DataError."""
+    with ExitStack() as stack:
+        with _zip_errors(path, "its list of members"):
+            zip_file = stack.enter_context(ZipFile(path))
+        yield Archive(path, zip_file, limits)
+
+
+@contextmanager
+def _zip_errors(path: Path, what: str) -> Generator[None]:
+    """Turn errors of a damaged zip file into DataError."""
+    try:
+        yield
+    except (BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, OSError, ValueError) as error:
+        raise _damaged(path, f"{what}: {' '.join(str(error).split())[:120]}") from error
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(f"{path.name} is damaged ({why}); copy the log again or write it again", code="bad_archive")

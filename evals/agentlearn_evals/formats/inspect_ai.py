@@ -4,13 +4,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import AliasPath, Field
 
 from agentlearn.errors import DataError
 from agentlearn.types.trajectory import RolloutOutcome
-from agentlearn_evals.formats.content import ArchiveFile, Content, Document, parse_json
-from agentlearn_evals.formats.fields import (
+from agentlearn_evals.formats.content import ArchiveFile, Content, Document, open_archive, parse_json
+from agentlearn_evals.formats.log_file import (
     ForeignRecord,
+    LogFile,
+    LogFormat,
+    LoggedRollout,
+    ParsedLog,
     abbreviate,
     as_text,
     build_observation,
@@ -21,9 +25,8 @@ from agentlearn_evals.formats.fields import (
     parse_record,
     parse_texts,
     prompt_text,
+    span,
 )
-from agentlearn_evals.formats.log_file import ArchiveLimits, LogFile, LoggedRollout, ParsedLog, open_archive, span
-from agentlearn_evals.formats.log_format import LogFormat
 
 VERSION = 2
 """Log format version that can be read."""
@@ -32,11 +35,10 @@ _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
 _TIME_LIMITS = ("time", "working")
 
 
-class InspectUsage(ForeignRecord):
-    """Token usage of one model in one sample."""
+class _Usage(ForeignRecord):
+    """Token usage of one model in one sample; input tokens are without cache reads and writes."""
 
     input_tokens: int = Field(default=0, ge=0)
-    """Input tokens, without cache reads and writes."""
     input_tokens_cache_write: int | None = None
     input_tokens_cache_read: int | None = None
     output_tokens: int = Field(default=0, ge=0)
@@ -49,29 +51,7 @@ class InspectUsage(ForeignRecord):
         return self.input_tokens + (self.input_tokens_cache_read or 0) + (self.input_tokens_cache_write or 0)
 
 
-class InspectError(ForeignRecord):
-    """The exception that ended a sample."""
-
-    message: str = ""
-
-
-class InspectLimit(ForeignRecord):
-    """The limit that ended a sample."""
-
-    type: str
-    """Such as `time`, `working`, `token` or `message`."""
-
-
-class InspectScore(ForeignRecord):
-    """What one scorer gave to one sample."""
-
-    value: Any = None
-    """A number, a letter, or a list or mapping of these."""
-    reason: str | None = None
-    """Why there is no value."""
-
-
-class InspectSample(ForeignRecord):
+class _Sample(ForeignRecord):
     """One epoch of one sample."""
 
     id: int | str
@@ -82,9 +62,10 @@ class InspectSample(ForeignRecord):
     """Tool calls in the events, which include sub-agents; without events, in the messages. None without both."""
     empty: bool = False
     """Whether the last output of the model is recorded and has neither text nor a tool call."""
-    scores: dict[str, InspectScore] | None = None
+    scores: dict[str, dict[str, Any]] | None = None
+    """By scorer: its `value` (a number, a letter, or a list or mapping of these), or the `reason` why it has none."""
     metadata: dict[str, Any] = Field(default_factory=dict[str, Any])
-    model_usage: dict[str, InspectUsage] = Field(default_factory=dict[str, InspectUsage])
+    model_usage: dict[str, _Usage] = Field(default_factory=dict[str, _Usage])
     total_time: float | None = None
     """Seconds."""
     working_time: float | None = None
@@ -92,8 +73,10 @@ class InspectSample(ForeignRecord):
     uuid: str | None = None
     invalidation: Any = None
     """Set when somebody marked the sample as invalid."""
-    error: InspectError | None = None
-    limit: InspectLimit | None = None
+    error: dict[str, Any] | None = None
+    """The exception that ended the sample."""
+    limit: dict[str, Any] | None = None
+    """The limit that ended the sample; its `type` is such as `time`, `working`, `token` or `message`."""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -101,88 +84,53 @@ class InspectSample(ForeignRecord):
         return {
             name: value
             for scorer, score in (self.scores or {}).items()
-            for name, value in _named_values(scorer, score.value)
+            for name, value in _named_values(scorer, score.get("value"))
             if not is_empty(value)  # inspect_ai writes NaN when a scorer cannot decide
         }
 
     @property
-    def out_of_time(self) -> bool:
-        """Whether a time limit ended the sample."""
-        return self.limit is not None and self.limit.type in _TIME_LIMITS
-
-    def unscored_reason(self, name: str) -> str:
-        """Return why the sample has no score of that name."""
-        scores = self.scores or {}
-        scorer = scores.get(name) or scores.get(name.partition(".")[0])
-        return (scorer and scorer.reason) or "unscored"
+    def limit_type(self) -> str:
+        """What ended the sample early; empty when no limit did."""
+        return "" if self.limit is None else as_text(self.limit.get("type")) or "unknown"
 
 
-class InspectDataset(ForeignRecord):
-    """The samples of an evaluation."""
-
-    samples: int | None = None
-    """Number of samples in the whole dataset."""
-    sample_ids: list[Any] | None = None
-    """Ids of the samples that were chosen for the run."""
-
-
-class InspectConfig(ForeignRecord):
-    """How an evaluation was run."""
-
-    epochs: int | None = None
-    limit: int | tuple[int, int] | None = None
-    """How many samples of the dataset were chosen, or from which to before which."""
-    sample_id: Any = None
-    """Ids or patterns of the samples that were chosen."""
-
-    def chosen(self, samples: int) -> int:
-        """Return how many of the dataset's samples were to be run; 0 when unknown."""
-        if self.sample_id is not None:
-            return 0
-        if self.limit is None:
-            return samples
-        first, end = (0, self.limit) if isinstance(self.limit, int) else self.limit
-        return max(0, min(end, samples) - first)
-
-
-class InspectEval(ForeignRecord):
-    """What was evaluated."""
-
-    task: str
-    model: str
-    created: Any = None
-    """When the log was begun, ISO 8601."""
-    dataset: InspectDataset = InspectDataset()
-    config: InspectConfig = InspectConfig()
-
-    @property
-    def planned_samples(self) -> int:
-        """Number of samples, times epochs, that the run was to produce; 0 when unknown."""
-        ids = self.dataset.sample_ids
-        chosen = self.config.chosen(self.dataset.samples or 0) if ids is None else len(ids)
-        return chosen * (self.config.epochs or 1)
-
-
-class InspectStats(ForeignRecord):
-    """When an evaluation ran."""
-
-    started_at: Any = None
-    completed_at: Any = None
-
-
-class InspectHeader(ForeignRecord):
+class _Header(ForeignRecord):
     """The log without its samples."""
 
     version: int
     status: str = "started"
-    eval: InspectEval
-    stats: InspectStats = InspectStats()
-    error: InspectError | None = None
+    task: str = Field(validation_alias=AliasPath("eval", "task"))
+    model: str = Field(validation_alias=AliasPath("eval", "model"))
+    samples: int | None = Field(default=None, validation_alias=AliasPath("eval", "dataset", "samples"))
+    """Number of samples in the whole dataset."""
+    sample_ids: list[Any] | None = Field(default=None, validation_alias=AliasPath("eval", "dataset", "sample_ids"))
+    """Ids of the samples that were chosen for the run."""
+    epochs: int | None = Field(default=None, validation_alias=AliasPath("eval", "config", "epochs"))
+    limit: int | tuple[int, int] | None = Field(default=None, validation_alias=AliasPath("eval", "config", "limit"))
+    """How many samples of the dataset were chosen, or from which to before which."""
+    sample_id: Any = Field(default=None, validation_alias=AliasPath("eval", "config", "sample_id"))
+    """Ids or patterns of the samples that were chosen."""
+    created: Any = Field(default=None, validation_alias=AliasPath("eval", "created"))
+    started_at: Any = Field(default=None, validation_alias=AliasPath("stats", "started_at"))
+    completed_at: Any = Field(default=None, validation_alias=AliasPath("stats", "completed_at"))
+    error: dict[str, Any] | None = None
     """What ended the run, when its status is `error`."""
 
+    @property
+    def planned_samples(self) -> int:
+        """Number of samples, times epochs, that the run was to produce; 0 when unknown."""
+        if self.sample_ids is not None:
+            chosen = len(self.sample_ids)
+        elif self.sample_id is not None:
+            chosen = 0
+        else:
+            whole = self.samples or 0
+            first, end = self.limit if isinstance(self.limit, tuple) else (0, self.limit)
+            chosen = max(0, (whole if end is None else min(end, whole)) - first)
+        return chosen * (self.epochs or 1)
 
-def parse_header(log: LogFile, value: Any) -> InspectHeader:
-    """Return the header. Raises DataError when the log has another format version."""
+
+def _parse_header(log: LogFile, value: Any) -> _Header:
     version = value.get("version") if isinstance(value, Mapping) else None
     if version != VERSION:
         raise DataError(
@@ -190,17 +138,24 @@ def parse_header(log: LogFile, value: Any) -> InspectHeader:
             " read; convert it with `inspect log convert` from a version of inspect_ai that writes this format",
             code="unknown_version",
         )
-    return parse_record(InspectHeader, value, f"{log.path.name} header")
+    return parse_record(_Header, value, f"{log.path.name} header")
 
 
-def parse_sample(log: LogFile, which: str, value: Any) -> InspectSample:
+def _parse_sample(log: LogFile, which: str, value: Any) -> _Sample:
     """Return one sample. which: names the sample in messages. Raises DataError."""
     place = f"{log.path.name} {which}"
     if not isinstance(value, Mapping):
         raise DataError(f"{place} is {abbreviate(value)}, not a JSON object; write the log again", code="bad_log")
+    attachments = value.get("attachments")
+    texts = attachments if isinstance(attachments, Mapping) else {}
+    problem = _ATTACHMENT.sub(lambda match: as_text(texts.get(match[1], match[0])), prompt_text(value.get("input")))
+    events, messages = _objects(value.get("events")), _objects(value.get("messages"))
+    called = sum(event.get("event") == "tool" for event in events)
+    asked = sum(len(_objects(message.get("tool_calls"))) for message in messages)
+    tool_calls = called or asked if events or messages else None
     # The long texts of the sample are dropped here to save memory.
-    read = {"problem": _problem(value), "tool_calls": _count_tool_calls(value), "empty": _is_empty_output(value)}
-    return parse_record(InspectSample, {**value, **read}, place)
+    read = {"problem": problem, "tool_calls": tool_calls, "empty": _is_empty_output(value.get("output"))}
+    return parse_record(_Sample, {**value, **read}, place)
 
 
 def _named_values(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -212,21 +167,7 @@ def _named_values(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield scorer, value
 
 
-def _problem(sample: Mapping[str, Any]) -> str:
-    attachments = sample.get("attachments")
-    texts = attachments if isinstance(attachments, Mapping) else {}
-    return _ATTACHMENT.sub(lambda match: as_text(texts.get(match[1], match[0])), prompt_text(sample.get("input")))
-
-
-def _count_tool_calls(sample: Mapping[str, Any]) -> int | None:
-    events, messages = _objects(sample.get("events")), _objects(sample.get("messages"))
-    called = sum(event.get("event") == "tool" for event in events)
-    asked = sum(len(_objects(message.get("tool_calls"))) for message in messages)
-    return called or asked if events or messages else None
-
-
-def _is_empty_output(sample: Mapping[str, Any]) -> bool:
-    output = sample.get("output")
+def _is_empty_output(output: Any) -> bool:
     if not isinstance(output, Mapping) or not output.get("model"):
         return False  # a solver that calls no model leaves an output without a model
     messages = [choice.get("message") for choice in _objects(output.get("choices"))]
@@ -249,98 +190,85 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 _HEADER, _START = "header.json", "_journal/start.json"
 
 
-def is_inspect_log(content: Content) -> bool:
+def _is_inspect_log(content: Content) -> bool:
     """Return whether the content is an inspect_ai log. Every archive is taken for one."""
     return isinstance(content, ArchiveFile) or (
         isinstance(content, Document) and {"version", "eval"} <= set(content.value)
     )
 
 
-def read_inspect_log(log: LogFile, content: Content, limits: ArchiveLimits = ArchiveLimits()) -> ParsedLog:  # noqa: B008  frozen
+def _read(log: LogFile, content: Content) -> ParsedLog:
     """Read the samples. Raises DataError or ConfigError; MissingExtra when an archive needs zstandard."""
+    file = log.path.name
     if isinstance(content, Document):
-        header = parse_header(log, content.value)
-        samples = tuple(_json_samples(log, content.value.get("samples") or []))
+        header, values = _parse_header(log, content.value), content.value.get("samples") or []
+        numbered = enumerate(values if isinstance(values, list) else [values], start=1)
+        samples = [_parse_sample(log, f"sample number {number}", value) for number, value in numbered]
     else:
-        header, samples = _read_archive(log, limits)
+        header, samples = _read_archive(log)
     if not samples:
         raise DataError(
-            f"{log.path.name} holds no samples (status {header.status!r}); run it again with its samples logged",
+            f"{file} holds no samples (status {header.status!r}); run it again with its samples logged",
             code="empty_log",
         )
-    arm = log.arm or f"{header.eval.task}/{header.eval.model}"
+    arm = log.arm or f"{header.task}/{header.model}"
     names = tuple(dict.fromkeys(name for sample in samples for name in sample.values))
-    all_ended = all(sample.error or sample.limit for sample in samples)
+    all_ended = all(sample.error is not None or sample.limit for sample in samples)
     scorer = "" if all_ended and not names else choose_score(log, names)
-    rollouts = tuple(_rollout(log, header.eval.task, arm, sample, scorer) for sample in samples)
-    ran = span((header.eval.created, header.stats.started_at, header.stats.completed_at))
+    rollouts = tuple(_rollout(log, header.task, arm, sample, scorer) for sample in samples)
+    ran = span((header.created, header.started_at, header.completed_at))
+    warnings: list[str] = []
+    if header.status != "success":
+        cause = "" if header.error is None else f" ({_code(header.error)})"
+        warnings.append(f"{file}: the run ended with status {header.status!r}{cause}, not 'success'")
+    if len(samples) < header.planned_samples:
+        warnings.append(f"{file}: only {len(samples):,} of {header.planned_samples:,} samples are in the log")
+    late = [one for one in samples if one.limit_type in _TIME_LIMITS]
+    graded = any(_grade(one, scorer, file) is not None for one in late)
+    note = f"{file}: samples over their time limit are undecided, although the log grades some of them"
     return ParsedLog(
         rollouts,
-        {arm: as_text(header.eval.model)},
-        tuple(_notes(log, samples, scorer)),
-        tuple(_warnings(log, header, samples)),
-        {} if ran is None else {arm: ran},
+        {arm: as_text(header.model)},
+        notes=(note,) if graded else (),
+        warnings=tuple(warnings),
+        times={} if ran is None else {arm: ran},
     )
 
 
-INSPECT_LOG = LogFormat("log of inspect_ai", is_inspect_log, read_inspect_log)
+INSPECT_LOG = LogFormat("log of inspect_ai", _is_inspect_log, _read)
 
 
-def _read_archive(log: LogFile, limits: ArchiveLimits) -> tuple[InspectHeader, tuple[InspectSample, ...]]:
-    with open_archive(log.path, limits) as archive:
+def _read_archive(log: LogFile) -> tuple[_Header, list[_Sample]]:
+    with open_archive(log.path) as archive:
         start = _HEADER if _HEADER in archive.names else _START
         if start not in archive.names:
             raise DataError(
                 f"{log.path.name} is an archive without {_HEADER!r}, so not an inspect_ai log; give an .eval file",
                 code="unknown_log",
             )
-        header = parse_header(log, _member(log, start, archive.read(start)))
-        _demand_whole_samples(log, archive.names)
-        samples = tuple(
-            parse_sample(log, f"sample {name.removeprefix('samples/')!r}", _member(log, name, archive.read(name)))
-            for name in archive.names
-            if name.startswith("samples/") and name.endswith(".json")
-        )
-    return header, samples
+
+        def member(name: str) -> Any:
+            try:
+                decoded = archive.read(name).decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{log.path.name} {name!r} is not UTF-8; write the log again", code="bad_log"
+                ) from error
+            return parse_json(decoded, f"{log.path.name} {name!r}")
+
+        header = _parse_header(log, member(start))
+        split = next((one for one in archive.names if re.fullmatch(r"samples/.+_epoch_\d+/sample\.json", one)), None)
+        if split is not None:
+            raise DataError(
+                f"{log.path.name} stores {split.removesuffix('/sample.json')!r} in several members, which cannot be"
+                " read; convert it with `inspect log convert --to json`",
+                code="unknown_version",
+            )
+        names = [one for one in archive.names if one.startswith("samples/") and one.endswith(".json")]
+        return header, [_parse_sample(log, f"sample {name.removeprefix('samples/')!r}", member(name)) for name in names]
 
 
-def _demand_whole_samples(log: LogFile, names: Sequence[str]) -> None:
-    split = next((name for name in names if re.fullmatch(r"samples/.+_epoch_\d+/sample\.json", name)), None)
-    if split is not None:
-        raise DataError(
-            f"{log.path.name} stores {split.removesuffix('/sample.json')!r} in several members, which cannot be read;"
-            " convert it with `inspect log convert --to json`",
-            code="unknown_version",
-        )
-
-
-def _member(log: LogFile, name: str, body: bytes) -> Any:
-    try:
-        decoded = body.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{log.path.name} {name!r} is not UTF-8; write the log again", code="bad_log") from error
-    return parse_json(decoded, f"{log.path.name} {name!r}")
-
-
-def _json_samples(log: LogFile, samples: Any) -> Iterator[InspectSample]:
-    for index, value in enumerate(samples if isinstance(samples, list) else [samples]):
-        yield parse_sample(log, f"sample number {index + 1}", value)
-
-
-def _warnings(log: LogFile, header: InspectHeader, samples: Sequence[InspectSample]) -> Iterator[str]:
-    if header.status != "success":
-        cause = f" ({error_code(header.error.message)})" if header.error is not None else ""
-        yield f"{log.path.name}: the run ended with status {header.status!r}{cause}, not 'success'"
-    if len(samples) < header.eval.planned_samples:
-        yield f"{log.path.name}: only {len(samples):,} of {header.eval.planned_samples:,} samples are in the log"
-
-
-def _notes(log: LogFile, samples: Sequence[InspectSample], scorer: str) -> Iterator[str]:
-    if any(_grade(one, scorer, log.path.name) is not None for one in samples if one.out_of_time):
-        yield f"{log.path.name}: samples over their time limit are undecided, although the log grades some of them"
-
-
-def _rollout(log: LogFile, task: str, arm: str, sample: InspectSample, scorer: str) -> LoggedRollout:
+def _rollout(log: LogFile, task: str, arm: str, sample: _Sample, scorer: str) -> LoggedRollout:
     place = f"{log.path.name} sample {sample.id!r} epoch {sample.epoch}"
     score, status, error = _outcome(sample, scorer, place)
     usages = tuple(sample.model_usage.values())
@@ -366,22 +294,28 @@ def _rollout(log: LogFile, task: str, arm: str, sample: InspectSample, scorer: s
     return LoggedRollout(place, observation, numbered=True, empty=status == "ok" and sample.empty)
 
 
-def _outcome(sample: InspectSample, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
+def _outcome(sample: _Sample, scorer: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
     if sample.invalidation is not None:
         return None, "undecided", "invalidated"
     if sample.error is not None:
-        return None, "undecided", error_code(sample.error.message)
-    if sample.out_of_time:
+        return None, "undecided", _code(sample.error)
+    if sample.limit_type in _TIME_LIMITS:
         return None, "undecided", "time_limit"
     grade = _grade(sample, scorer, place)
     if grade is not None:
         return grade, "ok", ""
-    if sample.limit is not None:
-        return 0.0, "failed", f"{sample.limit.type}_limit"
-    return None, "undecided", as_text(sample.unscored_reason(scorer))
+    if sample.limit_type:
+        return 0.0, "failed", f"{sample.limit_type}_limit"
+    scores = sample.scores or {}
+    found = scores.get(scorer) or scores.get(scorer.partition(".")[0]) or {}
+    return None, "undecided", as_text(found.get("reason")) or "unscored"
 
 
-def _grade(sample: InspectSample, scorer: str, place: str) -> float | None:
+def _code(error: Mapping[str, Any]) -> str:
+    return error_code(as_text(error.get("message")))
+
+
+def _grade(sample: _Sample, scorer: str, place: str) -> float | None:
     """Return the scorer's value as a number; None when there is none."""
     value = sample.values.get(scorer)
     return None if value is None else parse_number(value, f"score {scorer!r}", place, letters=True)

@@ -1,21 +1,27 @@
-"""A log file as the user names it, and what is read from one file and from all files."""
+"""A log file as the user names it, what is read from it, and how single values of a log are parsed.
 
-import struct
-import zlib
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager
+Every error names the place, the value and the next step.
+"""
+
+import json
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from io import BytesIO
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, ValidationError
 
-from agentlearn.errors import DataError, MissingExtra
+from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
+from agentlearn.text import storable
 from agentlearn.types.value import Value
+from agentlearn_evals.formats.content import Content
 
 
 class LogFile(Value):
@@ -113,105 +119,193 @@ class ParsedLog:
     """When the rollouts of an arm were made, where the log says it."""
 
 
-_ZSTANDARD = 93
-"""Compression method of the zip format; Python's `zipfile` supports it from 3.14 on."""
-_ENCRYPTED = 1
-_MOST_WINDOW_BYTES = 128 << 20
-"""Largest window of the decompressor; zstd's own limit."""
-_LOCAL_HEADER = struct.Struct("<4s22x2H")
-"""Signature, then the lengths of the name and the extra field (APPNOTE 4.3.7)."""
+class LogFormat(NamedTuple):
+    """A log format that agentlearn can read."""
+
+    name: str
+    """Name of the format in error messages."""
+    matches: Callable[[Content], bool]
+    """Returns whether a file with this content has the format."""
+    read: Callable[[LogFile, Content], ParsedLog]
+    """Reads the file. Raises DataError or ConfigError."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveLimits:
-    """Largest unpacked sizes."""
-
-    member_bytes: int = 512 << 20
-    """Of one member."""
-    total_bytes: int = 16 << 30
-    """Of all members that are read, together."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
-class Archive:
-    """An open zip file. Every method raises DataError when the file is damaged or exceeds the limits."""
-
-    def __init__(self, path: Path, zip_file: ZipFile, limits: ArchiveLimits) -> None:
-        self._path, self._zip, self._limits = path, zip_file, limits
-        self._bytes_left = limits.total_bytes
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Member names in file order, each once; of two members with the same name the later one is read."""
-        return tuple(dict.fromkeys(self._zip.namelist()))
-
-    def read(self, name: str) -> bytes:
-        """Return a member's bytes. Raises MissingExtra when the member needs zstandard and it is not installed."""
-        entry = self._zip.getinfo(name)
-        if entry.flag_bits & _ENCRYPTED or entry.compress_type not in {ZIP_STORED, ZIP_DEFLATED, _ZSTANDARD}:
-            raise DataError(
-                f"{self._path.name} holds {name!r}, which is encrypted or compressed by an unsupported method"
-                f" ({entry.compress_type}); write the log again",
-                code="bad_archive",
-            )
-        most = min(self._limits.member_bytes, self._bytes_left)
-        if entry.file_size > most:
-            raise DataError(
-                f"{self._path.name} unpacks {name!r} to more than {most:,} bytes; give the log as JSON, or its scores"
-                " as CSV",
-                code="log_too_large",
-            )
-        with _zip_errors(self._path, repr(name)):
-            body = self._read_zstandard(entry) if entry.compress_type == _ZSTANDARD else self._read_plain(entry)
-        if len(body) != entry.file_size or zlib.crc32(body) != entry.CRC:
-            raise _damaged(self._path, f"{name!r} does not match its size and checksum")
-        self._bytes_left -= len(body)
-        return body
-
-    def _read_plain(self, entry: ZipInfo) -> bytes:
-        with self._zip.open(entry) as member:
-            return member.read(entry.file_size + 1)
-
-    def _read_zstandard(self, entry: ZipInfo) -> bytes:
-        try:
-            import zstandard  # optional dependency
-        except ImportError as error:
-            raise MissingExtra(
-                f"reading {self._path.name!r} needs zstandard: pip install 'agentlearn-lib[inspect]'"
-            ) from error
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW_BYTES)
-        try:
-            with decompressor.stream_reader(BytesIO(self._compressed_bytes(entry)), read_across_frames=True) as stream:
-                return stream.read(entry.file_size + 1)
-        except zstandard.ZstdError as error:
-            raise _damaged(self._path, f"{entry.filename!r}: {error}") from error
-
-    def _compressed_bytes(self, entry: ZipInfo) -> bytes:
-        with self._path.open("rb") as file:
-            file.seek(entry.header_offset)
-            signature, name_size, extra_size = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-            if signature != b"PK\x03\x04":
-                raise BadZipFile(f"no member starts at byte {entry.header_offset}")
-            file.seek(name_size + extra_size, 1)
-            return file.read(entry.compress_size)
+def abbreviate(value: object) -> str:
+    """Return the value for a message, shortened when it is long."""
+    return reprlib.repr(value)
 
 
-@contextmanager
-def open_archive(path: Path, limits: ArchiveLimits = ArchiveLimits()) -> Generator[Archive]:
-    """Open a zip file for reading. Raises DataError."""
-    with ExitStack() as stack:
-        with _zip_errors(path, "its list of members"):
-            zip_file = stack.enter_context(ZipFile(path))
-        yield Archive(path, zip_file, limits)
+def parse_number(value: object, what: str, place: str, *, letters: bool = False) -> float:
+    """Return a finite number, given as a number or as text; a bool is 1 or 0. Raises DataError.
+
+    what: name of the value for the message. letters: also accept inspect_ai's grades C, P, I, N, and yes, no, true,
+    false.
+    """
+    read = _read(value, letters)
+    if read is None:
+        raise DataError(f"{place} has {abbreviate(value)} as {what}, not a number; write a number", code="bad_score")
+    if not math.isfinite(read):
+        raise DataError(
+            f"{place} has {abbreviate(value)} as {what}, which is not finite; write a finite number, or status"
+            " 'failed'",
+            code="bad_score",
+        )
+    return read
 
 
-@contextmanager
-def _zip_errors(path: Path, what: str) -> Generator[None]:
-    """Turn errors of a damaged zip file into DataError."""
+def _read(value: object, letters: bool) -> float | None:
+    if letters and isinstance(value, str):
+        graded = _LETTERS.get(value, _LETTERS.get(value.lower()) if len(value) > 1 else None)
+        if graded is not None:
+            return graded
+    if isinstance(value, str):
+        text = value.strip()
+        if not _NUMBER.fullmatch(text) and text.lower().lstrip("+-") not in {"nan", "inf", "infinity"}:
+            return None
+        return float(text)
+    if not isinstance(value, bool | int | float | Decimal):
+        return None
     try:
-        yield
-    except (BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, OSError, ValueError) as error:
-        raise _damaged(path, f"{what}: {' '.join(str(error).split())[:120]}") from error
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is damaged ({why}); copy the log again or write it again", code="bad_archive")
+def is_number(value: object) -> bool:
+    """Return whether the value is a number or a bool; NaN is a number, text is not."""
+    return isinstance(value, bool | int | float | Decimal)
+
+
+def parse_optional_number(value: object, what: str, place: str) -> float | None:
+    """Return the number as `parse_number` does; None for an empty cell."""
+    return None if is_empty(value) else parse_number(value, what, place)
+
+
+def parse_optional_count(value: object, what: str, place: str) -> int | None:
+    """Return a whole number from 0; None for an empty cell. Raises DataError."""
+    if is_empty(value):
+        return None
+    count = _count(value)
+    if count is None:
+        raise DataError(
+            f"{place} has {abbreviate(value)} as {what}; write a whole number from 0, or leave it empty",
+            code="bad_count",
+        )
+    return count
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str):
+        whole = re.fullmatch(r"([0-9]{1,19})(?:\.0*)?", value.strip())  # tables with empty cells write 3 as 3.0
+        return int(whole[1]) if whole else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        return None
+    return int(value) if value >= 0 and int(value) == value else None
+
+
+def is_empty(value: object) -> bool:
+    """Return whether a cell is empty: None, blank text, or NaN, which tables of numbers use for empty cells."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def as_text(value: object) -> str:
+    """Return the value as text: structures as JSON, None and NaN as empty text, lone surrogates escaped."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return storable(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+    return str(value)
+
+
+def parse_texts(value: object) -> tuple[str, ...]:
+    """Return several texts, from a list, a JSON array, or one text with `;` between them."""
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if isinstance(value, str):
+        return tuple(part.strip() for part in storable(value).split(";") if part.strip())
+    if isinstance(value, Sequence):
+        return tuple(as_text(one) for one in value)
+    return () if value is None else (as_text(value),)
+
+
+def prompt_text(content: object) -> str:
+    """Return the question of a prompt: the text itself, or the last user message."""
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return as_text(content)
+    messages = [one for one in content if isinstance(one, Mapping)]
+    asked = [one for one in messages if one.get("role") == "user"] or messages
+    if not asked:
+        return as_text(content)
+    parts = asked[-1].get("content")
+    if isinstance(parts, Sequence) and not isinstance(parts, str):
+        return "\n".join(as_text(part.get("text")) for part in parts if isinstance(part, Mapping) and part.get("text"))
+    return as_text(parts)
+
+
+def error_code(message: str) -> str:
+    """Return the exception name at the start of a message; `error` when there is none."""
+    named = _CODE.match(message)
+    return named[0].rpartition(".")[2] if named else "error"
+
+
+def choose_score(log: LogFile, names: Sequence[str]) -> str:
+    """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
+    file, listed = log.path.name, ", ".join(map(repr, names))
+    if not names:
+        raise DataError(f"{file} holds no score; score its samples, then give the log with the scores", code="no_score")
+    if log.score:
+        if log.score not in names:
+            raise ConfigError(
+                f"{file} has no score {log.score!r} (it has {listed}); write one of them after the '#'",
+                code="unknown_score",
+            )
+        return log.score
+    if len(names) > 1:
+        raise ConfigError(
+            f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}", code="which_score"
+        )
+    return names[0]
+
+
+def build_observation(place: str, **fields: Any) -> Observation:
+    """Return an observation with these fields. Raises DataError when a field is out of range."""
+    try:
+        return Observation(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "score"
+        raise DataError(
+            f"{place} has {abbreviate(first['input'])} as {where} ({first['msg']}); correct it", code="bad_observation"
+        ) from error
+
+
+class ForeignRecord(Value):
+    """An object of a log; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+_RecordT = TypeVar("_RecordT", bound=ForeignRecord)
+
+
+def parse_record(kind: type[_RecordT], value: object, place: str, *, advice: str = "write the log again") -> _RecordT:
+    """Return the value as a record. Raises DataError for the first bad field.
+
+    place: file, and member or sample, for the message. advice: the next step in the message.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "object"
+        raise DataError(
+            f"{place} has {abbreviate(first['input'])} as {field} ({first['msg']}); {advice}", code="bad_log"
+        ) from error

@@ -8,11 +8,14 @@ from pydantic import Field
 
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
-from agentlearn.types.trajectory import RolloutOutcome
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.formats.content import Content, Document
-from agentlearn_evals.formats.fields import (
+from agentlearn_evals.formats.log_file import (
     ForeignRecord,
+    LogFile,
+    LogFormat,
+    LoggedRollout,
+    ParsedLog,
     as_text,
     build_observation,
     choose_score,
@@ -22,26 +25,19 @@ from agentlearn_evals.formats.fields import (
     parse_record,
     parse_texts,
 )
-from agentlearn_evals.formats.log_file import LogFile, LoggedRollout, ParsedLog
-from agentlearn_evals.formats.log_format import LogFormat
 
 _REPEAT = re.compile(r" \[(?P<run>\d+)/\d+\]$")
 
 
-class EvaluatorResult(ForeignRecord):
-    """What one evaluator gave to a case."""
-
-    value: Any = None
-
-
-class ReportCase(ForeignRecord):
+class _Case(ForeignRecord):
     """A case that ran; or, with an error message, a case that failed."""
 
     name: str = Field(min_length=1)
     inputs: Any = None
     metadata: Any = None
-    scores: dict[str, EvaluatorResult] = Field(default_factory=dict[str, EvaluatorResult])
-    assertions: dict[str, EvaluatorResult] = Field(default_factory=dict[str, EvaluatorResult])
+    scores: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
+    """By evaluator; `value` is what it gave."""
+    assertions: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
     metrics: dict[str, Any] = Field(default_factory=dict[str, Any])
     attributes: dict[str, Any] = Field(default_factory=dict[str, Any])
     task_duration: float | None = None
@@ -54,30 +50,29 @@ class ReportCase(ForeignRecord):
     error_message: str | None = None
 
     @property
-    def results(self) -> dict[str, EvaluatorResult]:
+    def results(self) -> dict[str, dict[str, Any]]:
         """Scores and assertions by name."""
         return {**self.scores, **self.assertions}
 
 
-class EvaluationReport(ForeignRecord):
+class _Report(ForeignRecord):
     """A report: one experiment over a dataset."""
 
     name: str = Field(min_length=1)
-    cases: list[ReportCase]
-    failures: list[ReportCase] = Field(default_factory=list[ReportCase])
+    cases: list[_Case]
+    failures: list[_Case] = Field(default_factory=list[_Case])
     experiment_metadata: dict[str, Any] | None = None
 
 
-def is_pydantic_evals_log(content: Content) -> bool:
-    """Return whether the content is a pydantic-evals report."""
+def _is_report(content: Content) -> bool:
     return isinstance(content, Document) and {"name", "cases"} <= set(content.value)
 
 
-def read_pydantic_evals_log(log: LogFile, content: Content) -> ParsedLog:
+def _read(log: LogFile, content: Content) -> ParsedLog:
     """Read the cases of a report under one score or assertion. Raises DataError or ConfigError."""
     assert isinstance(content, Document)
     advice = "write the report with `EvaluationReportAdapter` of pydantic-evals"
-    report = parse_record(EvaluationReport, content.value, log.path.name, advice=advice)
+    report = parse_record(_Report, content.value, log.path.name, advice=advice)
     cases = (*report.cases, *report.failures)
     if not cases:
         raise DataError(f"{log.path.name} holds no cases; give a report with at least one", code="empty_log")
@@ -90,15 +85,23 @@ def read_pydantic_evals_log(log: LogFile, content: Content) -> ParsedLog:
     return ParsedLog(rollouts, {arm: as_text(model)} if isinstance(model, str) and model else {})
 
 
-PYDANTIC_EVALS_LOG = LogFormat("report of pydantic-evals", is_pydantic_evals_log, read_pydantic_evals_log)
+PYDANTIC_EVALS_LOG = LogFormat("report of pydantic-evals", _is_report, _read)
 
 
-def _rollout(log: LogFile, case: ReportCase, arm: str, score: str, *, some_output: bool) -> LoggedRollout:
+def _rollout(log: LogFile, case: _Case, arm: str, score: str, *, some_output: bool) -> LoggedRollout:
     """Return a case as a rollout. some_output: whether the report records outputs."""
     place = f"{log.path.name} case {case.name!r}"
     repeat = _REPEAT.search(case.name) if case.source_case_name else None
     metadata: Mapping[str, Any] = case.metadata if isinstance(case.metadata, Mapping) else {}
-    value, status, error = _outcome(case, score, place)
+    value, status, error = None, "undecided", ""
+    if case.error_message is not None:
+        error = error_code(case.error_message)
+    elif score not in case.results:
+        error = "evaluator_failed" if case.evaluator_failures else "unscored"
+    elif failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
+        value, status, error = 0.0, "failed", failed
+    else:
+        value, status = parse_number(case.results[score].get("value"), f"score {score!r}", place), "ok"
     observation = build_observation(
         place,
         arm=arm,
@@ -112,26 +115,20 @@ def _rollout(log: LogFile, case: ReportCase, arm: str, score: str, *, some_outpu
         tags=parse_texts(metadata.get("tags")),
         problem=as_text(case.inputs),
         rollout=as_text(metadata.get("rollout")) or as_text(case.trace_id),
-        cost_usd=case.metrics.get("cost"),
-        tokens_in=case.metrics.get("input_tokens"),
-        tokens_out=case.metrics.get("output_tokens"),
-        tool_calls=case.metrics.get("tool_calls"),
         seconds=case.task_duration,
+        **{name: case.metrics.get(theirs) for name, theirs in _METRICS.items()},
     )
     empty = some_output and status == "ok" and is_empty(case.output)
     return LoggedRollout(place, observation, numbered=repeat is not None, empty=empty)
 
 
-def _outcome(case: ReportCase, score: str, place: str) -> tuple[float | None, RolloutOutcome, str]:
-    if case.error_message is not None:
-        return None, "undecided", error_code(case.error_message)
-    if score not in case.results:
-        return None, "undecided", "evaluator_failed" if case.evaluator_failures else "unscored"
-    if failed := as_text(case.attributes.get("failed")):  # written by `to_pydantic_evals`
-        return 0.0, "failed", failed
-    return parse_number(case.results[score].value, f"score {score!r}", place), "ok", ""
-
-
+_METRICS = {
+    "cost_usd": "cost",
+    "tokens_in": "input_tokens",
+    "tokens_out": "output_tokens",
+    "tool_calls": "tool_calls",
+}
+"""Names of their metrics by ours."""
 _SOURCE = {"name": "agentlearn", "arguments": None}
 
 
@@ -149,28 +146,46 @@ def to_pydantic_evals(comparison: Comparison, observations: Sequence[Observation
         )
     rollouts = [one for one in observations if one.arm == arm]
     runs = 1 + max((one.g for one in rollouts), default=0)
+    contrasts, sources = [one for one in comparison.contrasts if one.arm == arm], comparison.reproducibility
+    metadata = {
+        "comparison": comparison.run,
+        "simulated": comparison.simulated,
+        "model": sources.models.get(arm),
+        "library": sources.libraries.get(arm),
+        "contrast": contrasts[0].model_dump(mode="json") if contrasts else None,
+    }
     return {
         "name": arm,
         "cases": [_case(one, runs) for one in rollouts],
         "failures": [],
-        "analyses": _analyses(comparison, arm),
+        "analyses": [
+            {
+                "type": "scalar",
+                "title": f"Difference to {contrast.baseline}",
+                "description": contrast.sentence or None,
+                "value": contrast.mean,
+                "unit": None,
+            }
+            for contrast in contrasts
+            if contrast.mean is not None
+        ],
         "report_evaluator_failures": [],
-        "experiment_metadata": _metadata(comparison, arm),
+        "experiment_metadata": {name: value for name, value in metadata.items() if value is not None and value != ""},
         "dataset_name": comparison.title,
     }
 
 
 def _case(one: Observation, runs: int) -> dict[str, Any]:
-    metrics = {
-        "cost": one.cost_usd,
-        "input_tokens": one.tokens_in,
-        "output_tokens": one.tokens_out,
-        "tool_calls": one.tool_calls,
-    }
+    metadata = {"cluster": one.cluster, "domain": one.domain, "tags": list(one.tags), "rollout": one.rollout}
+    metrics = {theirs: getattr(one, name) for name, theirs in _METRICS.items()}
     result = {"name": "score", "value": one.score, "reason": None, "source": _SOURCE}
     undecided = {"name": "score", "error_message": one.error or "undecided", "error_stacktrace": "", "source": _SOURCE}
     return {
-        **_case_head(one, runs),
+        "name": f"{one.task} [{one.g + 1}/{runs}]" if runs > 1 else one.task,
+        "inputs": one.problem,
+        "metadata": {name: value for name, value in metadata.items() if value},
+        "expected_output": None,
+        "source_case_name": one.task if runs > 1 else None,
         "output": None,
         "metrics": {name: value for name, value in metrics.items() if value is not None},
         "attributes": {"failed": one.error or "failed"} if one.status == "failed" else {},
@@ -181,41 +196,3 @@ def _case(one: Observation, runs: int) -> dict[str, Any]:
         "total_duration": one.seconds or 0.0,
         "evaluator_failures": [undecided] if one.score is None else [],
     }
-
-
-def _case_head(one: Observation, runs: int) -> dict[str, Any]:
-    metadata = {"cluster": one.cluster, "domain": one.domain, "tags": list(one.tags), "rollout": one.rollout}
-    return {
-        "name": f"{one.task} [{one.g + 1}/{runs}]" if runs > 1 else one.task,
-        "inputs": one.problem,
-        "metadata": {name: value for name, value in metadata.items() if value},
-        "expected_output": None,
-        "source_case_name": one.task if runs > 1 else None,
-    }
-
-
-def _metadata(comparison: Comparison, arm: str) -> dict[str, Any]:
-    contrast = next((one for one in comparison.contrasts if one.arm == arm), None)
-    sources = comparison.reproducibility
-    metadata = {
-        "comparison": comparison.run,
-        "simulated": comparison.simulated,
-        "model": sources.models.get(arm),
-        "library": sources.libraries.get(arm),
-        "contrast": None if contrast is None else contrast.model_dump(mode="json"),
-    }
-    return {name: value for name, value in metadata.items() if value is not None and value != ""}
-
-
-def _analyses(comparison: Comparison, arm: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "scalar",
-            "title": f"Difference to {contrast.baseline}",
-            "description": contrast.sentence or None,
-            "value": contrast.mean,
-            "unit": None,
-        }
-        for contrast in comparison.contrasts
-        if contrast.arm == arm and contrast.mean is not None
-    ]

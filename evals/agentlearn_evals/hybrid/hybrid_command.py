@@ -18,7 +18,6 @@ from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_record import HybridPlan, HybridRecord, new_record, plan_hybrid, resumed_record
 from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, learn_stage, recipe_name
 
 _OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
@@ -43,26 +42,39 @@ def hybrid(
     Then each lesson is removed in turn, and lessons that the trained model no longer needs are proposed for parking.
     Each stage is a run of its own. With --rounds, further rounds start from what a round made.
     """
-    show_logs(log)
-    record = None if resume is None else _interrupted(resume, what, given, dry_run=dry_run)
-    settings = record.settings if record is not None else hybrid_settings(_fields(what, given))
-    if record is None:
-        plan = plan_hybrid(settings)
-        if dry_run:
-            _show_plan(plan, json=json)
-            return
-        _require(settings, plan, yes=yes)
+    from agentlearn.cli.ask import ask_before_spending
+    from agentlearn.train.serving.local import need_extra
     from agentlearn_evals.hybrid.hybrid_report import print_hybrid
-    from agentlearn_evals.hybrid.hybrid_rounds import HybridRun
-    from agentlearn_evals.hybrid.hybrid_stages import ShownStages
+    from agentlearn_evals.hybrid.hybrid_run import HybridRecord, HybridRun, plan_hybrid
 
-    record = record or new_record(settings)
-    report = HybridRun(record, ShownStages(record, console(to_stderr=json))).to_end()
+    show_logs(log)
+    if resume is not None:
+        _refuse_changes(resume, what, given, dry_run=dry_run)
+        record = HybridRecord.resumed(resume, Path(given.get("store", DEFAULT_STORE)))
+    else:
+        settings = hybrid_settings(_fields(what, given))
+        plan = plan_hybrid(settings)
+        if dry_run and json:
+            print_json(plan)
+        elif dry_run:
+            print_plan(plan.lines())
+        else:
+            need_extra("training weights", "peft", "accelerate")
+        if plan.train.refusals:
+            train = "the training would stop before it samples anything" if dry_run else "train"
+            raise ConfigError(f"{train}: {plan.train.refusals[0]}", code="would_be_refused")
+        if dry_run:
+            return
+        learning = learn_stage(settings, model=settings.bare_model, library=None)
+        require_extras((learning.model, learning.reflector_name), sandbox=learning.sandbox, otel=settings.otel)
+        ask_before_spending(learning, yes=yes)
+        record = HybridRecord.new(settings)
+    report = HybridRun(record, console(to_stderr=json)).to_end()
     if json:
         print_json(report)
     else:
         console().print()
-        print_hybrid(report, settings, console())
+        print_hybrid(report, record.settings, console())
 
 
 def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
@@ -85,7 +97,7 @@ def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
     return with_domain(given.over(read_recipe(path)), what)
 
 
-def _interrupted(resume: str, what: str | None, given: GivenSettings, *, dry_run: bool) -> HybridRecord:
+def _refuse_changes(resume: str, what: str | None, given: GivenSettings, *, dry_run: bool) -> None:
     fixed = [f"--{name.replace('_', '-')}" for name in given.options if name != "store"]
     fixed += ["--dry-run"] * dry_run + [repr(what)] * (what is not None)
     if fixed:
@@ -93,29 +105,3 @@ def _interrupted(resume: str, what: str | None, given: GivenSettings, *, dry_run
             f"--resume continues run {resume!r} with the settings it was started with; leave out {', '.join(fixed)}",
             code="fixed_setting",
         )
-    return resumed_record(resume, Path(given.get("store", DEFAULT_STORE)))
-
-
-def _show_plan(plan: HybridPlan, *, json: bool) -> None:
-    """Print what the run will do. Raises ConfigError after that when its training would be refused."""
-    if json:
-        print_json(plan)
-    else:
-        print_plan(plan.lines())
-    if plan.train.refusals:
-        raise ConfigError(
-            f"the training would stop before it samples anything: {plan.train.refusals[0]}", code="would_be_refused"
-        )
-
-
-def _require(settings: HybridSettings, plan: HybridPlan, *, yes: bool) -> None:
-    """Raises ConfigError before anything is spent: for a missing package, a refused training, or an open question."""
-    from agentlearn.cli.ask import ask_before_spending
-    from agentlearn.train.serving.local import need_extra
-
-    need_extra("training weights", "peft", "accelerate")
-    if plan.train.refusals:
-        raise ConfigError(f"train: {plan.train.refusals[0]}", code="would_be_refused")
-    learning = learn_stage(settings, model=settings.bare_model, library=None)
-    require_extras((learning.model, learning.reflector_name), otel=settings.otel)
-    ask_before_spending(learning, yes=yes)

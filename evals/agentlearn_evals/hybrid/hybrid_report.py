@@ -12,7 +12,7 @@ from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
 from agentlearn.views.figure import change_words, clock_time, count_words, score_words
 from agentlearn.views.terminal import print_table
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, of_lab
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings
 
 RemovalState = Literal["proposed", "needed", "unclear"]
 """What is known of a lesson's removal. proposed: it is shown to be not worse than the margin. needed: it is shown to
@@ -104,10 +104,6 @@ class ComparedStage(Value):
     """Share of the lessons' gain that the weights keep without lessons: the gain of `distilled` over `none` divided by
     the gain of `lessons` over `none`. None when no gain of the lessons is shown. It has no interval of its own."""
 
-    def arm(self, name: str) -> HybridArm | None:
-        """Return the arm of that name."""
-        return next((one for one in self.arms if one.arm == name), None)
-
 
 class LessonRemoval(Value):
     """What the trained model loses without one lesson, while it reads the others."""
@@ -188,140 +184,107 @@ def sentences(report: HybridReport, settings: HybridSettings) -> tuple[str, ...]
 
 
 def _round(one: HybridRound, settings: HybridSettings) -> Iterator[str]:
-    if one.learned is not None:
-        yield _learned(one.learned)
-    if one.trained is not None:
-        yield _trained(one.trained, settings)
-    if one.compared is not None:
-        yield from _compared(one.compared)
+    if (learned := one.learned) is not None:
+        by = " (written by a simulated model)" if learned.simulated else ""
+        why = f": {learned.reason}" if learned.reason else ""
+        if learned.published:
+            size = f"{count_words(learned.lessons, 'lesson')} with {count_words(learned.tokens, 'token')}"
+            yield f"learned {learned.reference}: {size}{by}"
+        else:
+            yield f"nothing to distil, so the run ends here: no new version of the library was published{why}"
+    if (trained := one.trained) is not None:
+        scores = f"held out, without lessons: {score_words(trained.before)} → {score_words(trained.after)}"
+        if trained.published:
+            yield f"distilled into {trained.weights}; {scores}"
+        else:
+            yield (
+                f"the weights were not published, so the run ends here, because {trained.worse_on} got worse; {scores};"
+                f" the lessons are kept: {command_words('library', 'show', settings.result_name, store=settings.store)}"
+            )
+    if (compared := one.compared) is not None:
+        if compared.kept is None:
+            yield "no gain of the lessons is shown, so no share of it is given"
+        else:
+            yield (
+                f"the weights keep {compared.kept:.0%} of the lessons' gain without reading them (gain of distilled"
+                " over none, divided by gain of lessons over none)"
+            )
+        yield from (one.sentence for one in compared.contrasts if one.baseline == "lessons")
+        tokens = {one.arm: _count(one.tokens_in_per_call) for one in compared.arms}
+        if {"lessons", "distilled"} <= tokens.keys():
+            yield f"input tokens per call: {tokens['lessons']} with the lessons, {tokens['distilled']} without"
     if one.pruning is not None:
         yield from _pruning(one.pruning, settings)
 
 
-def _learned(learned: LearnedStage) -> str:
-    by = " (written by a simulated model)" if learned.simulated else ""
-    size = f"{count_words(learned.lessons, 'lesson')} with {count_words(learned.tokens, 'token')}{by}"
-    if learned.published:
-        return f"learned {learned.reference}: {size}"
-    why = f": {learned.reason}" if learned.reason else ""
-    return f"nothing to distil, so the run ends here: no new version of the library was published{why}"
-
-
-def _trained(trained: TrainedStage, settings: HybridSettings) -> str:
-    scores = f"held out, without lessons: {score_words(trained.before)} → {score_words(trained.after)}"
-    if trained.published:
-        return f"distilled into {trained.weights}; {scores}"
-    return (
-        f"the weights were not published, so the run ends here, because {trained.worse_on} got worse; {scores}; the"
-        f" lessons are kept: {command_words('library', 'show', settings.result_name, store=settings.store)}"
-    )
-
-
-def _compared(compared: ComparedStage) -> Iterator[str]:
-    lessons, distilled = compared.arm("lessons"), compared.arm("distilled")
-    if compared.kept is None:
-        yield "no gain of the lessons is shown, so no share of it is given"
-    else:
-        yield (
-            f"the weights keep {compared.kept:.0%} of the lessons' gain without reading them (gain of distilled over"
-            " none, divided by gain of lessons over none)"
-        )
-    yield from (one.sentence for one in compared.contrasts if one.baseline == "lessons")
-    if lessons is not None and distilled is not None:
-        yield f"input tokens per call: {_tokens(lessons)} with the lessons, {_tokens(distilled)} without"
-
-
-def _tokens(arm: HybridArm) -> str:
-    return "-" if arm.tokens_in_per_call is None else f"{arm.tokens_in_per_call:,.0f}"
-
-
 def _pruning(pruning: PruningStage, settings: HybridSettings) -> Iterator[str]:
-    proposed = pruning.proposed
-    if not pruning.removals:
+    removals, proposed, together = pruning.removals, pruning.proposed, pruning.together
+    if not removals:
         yield "no removal of a lesson was measured"
         return
-    yield from _unchanged(pruning)
-    if not proposed:
+    # The margin test needs a spread, so it says nothing about lessons whose removal changed no task.
+    same = [one for one in removals if one.state == "unclear" and one.contrast.mean == 0 == one.contrast.low]
+    if same:
         yield (
-            f"no lesson is proposed for parking: of {len(pruning.removals)} measured, none is shown to be removable"
-            f" without a loss above {settings.margin:g}"
+            f"the removal of {count_words(len(same), 'lesson')} changed the score of no task, so the spread is not"
+            " known and the margin cannot be tested; a larger removal_rollouts would show more"
+        )
+    if not proposed or together is None:
+        yield (
+            f"no lesson is proposed for parking: of {len(removals)} measured, none is shown to be removable without a"
+            f" loss above {settings.margin:g}"
         )
         return
-    all_of = count_words(len(pruning.removals), "measured lesson")
     yield (
-        f"{len(proposed)} of {all_of} proposed for parking: for the trained model, the loss without each is shown to be"
-        f" below {settings.margin:g}; parking all of them saves about {count_words(pruning.tokens_saved, 'token')} per"
-        " call"
+        f"{len(proposed)} of {count_words(len(removals), 'measured lesson')} proposed for parking: for the trained"
+        f" model, the loss without each is shown to be below {settings.margin:g}; parking all of them saves about"
+        f" {count_words(pruning.tokens_saved, 'token')} per call"
     )
-    yield _together(pruning, settings)
+    change = change_words(
+        together.mean, None if together.low is None or together.high is None else (together.low, together.high)
+    )
+    if pruning.together_shown:
+        yield f"removing all of them at once is shown to lose less than {settings.margin:g}: {change}"
+    else:
+        worse = "is shown to be worse"
+        found = worse if together.verdict == "worse" else f"is not shown to lose less than {settings.margin:g}"
+        yield f"removing all of them at once {found}: {change}; the lessons may back each other up"
     if cautions := [one.caution for one in proposed if one.caution]:
         yield f"these proposals rest on the margin test alone, because there is no verdict: {cautions[0]}"
-    yield _next_step(pruning, settings)
-
-
-def _unchanged(pruning: PruningStage) -> Iterator[str]:
-    """Lessons whose removal changed no task. The margin test needs a spread, so it says nothing about them."""
-    same = [one for one in pruning.removals if one.state == "unclear" and one.contrast.mean == 0 == one.contrast.low]
-    if same:
-        named = count_words(len(same), "lesson")
-        yield (
-            f"the removal of {named} changed the score of no task, so the spread is not known and the margin cannot be"
-            " tested; a larger removal_rollouts would show more"
-        )
-
-
-def _together(pruning: PruningStage, settings: HybridSettings) -> str:
-    together = pruning.together
-    assert together is not None
-    interval = None if together.low is None or together.high is None else (together.low, together.high)
-    change = change_words(together.mean, interval)
-    if pruning.together_shown:
-        return f"removing all of them at once is shown to lose less than {settings.margin:g}: {change}"
-    found = (
-        "is shown to be worse" if together.verdict == "worse" else f"is not shown to lose less than {settings.margin:g}"
-    )
-    return f"removing all of them at once {found}: {change}; the lessons may back each other up"
-
-
-def _next_step(pruning: PruningStage, settings: HybridSettings) -> str:
+    to_park = proposed if pruning.together_shown else (max(proposed, key=lambda one: one.tokens),)
+    ids = (one.lesson[:_ID] for one in to_park)
+    command = command_words("library", "park", settings.result_name, *ids, store=settings.store)
     if pruning.parked:
-        return f"they are parked in {settings.result_name}, and the next round starts without them"
-    if pruning.together_shown:
-        return f"nothing was parked; park them with: {_park_command(pruning.proposed, settings)}"
-    longest = max(pruning.proposed, key=lambda one: one.tokens)
-    return f"nothing was parked; park one of them and run again, such as: {_park_command((longest,), settings)}"
-
-
-def _park_command(lessons: Sequence[LessonRemoval], settings: HybridSettings) -> str:
-    words = ("library", "park", settings.result_name, *(one.lesson[:_ID] for one in lessons))
-    return command_words(*words, store=settings.store)
+        yield f"they are parked in {settings.result_name}, and the next round starts without them"
+    elif pruning.together_shown:
+        yield f"nothing was parked; park them with: {command}"
+    else:
+        yield f"nothing was parked; park one of them and run again, such as: {command}"
 
 
 def print_hybrid(report: HybridReport, settings: HybridSettings, out: Console) -> None:
     """Print what was found."""
-    if any(one.learned is not None and one.learned.simulated for one in report.rounds) or of_lab(settings):
+    if settings.of_lab or any(one.learned is not None and one.learned.simulated for one in report.rounds):
         out.print(
             "simulated or lab models took part: these numbers show how the stages work; they are no result about a real"
             " model"
         )
     for one in report.rounds:
-        _print_round(one, out, several=settings.rounds > 1)
+        if settings.rounds > 1:
+            out.print(f"round {one.number}")
+        if one.compared is not None:
+            _print(out, _arms(one.compared))
+        if one.pruning is not None and one.pruning.removals:
+            removals = one.pruning.removals
+            rows = [(one.lesson[:_ID], f"{one.tokens:,}", *_change(one.contrast), one.state) for one in removals]
+            _print(out, [("without", "tokens", "change", "95 % interval", "state"), *rows])
+            for removal in removals:
+                out.print(f"  {removal.lesson[:_ID]}  {visible(removal.text)}")
+            out.print()
     for sentence in report.sentences:
         out.print(sentence)
     shown = command_words("runs", "show", report.run, "--short", store=settings.store)
     out.print(f"  {'spent'.ljust(10)}{clock_time(report.wall_s)}      {shown}")
-
-
-def _print_round(one: HybridRound, out: Console, *, several: bool) -> None:
-    if several:
-        out.print(f"round {one.number}")
-    if one.compared is not None:
-        _print(out, _arms(one.compared))
-    if one.pruning is not None and one.pruning.removals:
-        _print(out, _removals(one.pruning))
-        for removal in one.pruning.removals:
-            out.print(f"  {removal.lesson[:_ID]}  {visible(removal.text)}")
-        out.print()
 
 
 def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
@@ -331,50 +294,24 @@ def _print(out: Console, rows: Sequence[Sequence[str]]) -> None:
 
 def _arms(compared: ComparedStage) -> list[tuple[str, ...]]:
     gains = {one.arm: one for one in compared.contrasts if one.baseline == "none"}
-    rows = [
-        ("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "out/call", "rollouts", "undecided"),
+    rows: list[tuple[str, ...]] = [
+        ("arm", "score", "95 % interval", "gain", "95 % interval", "in/call", "out/call", "rollouts", "undecided")
     ]
     for arm in compared.arms:
-        gain = gains.get(arm.arm)
-        rows.append(
-            (
-                arm.arm,
-                score_words(arm.score),
-                _interval(arm.low, arm.high, sign=""),
-                "" if gain is None else _change(gain.mean),
-                "" if gain is None else _interval(gain.low, gain.high, sign="+"),
-                _count(arm.tokens_in_per_call),
-                _count(arm.tokens_out_per_call),
-                f"{arm.rollouts:,}",
-                f"{arm.undecided:,}",
-            )
-        )
+        gain = _change(gains[arm.arm]) if arm.arm in gains else ("", "")
+        tokens = _count(arm.tokens_in_per_call), _count(arm.tokens_out_per_call)
+        counts = f"{arm.rollouts:,}", f"{arm.undecided:,}"
+        rows.append((arm.arm, score_words(arm.score), _interval(arm.low, arm.high), *gain, *tokens, *counts))
     return rows
 
 
-def _removals(pruning: PruningStage) -> list[tuple[str, ...]]:
-    rows = [("without", "tokens", "change", "95 % interval", "state")]
-    rows += [_removal(one) for one in pruning.removals]
-    return rows
+def _change(one: StageContrast) -> tuple[str, str]:
+    """A difference and its interval."""
+    return "-" if one.mean is None else f"{one.mean:+.2f}", _interval(one.low, one.high, "+")
 
 
-def _removal(one: LessonRemoval) -> tuple[str, ...]:
-    found = one.contrast
-    return (
-        one.lesson[:_ID],
-        f"{one.tokens:,}",
-        _change(found.mean),
-        _interval(found.low, found.high, sign="+"),
-        one.state,
-    )
-
-
-def _interval(low: float | None, high: float | None, *, sign: str) -> str:
+def _interval(low: float | None, high: float | None, sign: str = "") -> str:
     return "-" if low is None or high is None else f"{low:{sign}.2f} to {high:{sign}.2f}"
-
-
-def _change(mean: float | None) -> str:
-    return "-" if mean is None else f"{mean:+.2f}"
 
 
 def _count(value: float | None) -> str:

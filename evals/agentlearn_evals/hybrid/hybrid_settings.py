@@ -23,12 +23,11 @@ from agentlearn.config.endpoint_address import has_login
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
-from agentlearn.types.value import Value
 from agentlearn_evals.compare_settings import CompareSettings
 
-HYBRID_RECIPE = "hybrid"
+_RECIPE = "hybrid"
 """Name of the recipe that a domain's own name stands for."""
-StageName = Literal["learn", "train", "compare"]
+_StageName = Literal["learn", "train", "compare"]
 ProposalEvidence = Literal["verdict", "margin"]
 
 _SHARED = (
@@ -44,7 +43,7 @@ _SHARED = (
     "store",
     "name",
 )
-_DECIDED: Mapping[StageName, frozenset[str]] = {
+_DECIDED: Mapping[_StageName, frozenset[str]] = {
     "learn": frozenset({"pilot", "from_store", "from_run", "from_phase"}),
     "train": frozenset({"distill", "library", "sampler"}),
     "compare": frozenset(
@@ -67,7 +66,7 @@ def _mapping(given: object) -> object:
     return {str(name): value for name, value in given.items()}
 
 
-StageFields = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+_StageFields = Annotated[dict[str, Any], BeforeValidator(_mapping)]
 
 
 class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
@@ -97,11 +96,11 @@ class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
     """Largest number of lessons whose removal is measured, those with the most tokens first; 0: none."""
     removal_rollouts: int | None = Field(default=None, ge=1, le=4096)
     """Rollouts per task and arm to measure removals. Default: `k` of the stage compare."""
-    learn: StageFields = Field(default_factory=dict[str, Any])
+    learn: _StageFields = Field(default_factory=dict[str, Any])
     """Settings of the stage learn, as of `agentlearn learn`."""
-    train: StageFields = Field(default_factory=dict[str, Any])
+    train: _StageFields = Field(default_factory=dict[str, Any])
     """Settings of the stage train, as of `agentlearn train`, with `gradient` for the update."""
-    compare: StageFields = Field(default_factory=dict[str, Any])
+    compare: _StageFields = Field(default_factory=dict[str, Any])
     """Settings of the stage compare, as of `agentlearn compare`."""
 
     @property
@@ -119,15 +118,24 @@ class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
         """The model without the name of what samples it: a folder, a fetched model or lab:NAME."""
         return self.model.removeprefix("vllm:").removeprefix("local:")
 
-    def stage(self, name: StageName) -> Mapping[str, Any]:
-        """The fields that the recipe gives to a stage."""
-        return {"learn": self.learn, "train": self.train, "compare": self.compare}[name]
+    @property
+    def of_lab(self) -> bool:
+        """Whether the run trains a lab model, whose results show the machinery only."""
+        return is_lab(self.bare_model)
+
+    def endpoint_of(self, folder: Path | str) -> str:
+        """The endpoint of a model or of trained weights."""
+        return f"{self.sampler}:{folder}"
+
+    def start_of(self, model: str) -> str:
+        """The endpoint of a model as training starts from it. Training writes a lab model to the store first."""
+        return self.endpoint_of(self.store / "lab" / model.removeprefix(LAB) if model.startswith(LAB) else model)
 
 
 def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
     """Settings from a recipe and options. Raises ConfigError for what cannot be said in a recipe of `hybrid`.
 
-    The stages' own settings are checked by `stage_settings`.
+    The stages' own settings are checked when they are made.
     """
     if not fields.get("model"):
         raise ConfigError(
@@ -135,7 +143,16 @@ def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
             code="no_model",
         )
     settings = given_settings(HybridSettings, fields)
-    _check_model(settings)
+    if settings.model.startswith(("sim:", "http:", "https:")) or settings.bare_model.startswith("sim:"):
+        raise ConfigError(
+            f"the weights of {settings.model!r} cannot be trained here; give a folder or lab:NAME as the model",
+            code="no_weights",
+        )
+    if settings.sampler == "vllm" and settings.bare_model.startswith(LAB):
+        raise ConfigError(
+            f"the model is {settings.model!r}, but a lab model is sampled in this process; write {settings.bare_model}",
+            code="contradiction",
+        )
     if "," in str(settings.store):
         raise ConfigError(
             f"the store is {str(settings.store)!r}, and the name of a compared model cannot hold a comma; choose"
@@ -147,25 +164,13 @@ def hybrid_settings(fields: Mapping[str, Any]) -> HybridSettings:
             f"data is {settings.data!r}, but there are no held-out tasks to compare on; add `test_data: FILE`",
             code="no_tasks",
         )
-    for stage in ("learn", "train", "compare"):
-        _check_stage(stage, settings.stage(stage))
+    _check_stage("learn", settings.learn)
+    _check_stage("train", settings.train)
+    _check_stage("compare", settings.compare)
     return settings
 
 
-def _check_model(settings: HybridSettings) -> None:
-    if settings.model.startswith(("sim:", "http:", "https:")) or settings.bare_model.startswith("sim:"):
-        raise ConfigError(
-            f"the weights of {settings.model!r} cannot be trained here; give a folder or lab:NAME as the model",
-            code="no_weights",
-        )
-    if settings.sampler == "vllm" and settings.bare_model.startswith(LAB):
-        raise ConfigError(
-            f"the model is {settings.model!r}, but a lab model is sampled in this process; write {settings.bare_model}",
-            code="contradiction",
-        )
-
-
-def _check_stage(stage: StageName, fields: Mapping[str, Any]) -> None:
+def _check_stage(stage: _StageName, fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
         if name in _SHARED:
             raise ConfigError(
@@ -198,15 +203,10 @@ def _check_stage(stage: StageName, fields: Mapping[str, Any]) -> None:
 def recipe_name(what: str) -> str:
     """The recipe that the user named; of a domain, its recipe `hybrid`."""
     bare = "/" not in what and not what.endswith((".yaml", ".yml"))
-    return f"{what}/{HYBRID_RECIPE}" if bare and packaged_recipe(f"{what}/{HYBRID_RECIPE}") is not None else what
+    return f"{what}/{_RECIPE}" if bare and packaged_recipe(f"{what}/{_RECIPE}") is not None else what
 
 
-def of_lab(settings: HybridSettings) -> bool:
-    """Whether the run trains a lab model, whose results show the machinery only."""
-    return is_lab(settings.bare_model)
-
-
-S = TypeVar("S", bound=Value)
+S = TypeVar("S")
 
 
 def learn_stage(settings: HybridSettings, *, model: str, library: str | None) -> LearnSettings:
@@ -215,14 +215,14 @@ def learn_stage(settings: HybridSettings, *, model: str, library: str | None) ->
     model: folder, fetched model or lab:NAME. library: where a further round starts; None: where the recipe says.
     """
     fields = _shared(settings) | {"name": settings.result_name, **settings.learn}
-    fields |= {"model": model if model.startswith(LAB) else f"{settings.sampler}:{model}"}
+    fields |= {"model": model if model.startswith(LAB) else settings.endpoint_of(model)}
     if settings.test_data is not None:
         fields["test_data"] = (settings.test_data,)
     if library is not None:
         fields["library"] = library
-    if of_lab(settings):  # too small to write lessons, also when it is trained
+    if settings.of_lab:  # too small to write lessons, also when it is trained
         fields.setdefault("reflector", default_reflector(LAB))
-    return _named("learn", lambda: learn_settings(fields))
+    return named_stage("learn", lambda: learn_settings(fields))
 
 
 def train_stage(settings: HybridSettings, *, model: str, library: str, number: int) -> TrainSettings:
@@ -236,7 +236,7 @@ def train_stage(settings: HybridSettings, *, model: str, library: str, number: i
     }
     if settings.test_data is not None:
         fields["test_data"] = (settings.test_data,)
-    return _named("train", lambda: train_settings(fields))
+    return named_stage("train", lambda: train_settings(fields))
 
 
 def compare_stage(settings: HybridSettings, arms: Sequence[str], *, k: int | None = None) -> CompareSettings:
@@ -250,19 +250,7 @@ def compare_stage(settings: HybridSettings, arms: Sequence[str], *, k: int | Non
         fields |= {"domains": (own,), "data": settings.test_data if data is not None else None}
     if k is not None:
         fields["k"] = k
-    return _named("compare", lambda: given_settings(CompareSettings, fields))
-
-
-def start_folder(settings: HybridSettings, model: str) -> str:
-    """The endpoint of a model as training starts from it. Training writes a lab model to the store first."""
-    if model.startswith(LAB):
-        return f"{settings.sampler}:{settings.store / 'lab' / model.removeprefix(LAB)}"
-    return f"{settings.sampler}:{model}"
-
-
-def endpoint_of(settings: HybridSettings, folder: Path | str) -> str:
-    """The endpoint of trained weights."""
-    return f"{settings.sampler}:{folder}"
+    return named_stage("compare", lambda: given_settings(CompareSettings, fields))
 
 
 def _shared(settings: HybridSettings) -> dict[str, Any]:
@@ -271,8 +259,8 @@ def _shared(settings: HybridSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in names if name in settings.model_fields_set or name == "seed"}
 
 
-def _named(stage: StageName, make: Callable[[], S]) -> S:
-    """The settings of a stage. Raises ConfigError that names the stage."""
+def named_stage(stage: _StageName, make: Callable[[], S]) -> S:
+    """What is made of a stage. Raises ConfigError that names the stage."""
     try:
         return make()
     except ConfigError as error:

@@ -13,7 +13,7 @@ import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.formats.log_file import ArchiveLimits, open_archive
+from agentlearn_evals.formats.content import ArchiveLimits, open_archive
 from tests.unit.evals import log_samples
 
 ZERO = b"\0"
@@ -121,30 +121,29 @@ def test_without_zstandard_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
     assert str(refused.value) == "reading 'log.eval' needs zstandard: pip install 'agentlearn-lib[inspect]'"
 
 
-def test_an_archive_that_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as refused:
-        read_logs([log_samples.write_zip(tmp_path / "log", {"other.json": {}})])
-    assert refused.value.code == "unknown_log"
-    assert str(refused.value) == (
-        "log is an archive without 'header.json', so not an inspect_ai log; give an .eval file"
-    )
-
-
-def test_an_archive_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as refused:
-        read_logs([zstd_eval(tmp_path / "log", version=7)])
-    assert refused.value.code == "unknown_version"
-
-
-def test_samples_in_pieces_are_refused(tmp_path: Path) -> None:
-    members = {"header.json": log_samples.inspect_header(), "samples/a_epoch_1/sample.json": {}}
-    with pytest.raises(DataError) as refused:
-        read_logs([log_samples.write_zip(tmp_path / "log", members)])
-    assert refused.value.code == "unknown_version"
-    assert str(refused.value) == (
-        "log stores 'samples/a_epoch_1' in several members, which cannot be read; convert it with"
-        " `inspect log convert --to json`"
-    )
+def test_an_archive_that_is_no_whole_log_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    pieces = {"header.json": log_samples.inspect_header(), "samples/a_epoch_1/sample.json": {}}
+    for file, code, words in (
+        (
+            log_samples.write_zip(tmp_path / "other", {"other.json": {}}),
+            "unknown_log",
+            "other is an archive without 'header.json', so not an inspect_ai log; give an .eval file",
+        ),
+        (
+            log_samples.write_zip(tmp_path / "log", pieces),
+            "unknown_version",
+            (
+                "log stores 'samples/a_epoch_1' in several members, which cannot be read; convert it with"
+                " `inspect log convert --to json`"
+            ),
+        ),
+        (zstd_eval(tmp_path / "seven", version=7), "unknown_version", "seven is an inspect_ai log in format 7, but"),
+    ):
+        with subtests.test(words):
+            with pytest.raises(DataError) as refused:
+                read_logs([file])
+            assert refused.value.code == code
+            assert str(refused.value).startswith(words)
 
 
 def test_a_run_that_was_killed_is_read_from_its_journal(tmp_path: Path) -> None:

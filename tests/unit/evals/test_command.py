@@ -8,7 +8,8 @@ import pytest
 from agentlearn.cli.app import run as command
 from agentlearn.errors import AgentlearnError
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.plan import forecast, plan_comparison
+from agentlearn_evals.before_calls import forecast
+from agentlearn_evals.plan import plan_comparison
 from agentlearn_evals.write_results import write_all
 
 ARMS = ("none", "hot=none,temperature=1")

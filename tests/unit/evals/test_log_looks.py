@@ -5,6 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from agentlearn.cli.app import run as command
 from agentlearn.measure.observation import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
-from agentlearn_evals.log_looks import SAMPLE, fingerprint, same_data, same_question
+from agentlearn_evals.log_comparison import SAMPLE, EarlierLogs, fingerprint, same_data, same_question
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -72,11 +74,6 @@ def test_other_file_names_orders_and_arm_names_change_nothing() -> None:
     assert look(logged("third.csv", renamed)) == 3
 
 
-def test_a_part_of_data_that_were_seen_is_a_further_look() -> None:
-    assert look(logged("all.csv", scores(40, 2))) == 1
-    assert look(logged("part.csv", scores(25, 2))) == 2
-
-
 def test_rollouts_that_were_undecided_may_be_decided_later() -> None:
     rows = [{"arm": a, "task": t, "g": g, "score": score} for (a, t, g), score in scores(20, 2).items()]
     undecided = [row | {"score": None, "status": "undecided"} if row["task"] == "t3" else row for row in rows]
@@ -110,14 +107,6 @@ def test_looks_are_counted_for_each_pair(capsys: pytest.CaptureFixture[str]) -> 
     assert "\n  b - c " in said
     assert "\n  b - a " in said
     assert "look 2" not in said, "the same data, also in the other order, are no further look"
-
-
-def test_planned_looks_divide_alpha_equally() -> None:
-    found = [looked(logged("one.csv", scores(30, k)), planned_looks=3).contrasts[0] for k in (1, 2)]
-    assert [one.look for one in found] == [1, 2]
-    for one in found:
-        assert one.p is not None
-        assert one.p_adjusted == min(1.0, one.p * look_factor(one.look, 3))
 
 
 def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +146,12 @@ def test_without_a_store_looks_are_not_counted() -> None:
         "",
         "looks cannot be counted, so p is not corrected for earlier ones: no store was given",
     )
+
+
+def test_earlier_comparisons_that_cannot_be_read_are_told() -> None:
+    row: Any = SimpleNamespace(kind="eval", report="{}", settings='{"fingerprints":5}', run="01run", started_at=0)
+    assert EarlierLogs([row]).note.endswith("because this version cannot read them: 01run")
+    assert EarlierLogs().note == ""
 
 
 def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:

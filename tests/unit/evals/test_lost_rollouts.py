@@ -75,18 +75,6 @@ def test_arms_that_are_never_decided_together_are_refused_without_commands_for_o
     assert "a: 1 of 2 rollouts are undecided" in str(refused.value)
 
 
-@pytest.mark.parametrize("status", ["error", "cancelled", "started"])
-def test_a_log_that_did_not_finish_leads(status: str) -> None:
-    header: dict[str, Any] = {"status": status, "error": {"message": "RuntimeError('disk full')"}}
-    found = compare_logs([inspect_log("a", 0), inspect_log("b", 0, **header)]).comparison
-    assert found.warnings == (f"b.json: the run ended with status {status!r} (RuntimeError), not 'success'",)
-
-
-def test_a_log_without_some_planned_samples_leads() -> None:
-    found = compare_logs([inspect_log("a", 0, samples=9), inspect_log("b", 0, samples=9)]).comparison
-    assert found.warnings == tuple(f"{arm}.json: only 9 of 12 samples are in the log" for arm in "ab")
-
-
 def lm_eval(resps: list[Any]) -> list[dict[str, Any]]:
     return [
         {"doc_id": n, "filter": "none", "metrics": ["acc"], "acc": 0.0, "resps": one, "filtered_resps": ["[invalid]"]}

@@ -80,17 +80,6 @@ def test_an_inspect_sample_brings_what_is_known_of_it(made: Path) -> None:
     assert first.cost_usd is None
 
 
-def test_an_inspect_log_with_several_scorers_asks_which(made: Path) -> None:
-    file = only(made / "json")
-    with pytest.raises(ConfigError) as refused:
-        read_logs([file])
-    assert refused.value.code == "which_score"
-    assert str(refused.value) == (
-        f"{file.name} holds several scores ('match', 'judged.style', 'judged.length'); choose one, such as"
-        f" {file.name + '#match'!r}"
-    )
-
-
 def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undecided(made: Path) -> None:
     file = only(made / "eval")
     logs = read_logs([Path(f"{file}#judged.style")])
@@ -127,12 +116,6 @@ def test_repeated_cases_of_pydantic_evals_are_rollouts_of_one_task(made: Path) -
     once, twice = read_logs([made / "once.json"]), read_logs([made / "twice.json"])
     both = {(task, g): out for (task, _), out in outcomes(once.observations).items() for g in (0, 1)}
     assert outcomes(twice.observations) == both
-
-
-def test_arms_of_several_logs_are_named_apart(made: Path) -> None:
-    once = made / "once.json"
-    logs = read_logs([Path(f"before={once}"), Path(f"after={once}")])
-    assert [one.arm for one in logs.observations] == ["before"] * 5 + ["after"] * 5
 
 
 def test_lm_eval_samples_are_read_under_one_filter() -> None:
@@ -178,10 +161,3 @@ def test_trl_completions_are_rollouts_of_their_prompts() -> None:
         ("logs@10", "2 + 1 =", 1, 0.0),
     ]
     assert len({one.task for one in logs.observations}) == 2
-
-
-def test_a_reward_that_trl_did_not_give_is_refused() -> None:
-    with pytest.raises(DataError) as refused:
-        read_logs([LogFile(path=TRL, score="length_reward")])
-    assert refused.value.code == "bad_score"
-    assert str(refused.value).startswith("completions_00010.parquet row 3 has None as reward 'length_reward'")

@@ -9,9 +9,9 @@ from agentlearn.library.formats import write_form
 from agentlearn.types.experience import EMPTY_LIBRARY, library_of
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
+from agentlearn_evals.collect import schedule
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.plan import plan_comparison
-from agentlearn_evals.rollout_specs import schedule
 
 TASKS = [Task.of("math", f"What is {n} + 1?", str(n + 1), split="test") for n in range(6)]
 
@@ -22,17 +22,16 @@ def arm(name: str, lessons: tuple[str, ...] = ()) -> Arm:
 
 
 ARMS = [arm("none"), arm("a", ("Count both ends.",)), arm("b", ("Start at zero.",))]
-PHASES = {one.name: f"compare:{one.name}" for one in ARMS}
 
 
 def test_every_rollout_is_scheduled_once() -> None:
-    specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    specs = list(schedule(TASKS, ARMS, 4, 0))
     places = Counter((spec.arm.name, spec.task.id, spec.g) for spec in specs)
     assert len(places) == len(specs) == 3 * 6 * 4
 
 
 def test_arms_share_seeds_and_are_interleaved() -> None:
-    specs = list(schedule(TASKS, ARMS, 4, 0, PHASES))
+    specs = list(schedule(TASKS, ARMS, 4, 0))
     for at in range(0, len(specs), 3):
         three = specs[at : at + 3]
         assert {spec.arm.name for spec in three} == {"none", "a", "b"}
@@ -41,9 +40,9 @@ def test_arms_share_seeds_and_are_interleaved() -> None:
 
 
 def test_more_rollouts_only_add_to_those_before() -> None:
-    few, many = (list(schedule(TASKS, ARMS, k, 0, PHASES)) for k in (2, 5))
+    few, many = (list(schedule(TASKS, ARMS, k, 0)) for k in (2, 5))
     assert many[: len(few)] == few
-    assert [spec.seed for spec in few] != [spec.seed for spec in schedule(TASKS, ARMS, 2, 1, PHASES)]
+    assert [spec.seed for spec in few] != [spec.seed for spec in schedule(TASKS, ARMS, 2, 1)]
 
 
 @pytest.mark.parametrize(

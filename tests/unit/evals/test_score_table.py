@@ -8,7 +8,7 @@ from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import comparable, tabulate
-from agentlearn_evals.breakdown import flips
+from agentlearn_evals.analysis import flips
 
 
 def seen(arm: str, task: str, g: int = 0, score: float | None = 1.0, **more: object) -> Observation:

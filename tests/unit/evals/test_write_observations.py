@@ -4,7 +4,6 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -197,8 +196,3 @@ def test_an_arm_that_was_not_compared_is_refused() -> None:
         to_pydantic_evals(compared("none", "with"), ROLLOUTS, "other")
     assert str(refused.value) == "the comparison has no arm 'other'; name one of 'none', 'with'"
     assert refused.value.code == "unknown_arm"
-
-
-def test_a_report_is_json(tmp_path: Path) -> None:
-    written: dict[str, Any] = to_pydantic_evals(compared("none", "with"), ROLLOUTS, "with")
-    assert json.loads(json.dumps(written, allow_nan=False)) == written

@@ -8,14 +8,13 @@ import pytest
 from agentlearn.config import read_recipe
 from agentlearn.config.recipes import packaged_recipe
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_record import plan_hybrid
+from agentlearn_evals.hybrid.hybrid_run import plan_hybrid
 from agentlearn_evals.hybrid.hybrid_settings import (
     HybridSettings,
     compare_stage,
     hybrid_settings,
     learn_stage,
     recipe_name,
-    start_folder,
     train_stage,
 )
 from tests.support.cases import cases
@@ -74,8 +73,8 @@ def test_a_trained_lab_model_does_not_write_its_own_lessons() -> None:
 
 def test_a_lab_model_is_compared_as_training_starts_from_it(tmp_path: Path) -> None:
     settings = recipe(store=tmp_path)
-    assert start_folder(settings, "lab:novice") == f"local:{tmp_path}/lab/novice"
-    assert start_folder(settings, "models/mine") == "local:models/mine"
+    assert settings.start_of("lab:novice") == f"local:{tmp_path}/lab/novice"
+    assert settings.start_of("models/mine") == "local:models/mine"
 
 
 def test_own_tasks_are_compared_on_the_held_out_file() -> None:

@@ -9,7 +9,7 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdict
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.experience import library_of
-from agentlearn_evals.hybrid.hybrid_rounds import lessons_to_measure, removal_state, small_sample, tokens_without
+from agentlearn_evals.hybrid.hybrid_run import lessons_to_measure, removal_state, small_sample, tokens_without
 
 TASKS, K = 200, 4
 

@@ -11,13 +11,13 @@ from agentlearn.learning.resume import settings_of
 from agentlearn.store import open_store
 from agentlearn.train.settings import resumed_train_settings
 from agentlearn.types.run_event import RunKind
-from agentlearn_evals.hybrid.hybrid_record import resumed_record
+from agentlearn_evals.hybrid.hybrid_run import HybridRecord
 from tests.unit.store import nouns
 
 RESUME: dict[RunKind, Callable[[Path], object]] = {
     "learn": lambda store: settings_of("01jd", store, {}),
     "train": lambda store: resumed_train_settings("01jd", store, {}),
-    "hybrid": lambda store: resumed_record("01jd", store),
+    "hybrid": lambda store: HybridRecord.resumed("01jd", store),
 }
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agentlearn.errors import ConfigError
 from agentlearn.stats import look_factor
 
 
@@ -34,10 +33,3 @@ def test_false_findings_when_the_data_double_at_each_look():
         plain |= p <= alpha
     assert plain.mean() > 0.12  # looking without correction
     assert found.mean() < 1.3 * alpha
-
-
-@pytest.mark.parametrize(("look", "planned", "name", "value"), [(0, 1, "look", 0), (1, 0, "planned", 0)])
-def test_bad_input_is_refused_in_one_sentence(look: int, planned: int, name: str, value: int):
-    with pytest.raises(ConfigError) as caught:
-        look_factor(look, planned)
-    assert str(caught.value) == f"{name} is {value}; looks are counted from 1"

@@ -52,10 +52,6 @@ def test_rounding_does_not_break_ties():
     assert sign_flip_p([0.1, 0.2, -0.3], seed=0) == 1
 
 
-def test_no_difference_at_all_gives_one():
-    assert sign_flip_p([0.0] * 40, seed=0) == 1
-
-
 def test_ties_say_nothing():
     moved = [0.2, 0.4, 0.4, -0.2, 0.6]
     assert sign_flip_p(moved + [0.0] * 200, seed=0) == sign_flip_p(moved, seed=0)
@@ -81,12 +77,6 @@ def test_a_sampled_p_is_never_zero():
     assert sign_flip_p([1.0] * 40, seed=0, samples=1_001) == 1 / 1002
 
 
-def test_the_direction_does_not_matter():
-    rng = random.Random(4)
-    differences = [rng.gauss(0.2, 1) for _ in range(30)]
-    assert sign_flip_p(differences, seed=1) == sign_flip_p([-one for one in differences], seed=1)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_clusters_change_their_sign_together(seed: int):
     rng = random.Random(seed)
@@ -103,17 +93,3 @@ def test_labels_must_be_as_many_as_differences():
     with pytest.raises(ConfigError) as caught:
         sign_flip_p([1.0, 2.0], seed=0, clusters=["a"])
     assert str(caught.value) == "there are 2 values and 1 cluster labels; give one label per value, in order"
-
-
-@pytest.mark.parametrize(
-    ("differences", "samples", "message"),
-    [
-        ([], 10, "differences is empty; a statistic needs at least one number"),
-        ([0, math.nan], 10, "differences[1] is nan; leave out missing measurements and pass finite numbers"),
-        ([1.0], 0, "samples is 0; a sampled test needs at least 1"),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(differences: list[float], samples: int, message: str):
-    with pytest.raises(ConfigError) as caught:
-        sign_flip_p(differences, seed=0, samples=samples)
-    assert str(caught.value) == message

@@ -2,13 +2,11 @@
 
 import math
 import threading
-from collections.abc import Callable
 
 import mpmath
 import pytest
 from scipy import stats
 
-from agentlearn.errors import ConfigError
 from agentlearn.stats.clustered import cdf, quantile
 
 DEGREES = (0.3, 1, 1.5, 2, 3, 5.7, 10, 29, 99, 1_000, 1e5)
@@ -34,10 +32,6 @@ def test_one_degree_is_the_cauchy_distribution():
     assert quantile(0.75, 1) == pytest.approx(1, rel=1e-14)
 
 
-def test_the_table_value_everybody_knows():
-    assert round(quantile(0.975, 29), 4) == 2.0452
-
-
 def test_the_ends_and_the_middle():
     assert cdf(-math.inf, 3) == 0
     assert cdf(math.inf, 3) == 1
@@ -55,23 +49,6 @@ def test_infinite_degrees_are_the_normal_distribution():
 def test_far_tails_keep_their_relative_precision():
     assert quantile(1e-12, 4) == pytest.approx(-quantile(1 - 1e-12, 4), rel=1e-3)
     assert cdf(quantile(1e-12, 4), 4) == pytest.approx(1e-12, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: cdf(1, 0), "degrees is 0; it must be strictly between 0 and inf"),
-        (lambda: cdf(1, math.nan), "degrees is nan; it must be strictly between 0 and inf"),
-        (lambda: cdf(math.nan, 3), "t is nan; it must be strictly between -inf and inf"),
-        (lambda: quantile(0, 3), "p is 0; it must be strictly between 0 and 1"),
-        (lambda: quantile(1.0, 3), "p is 1.0; it must be strictly between 0 and 1"),
-        (lambda: quantile(0.5, -1), "degrees is -1; it must be strictly between 0 and inf"),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(call: Callable[[], float], message: str):
-    with pytest.raises(ConfigError) as caught:
-        call()
-    assert str(caught.value) == message
 
 
 def test_nobodys_precision_is_read_or_changed():

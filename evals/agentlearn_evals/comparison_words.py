@@ -1,15 +1,33 @@
-"""What the terminal and the page both say of a contrast: order, bounds, looks, and what the tests assume."""
+"""The facts of a comparison in words, each worded once: for the terminal, `print`, a notebook and the page."""
 
 from collections.abc import Sequence
 
-from agentlearn.measure.contrast import Contrast
+from agentlearn.measure.contrast import Contrast, ContrastVerdict
 from agentlearn.measure.sentences import signed_difference
-from agentlearn.views.figure import large as short_count
+from agentlearn.views.figure import Tone
 from agentlearn_evals.comparison import ArmLine, Comparison
 
-_SEQUENTIAL = "p is valid at every look of the sequential comparison"
+TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+VERDICTS: dict[ContrastVerdict, str] = {
+    "better": "better",
+    "worse": "worse",
+    "no_worse": "no worse",
+    "cannot_tell": "cannot tell",
+}
 _LOOKS = 3
 """Number of earlier looks of an arm that are named."""
+
+
+def model_caution(found: Comparison) -> str:
+    """Return what to know of simulated or lab models; empty for others."""
+    if found.simulated:
+        return (
+            "A simulated model answered: these numbers show how the comparison works. They are not a result about a"
+            " real model."
+        )
+    if found.of_lab_models:
+        return "Lab models are real but tiny transformers: these numbers show how the comparison works, not a result."
+    return ""
 
 
 def worst_first(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -24,7 +42,7 @@ def full_sentence(contrast: Contrast) -> str:
     return contrast.sentence
 
 
-def cautions(found: Comparison) -> dict[str, str]:
+def interval_cautions(found: Comparison) -> dict[str, str]:
     """Return each caution about an interval once, with the arms that it is about."""
     arms: dict[str, list[str]] = {}
     for one in found.contrasts:
@@ -35,15 +53,14 @@ def cautions(found: Comparison) -> dict[str, str]:
 
 def rollouts_words(arm: ArmLine) -> str:
     """Return the number of rollouts that the score rests on, and of how many when some are left out."""
-    if arm.counted == arm.rollouts:
-        return f"{arm.rollouts:,}"
-    return f"{arm.counted:,} of {arm.rollouts:,}"
+    counted = "" if arm.counted == arm.rollouts else f"{arm.counted:,} of "
+    return f"{counted}{arm.rollouts:,}"
 
 
 def assumptions(found: Comparison) -> list[str]:
     """Return what the tests assume, one line each."""
     if found.sequential:
-        return [_SEQUENTIAL]
+        return ["p is valid at every look of the sequential comparison"]
     if all(one.p is None for one in found.contrasts):
         return []
     return list(dict.fromkeys(filter(None, (one.assumes for one in found.contrasts))))
@@ -51,38 +68,24 @@ def assumptions(found: Comparison) -> list[str]:
 
 def bounds_words(found: Comparison, contrast: Contrast) -> str:
     """Return the bounds of the difference; empty when every rollout of both arms has a score."""
-    if contrast.worst is not None:
-        low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
-        return f"{low} to {high}" if low != high or _has_gaps(found, contrast) else ""
-    return "unknown" if _has_gaps(found, contrast) else ""
-
-
-def _has_gaps(found: Comparison, contrast: Contrast) -> bool:
-    sides = (contrast.arm, contrast.baseline)
-    return any(one.undecided for one in found.arms if one.arm in sides) or any(
-        one.arm in sides for one in found.missing
-    )
+    lost = {one.arm for one in found.arms if one.undecided} | {one.arm for one in found.missing}
+    gaps = bool(lost & {contrast.arm, contrast.baseline})
+    if contrast.worst is None:
+        return "unknown" if gaps else ""
+    low, high = signed_difference(contrast.worst.low), signed_difference(contrast.worst.high)
+    return f"{low} to {high}" if low != high or gaps else ""
 
 
 def looks_words(found: Comparison) -> list[str]:
     """Return which look at the same arms this is, one line for each arm that was looked at before."""
     lines: list[str] = []
+    planned = f" of {found.planned_looks} planned" if found.planned_looks > 1 else ""
     for contrast in found.contrasts:
         earlier = [one for one in found.looks if one.arm == contrast.arm and one.baseline in {"", contrast.baseline}]
         if earlier:
-            planned = f" of {found.planned_looks} planned" if found.planned_looks > 1 else ""
             named = ", ".join(f"{one.pairs:,} pairs (run {one.run})" for one in earlier[-_LOOKS:])
             lines.append(
                 f"{found.label(contrast)}: look {contrast.look}{planned} at these arms; p is corrected for it;"
                 f" earlier: {named}"
             )
-    if found.looks_note:
-        lines.append(found.looks_note)
-    return lines
-
-
-def estimated_tokens(arm: ArmLine) -> str:
-    """Return the estimated tokens of lessons, marked as an estimate; `-` when unknown."""
-    if arm.tokens_library is None:
-        return "-"
-    return f"~{short_count(arm.tokens_library)}" if arm.tokens_library else "0"
+    return [*lines, found.looks_note] if found.looks_note else lines
