@@ -65,7 +65,7 @@ def build_lab_model(lab: MathLab, recipe: "Recipe", folder: Path, report: "Calla
         "tokens": tokens,
         "command": f"agentlearn lab build {lab.name} --tokens {recipe.tokens} --seed {recipe.seed}",
     }
-    save_lab_model(model, tokenizer, folder, card)
+    _save_lab_model(model, tokenizer, folder, card)
 
 
 def export_lab_model(lab: MathLab, folder: Path) -> None:
@@ -84,7 +84,7 @@ def export_lab_model(lab: MathLab, folder: Path) -> None:
     model = _random_model(shape, tokenizer, 0)
     named = {name: torch.from_numpy(np.asarray(weight, np.float32)) for name, weight in weights.items()}
     model.load_state_dict(named, strict=not shape.tied)
-    save_lab_model(model.eval(), tokenizer, folder, card)
+    _save_lab_model(model.eval(), tokenizer, folder, card)
 
 
 def _prepare(lab: MathLab, folder: Path) -> "Tokenizer":
@@ -107,7 +107,7 @@ def _random_model(shape: "ModelShape", tokenizer: "Tokenizer", seed: int) -> "Qw
     return random_model(shape, tokenizer.get_vocab_size(), end, pad, seed)
 
 
-def save_lab_model(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
+def _save_lab_model(model: "Qwen3ForCausalLM", tokenizer: "Tokenizer", folder: Path, card: dict[str, Any]) -> None:
     """Write the checkpoint. card: how the model was trained; shape and hashes are added to it."""
     import torch
     from transformers import PreTrainedTokenizerFast

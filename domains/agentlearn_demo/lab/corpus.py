@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from math import exp, log
 from pathlib import Path
@@ -82,7 +82,7 @@ class CorpusLesson:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftTarget:
+class _SoftTarget:
     """A position in the assistant's first message where the teacher could have continued in several ways."""
 
     options: tuple[tuple[str, float], ...]
@@ -96,7 +96,7 @@ class Dialogue:
     """A conversation from the user's question to the assistant's final message."""
 
     messages: tuple[Message, ...]
-    soft_targets: tuple[SoftTarget, ...] = ()
+    soft_targets: tuple[_SoftTarget, ...] = ()
     """Soft targets in the order of the text."""
 
 
@@ -164,7 +164,7 @@ def _dialogue(teacher: "Teacher", family: type[Problem], rng: Random) -> Dialogu
     question = problem.ask(rng)
     messages: list[Message] = [Message("user", question)]
     turns: tuple[ToolExchange, ...] = ()
-    soft_targets: tuple[SoftTarget, ...] = ()
+    soft_targets: tuple[_SoftTarget, ...] = ()
     while True:
         act, targets = teacher.turn(question, turns, rng)
         if isinstance(act, FinalMessage):
@@ -187,7 +187,11 @@ class _CorpusReader(LessonReader):
         super().__init__(skills)
         known = {one.text: ReadLesson(one.stances, one.families, cues=0, tokens=0) for one in lessons}
         silent = ReadLesson(stances={}, families=frozenset(), cues=0, tokens=0)
-        self.read = cache(lambda lesson: known.get(lesson, silent))
+
+        def read(lesson: str) -> ReadLesson:
+            return known.get(lesson, silent)
+
+        self.read = lru_cache(maxsize=1_024)(read)
 
 
 class Teacher:
@@ -206,7 +210,7 @@ class Teacher:
 
     def turn(
         self, question: str, turns: tuple[ToolExchange, ...], rng: Random
-    ) -> tuple[ToolUse | FinalMessage, tuple[SoftTarget, ...]]:
+    ) -> tuple[ToolUse | FinalMessage, tuple[_SoftTarget, ...]]:
         """Return its next action, and the soft targets of that action: what it might have done instead."""
         situation = skills.recognise(Conversation("", question, (TOOL,), turns))
         assert situation is not None
@@ -223,7 +227,7 @@ class Teacher:
         act = situation.act(flaws, FollowedLessons(labels), rng)
         return act, tuple(self._soft_targets(act, falls, family)) if isinstance(act, ToolUse) else ()
 
-    def _soft_targets(self, act: ToolUse, falls: Mapping[str, float], family: str) -> Iterator[SoftTarget]:
+    def _soft_targets(self, act: ToolUse, falls: Mapping[str, float], family: str) -> Iterator[_SoftTarget]:
         """One soft target for each comment on a decision, in the order of the program."""
         by_phrase = {phrase: name for name in falls for phrase in (*_TRAPS[name].careless, *_TRAPS[name].careful)}
         read = [self.reader.read(one.text) for one in self.shown]
@@ -233,7 +237,7 @@ class Teacher:
                 careless = [(phrase, fall / len(trap.careless)) for phrase in trap.careless]
                 careful = [(phrase, (1 - fall) / len(trap.careful)) for phrase in trap.careful]
                 speaking = tuple(at for at, one in enumerate(read) if one.on(name, family) != "silent")
-                yield SoftTarget((*careless, *careful), speaking)
+                yield _SoftTarget((*careless, *careful), speaking)
 
 
 def at_temperature_one(trap: str, chance: float) -> float:

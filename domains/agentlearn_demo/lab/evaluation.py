@@ -40,7 +40,7 @@ SESSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationTask:
+class _EvaluationTask:
     """One question."""
 
     system: str
@@ -74,22 +74,22 @@ class ConditionScore:
         return math.sqrt(share * (1 - share) / (self.number + 2))
 
 
-def evaluation_tasks(condition: str, number: int, seed: int) -> list[EvaluationTask]:
+def evaluation_tasks(condition: str, number: int, seed: int) -> list[_EvaluationTask]:
     """Return problems of the families in turn, the same ones under every condition."""
     return [_task(condition, FAMILIES[at % len(FAMILIES)], Random(f"lab exam {seed} {at}")) for at in range(number)]
 
 
-def _task(condition: str, family: type[Problem], rng: Random) -> EvaluationTask:
+def _task(condition: str, family: type[Problem], rng: Random) -> _EvaluationTask:
     problem = family.generate(rng, lambda one: home(one) == "test")
     assert problem is not None
     question = problem.ask(rng)
-    lessons = condition_lessons(condition, family, rng)
+    lessons = _condition_lessons(condition, family, rng)
     system = system_with([one.text for one in lessons])
     falls = Teacher(system, lessons).chances(family.traps, family.name).values()
-    return EvaluationTask(system, question, problem.gold(), math.prod(1 - fall for fall in falls))
+    return _EvaluationTask(system, question, problem.gold(), math.prod(1 - fall for fall in falls))
 
 
-def condition_lessons(condition: str, family: type[Problem], rng: Random) -> list[CorpusLesson]:
+def _condition_lessons(condition: str, family: type[Problem], rng: Random) -> list[CorpusLesson]:
     """Return the lessons of a condition for a problem of a family, shuffled.
 
     `right`: one on each trap of the family and some on others. `irrelevant`: only on other traps. On the traps of
@@ -133,7 +133,7 @@ async def evaluate_lab_model(
     (end,) = chat.stop_ids
     async with open_sandbox(sandbox) as box, open_lab_engine(model, end) as engine:
 
-        async def is_right(task: EvaluationTask, seed: int) -> bool:
+        async def is_right(task: _EvaluationTask, seed: int) -> bool:
             async with slots, box.open(seed) as session:
                 messages = [Message("system", task.system), Message("user", task.question)]
                 for turn in range(TURNS):

@@ -55,7 +55,7 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True)
-class LossWeights:
+class _LossWeights:
     """Weights of the parts of the loss."""
 
     doubted: float = 4.0
@@ -91,7 +91,7 @@ class Recipe:
     threads: int = 1
     """Number of torch threads; another number may round differently."""
     shape: ModelShape = field(default_factory=ModelShape)
-    weights: LossWeights = field(default_factory=LossWeights)
+    weights: _LossWeights = field(default_factory=_LossWeights)
 
     def key(self, name: str, version: str) -> str:
         """Key of the resulting model: the same for the same corpus and recipe."""
@@ -122,7 +122,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class _Encoded:
     """A training example as tokens."""
 
     rows: list[Row]
@@ -137,7 +137,7 @@ class Encoded:
         return self.prefix + sum(len(row.ids) - self.prefix for row in self.rows)
 
 
-class ExampleEncoder:
+class _ExampleEncoder:
     """Encodes training examples as tokens."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
@@ -145,14 +145,14 @@ class ExampleEncoder:
         self._texts = [tokenizer.decode([token]) for token in range(tokenizer.get_vocab_size())]
         self._tokens = {text: token for token, text in enumerate(self._texts)}
 
-    def encode(self, example: TrainingExample) -> Encoded:
+    def encode(self, example: TrainingExample) -> _Encoded:
         """Return the example as tokens."""
         opening = chatml.system_text([Message("system", example.system)], (TOOL,))
         prefix, start = self._tokenizer.encode(opening), opening.index(example.system)
-        places: list[int] = [prefix.char_to_token(start + end) for end, _ in example.lessons]
+        places: list[int] = [prefix.char_to_token(start + end) or 0 for end, _ in example.lessons]
         meanings = [[MEANINGS.index(one) for one in said] for _, said in example.lessons]
         rows = [self._row(prefix.ids, dialogue, places) for dialogue in example.dialogues]
-        return Encoded(rows, len(prefix.ids), list(zip(places, meanings, strict=True)))
+        return _Encoded(rows, len(prefix.ids), list(zip(places, meanings, strict=True)))
 
     def _row(self, prefix: list[int], dialogue: Dialogue, places: list[int]) -> Row:
         ids = list(prefix)
@@ -182,7 +182,7 @@ class ExampleEncoder:
         return Row(ids, list(written.items()), soft)
 
 
-class StudentModel(Module):
+class _StudentModel(Module):
     """The model in training, with an extra head that predicts a lesson's meaning from the middle layer.
 
     The extra head is dropped after training.
@@ -195,7 +195,7 @@ class StudentModel(Module):
         self.middle = (model.config.num_hidden_layers + 1) // 2
 
 
-def batch_loss(student: StudentModel, batch: Sequence[Encoded], weights: LossWeights) -> tuple[Tensor, float]:
+def _batch_loss(student: _StudentModel, batch: Sequence[_Encoded], weights: _LossWeights) -> tuple[Tensor, float]:
     """Return the loss to minimise, in nats per assistant token, and the divergence from the teacher at soft targets."""
     rows = [row for one in batch for row in one.rows]
     ids_NT = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True)
@@ -234,7 +234,7 @@ def batch_loss(student: StudentModel, batch: Sequence[Encoded], weights: LossWei
     return total, teacher_kl
 
 
-def _attention_loss(student: StudentModel, rows: Sequence[Row], prefixes: Sequence[int], middle_NTH: Tensor) -> Tensor:
+def _attention_loss(student: _StudentModel, rows: Sequence[Row], prefixes: Sequence[int], middle_NTH: Tensor) -> Tensor:
     """Cross-entropy of the first head of the middle layer with the positions to attend to, summed over soft targets."""
     inner = student.model.model
     layer = cast("Qwen3DecoderLayer", inner.layers[student.middle])
@@ -256,7 +256,7 @@ def _attention_loss(student: StudentModel, rows: Sequence[Row], prefixes: Sequen
     return cross_entropy(scores_ST, attended_ST, reduction="sum")
 
 
-def random_model(shape: ModelShape, vocabulary: int, end: int, pad: int, seed: int) -> "Qwen3ForCausalLM":
+def random_model(shape: ModelShape, vocabulary: int, end: int | None, pad: int | None, seed: int) -> "Qwen3ForCausalLM":
     """Return a model with random weights, the same for the same seed. end, pad: the tokens for both."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -300,7 +300,7 @@ def _train(
 ) -> int:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        student = StudentModel(model)
+        student = _StudentModel(model)
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
     inside = {id(weight) for weight in matrices}
     others = [weight for weight in student.parameters() if id(weight) not in inside]
@@ -308,7 +308,7 @@ def _train(
         (Muon(matrices, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"), recipe.matrix_rate),
         (AdamW(others, betas=(0.9, 0.95), weight_decay=recipe.decay), recipe.other_rate),
     ]
-    stream = _batches(ExampleEncoder(tokenizer), recipe)
+    stream = _batches(_ExampleEncoder(tokenizer), recipe)
     tokens, recent = 0, list[tuple[float, float]]()
     for step in count(1):
         batch = next(stream)
@@ -317,7 +317,7 @@ def _train(
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
-        loss, teacher_kl = batch_loss(student, batch, recipe.weights)
+        loss, teacher_kl = _batch_loss(student, batch, recipe.weights)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), recipe.clip)
         for optimizer, _ in optimizers:
@@ -334,7 +334,7 @@ def _train(
     raise AssertionError("unreachable")
 
 
-def _batches(encoder: ExampleEncoder, recipe: Recipe) -> Iterator[list[Encoded]]:
+def _batches(encoder: _ExampleEncoder, recipe: Recipe) -> Iterator[list[_Encoded]]:
     """Yield batches of examples of similar length without end."""
     stream, rng = examples(recipe.seed), Random(f"lab batches {recipe.seed}")
     while True:

@@ -114,12 +114,12 @@ def _said(text: str, request: ChatRequest) -> AssistantMessage:
     if output is None and tools and request.choice != "auto":
         output = tools[0]
     if output is not None:
-        arguments = json.dumps(filled(output.parameters, text), ensure_ascii=False)
+        arguments = json.dumps(_filled(output.parameters, text), ensure_ascii=False)
         held = json.dumps(text, ensure_ascii=False)[1:-1] in arguments
         said = "" if held else text  # the work, where no field of the output holds it
         return AssistantMessage(said, (output.name, arguments))
     if request.schema is not None:
-        return AssistantMessage(json.dumps(filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
+        return AssistantMessage(json.dumps(_filled(request.schema or _ANY_OBJECT, text), ensure_ascii=False))
     return AssistantMessage(text)
 
 
@@ -130,7 +130,7 @@ def _is_output(tool: Tool) -> bool:
 _ANY_OBJECT: JsonObject = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
-def filled(schema: JsonObject, text: str) -> object:
+def _filled(schema: JsonObject, text: str) -> object:
     """The simplest value of the schema that contains the text."""
     return _value(schema, "", text, cast("Mapping[str, JsonObject]", schema.get("$defs") or {}))
 

@@ -98,7 +98,7 @@ class Situation(Protocol):
         """Names of the traps in this turn; empty if it has none."""
         ...
 
-    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random) -> Act:
+    def act(self, flaws: frozenset[str], followed: FollowedLessons, rng: Random, /) -> Act:
         """Act with the given flaws (a subset of `traps`). rng varies only the wording, never the correctness."""
         ...
 

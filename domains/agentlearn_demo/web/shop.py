@@ -39,7 +39,7 @@ PER_PAGE = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class _Product:
     """A product of the shop."""
 
     category: str
@@ -64,12 +64,12 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
+class _Shop:
     """All data of one shop."""
 
     number: int
     keeper: str
-    products: tuple[Product, ...]
+    products: tuple[_Product, ...]
     charges: dict[tuple[int, str], int]
     """Delivery charge of a parcel in tenths of a euro, by (year, country)."""
     express: dict[str, int]
@@ -82,18 +82,18 @@ class Shop:
         """Name of the shop."""
         return f"{self.keeper} Outfitters"
 
-    def of(self, category: str) -> list[Product]:
+    def of(self, category: str) -> list[_Product]:
         """Return the products of one category, in list order."""
         return [one for one in self.products if one.category == category]
 
 
 @cache
-def shop(number: int) -> Shop:
+def shop(number: int) -> _Shop:
     """Return the shop with that number."""
     rng = Random(derive_seed("site", "shop", number))
     amounts = rng.sample(range(49, 400), (len(YEARS) + 1) * len(COUNTRIES))
     keys = list(product(YEARS, COUNTRIES))
-    return Shop(
+    return _Shop(
         number,
         SHOPS[number],
         tuple(product for category in CATEGORIES for product in _products(rng, category)),
@@ -103,7 +103,7 @@ def shop(number: int) -> Shop:
     )
 
 
-def euros(tenths: int) -> str:
+def _euros(tenths: int) -> str:
     """Return an amount as the shop writes it."""
     return f"{tenths // 10}.{tenths % 10}0 euros"
 
@@ -134,14 +134,14 @@ def shop_site(number: int) -> Site:
     )
 
 
-def _products(rng: Random, category: str) -> list[Product]:
+def _products(rng: Random, category: str) -> list[_Product]:
     """Draw the products of one category: each series as a plain model, then each as a later model."""
     sizes = [rng.randint(2, 19) * 50 for _ in SERIES]
     weights = rng.sample(range(300, 3000, 20), 2 * len(SERIES))
     prices = rng.sample(range(29, 290, 3), 2 * len(SERIES))
     models = [(series, size, plus) for plus in (False, True) for series, size in zip(SERIES, sizes, strict=True)]
     return [
-        Product(category, *model, weight, price) for model, weight, price in zip(models, weights, prices, strict=True)
+        _Product(category, *model, weight, price) for model, weight, price in zip(models, weights, prices, strict=True)
     ]
 
 
@@ -150,12 +150,12 @@ def _parts(rng: Random) -> dict[tuple[str, str, str], int]:
     return dict(zip(kinds, rng.sample(range(15, 600), len(kinds)), strict=True))
 
 
-def _related(one: Product) -> str:
+def _related(one: _Product) -> str:
     name = f"{one.series} {one.size}"
     return f"Later model: {name} Plus." if not one.plus else f"Earlier model: {name}."
 
 
-def _category(facts: Shop, category: str) -> dict[str, SitePage]:
+def _category(facts: _Shop, category: str) -> dict[str, SitePage]:
     base, trail = f"/{slug(category)}", ((category, f"/{slug(category)}"),)
     products, lower = facts.of(category), category.lower()
     favourites = bullets(link(product.name, product.target) for product in products if not product.plus)
@@ -176,28 +176,28 @@ def _category(facts: Shop, category: str) -> dict[str, SitePage]:
     return pages
 
 
-def _table(products: Iterable[Product]) -> SiteHtml:
+def _table(products: Iterable[_Product]) -> SiteHtml:
     rows = [(link(one.name, one.target), f"{one.weight} g", f"{one.price} euros") for one in products]
     return html_table(("Name", "Weight", "Price"), rows)
 
 
-def _part_pages(facts: Shop) -> dict[str, SitePage]:
+def _part_pages(facts: _Shop) -> dict[str, SitePage]:
     articles = tuple(CATEGORIES.values())
     form = choice_form("/parts/find", [("article", "Article", articles), ("series", "Series", SERIES)], "Show parts")
     pages = {"/parts": page("Spare parts", html_paragraph("Prices differ from series to series. Choose one:"), form)}
     for article, series in product(articles, SERIES):
-        rows = [(part, euros(facts.parts[article, series, part])) for part in PARTS]
+        rows = [(part, _euros(facts.parts[article, series, part])) for part in PARTS]
         found = target("/parts/find", [("article", article), ("series", series)])
         title = f"Spare parts: {article}, series {series}"
         pages[found] = page(title, html_table(("Part", "Price"), rows), trail=(("Spare parts", "/parts"),))
     return pages
 
 
-def _help(facts: Shop) -> dict[str, SitePage]:
+def _help(facts: _Shop) -> dict[str, SitePage]:
     trail, charges = (("Help", "/help"),), "/help/delivery-charges"
     about = f"{facts.name} sells what people take outdoors. What is not on the shelf is found with the search."
     listed = [link("Delivery times", "/help/delivery-times"), link("Delivery charges", charges)]
-    times = [(country, str(2 + len(country) % 5), euros(facts.express[country])) for country in COUNTRIES]
+    times = [(country, str(2 + len(country) % 5), _euros(facts.express[country])) for country in COUNTRIES]
     header = ("Country", "Days", "Surcharge for express")
     pages = {
         "/": page(facts.name, html_paragraph(about)),
@@ -209,7 +209,7 @@ def _help(facts: Shop) -> dict[str, SitePage]:
         "/help/returns": page("Returns", html_paragraph("Thirty days. We pay for the way back."), trail=trail),
     }
     for year in YEARS:
-        rows = [(country, euros(facts.charges[year, country])) for country in COUNTRIES]
+        rows = [(country, _euros(facts.charges[year, country])) for country in COUNTRIES]
         main = html_table(("Country", "One parcel"), rows)
         pages[f"{charges}/{year}"] = page(f"Charges of {year}", main, trail=(*trail, ("Delivery charges", charges)))
     return pages
@@ -235,7 +235,7 @@ def delivery_charge_problems(number: int) -> list[SiteProblem]:
     return [
         SiteProblem(
             {"country": country, "year": str(year), "site": facts.name},
-            euros(facts.charges[year, country]),
+            _euros(facts.charges[year, country]),
             ("/help", "/help/delivery-charges", f"/help/delivery-charges/{year}"),
         )
         for year, country in product(YEARS[1:], COUNTRIES)
@@ -249,7 +249,7 @@ def part_price_problems(number: int) -> list[SiteProblem]:
     return [
         SiteProblem(
             {"article": article, "series": series, "part": part.lower(), "site": facts.name},
-            euros(price),
+            _euros(price),
             ("/parts", target("/parts/find", [("article", article), ("series", series)])),
         )
         for (article, series, part), price in facts.parts.items()

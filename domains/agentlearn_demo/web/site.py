@@ -41,7 +41,7 @@ def as_html(piece: str) -> SiteHtml:
     return piece if isinstance(piece, SiteHtml) else SiteHtml(escape(piece, quote=True))
 
 
-def html_lines(*pieces: str) -> SiteHtml:
+def _html_lines(*pieces: str) -> SiteHtml:
     """Return the pieces joined by line breaks."""
     return SiteHtml("\n".join(as_html(piece) for piece in pieces))
 
@@ -92,7 +92,7 @@ def teaser(title: str, target: str, text: str) -> SiteHtml:
     return html_element("article", heading(link(title, target), 3), html_paragraph(text))
 
 
-def search_form(words: str = "") -> SiteHtml:
+def _search_form(words: str = "") -> SiteHtml:
     """Return the search form of a site."""
     box = html_element(
         "label", "Search this site ", SiteHtml(f'<input type="search" name="q" value="{escape(words)}">')
@@ -183,7 +183,7 @@ def respond(site: Site, path: str, query: str = "") -> SiteResponse:
     found = site.pages.get(target(path, asked)) or (site.pages.get(path) if dict(asked).get("page") == "1" else None)
     if found is None:
         return SiteResponse(
-            404, _full_page(site, SitePage("Page not found", html_lines(heading("Page not found"), _UNKNOWN_ADDRESS)))
+            404, _full_page(site, SitePage("Page not found", _html_lines(heading("Page not found"), _UNKNOWN_ADDRESS)))
         )
     return SiteResponse(200, _full_page(site, found))
 
@@ -201,7 +201,7 @@ def slug(name: str) -> str:
 
 def page(title: str, *main: SiteHtml, trail: tuple[tuple[str, str], ...] = ()) -> SitePage:
     """Return a page with its title as the heading."""
-    return SitePage(title, html_lines(heading(title), *main), trail)
+    return SitePage(title, _html_lines(heading(title), *main), trail)
 
 
 def listing_pages(
@@ -216,7 +216,7 @@ def listing_pages(
     return {
         _page_target(path, number): SitePage(
             title if number == 1 else f"{title}, page {number}",
-            html_lines(heading(title), above, block, _page_links(path, number, last)),
+            _html_lines(heading(title), above, block, _page_links(path, number, last)),
             trail,
         )
         for number, block in enumerate(blocks, start=1)
@@ -245,7 +245,7 @@ def _search_page(site: Site, query: Mapping[str, str]) -> SitePage:
     more = [html_paragraph(link("Next page", target(SEARCH, next_part.items())))] if len(found) > at * SHOWN else []
     return SitePage(
         f"Search: {words}",
-        html_lines(
+        _html_lines(
             heading("Search results"),
             html_paragraph(f"{len(found)} results for “{words}”"),
             *(teaser(one.title, one.target, one.teaser) for one in shown),
@@ -265,17 +265,17 @@ def _matching_entries(entries: Sequence[SearchEntry], words: str) -> list[Search
 def _full_page(site: Site, page: SitePage) -> str:
     trail = [("Home", "/"), *page.trail]
     crumbs = html_element("ol", *(html_element("li", link(*one)) for one in trail), html_element("li", page.title))
-    head = html_lines(
+    head = _html_lines(
         SiteHtml('<meta charset="utf-8">'),
         html_element("title", f"{page.title} | {site.name}"),
         html_element("style", SiteHtml(_STYLE)),
     )
-    body = html_lines(
+    body = _html_lines(
         html_element(
             "header",
             html_paragraph(link(site.name, "/")),
             html_element("nav", bullets(link(*one) for one in site.menu), aria_label="Main"),
-            search_form(),
+            _search_form(),
         ),
         html_element("nav", crumbs, aria_label="Breadcrumb"),
         html_element("main", page.main),

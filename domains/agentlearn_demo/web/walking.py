@@ -28,7 +28,7 @@ _cached_parse = lru_cache(maxsize=1_024)(parse_observation)
 _TRAPS = {trap.name: trap for trap in TRAPS}
 
 
-class NotOnPage(Exception):
+class _NotOnPage(Exception):
     """Raised when a page does not contain what the walk needs."""
 
 
@@ -58,25 +58,25 @@ class PageView:
         return [line for line in self.lines if line.role == "link" and line.ref and line.name.startswith(prefix)]
 
     def link(self, name: str) -> ElementLine:
-        """Return the first link with exactly that name. Raises NotOnPage."""
+        """Return the first link with exactly that name. Raises _NotOnPage."""
         return require(next((line for line in self.links() if line.name == name), None))
 
     def first_link(self, prefix: str) -> ElementLine:
-        """Return the first link whose name starts with `prefix`. Raises NotOnPage."""
+        """Return the first link whose name starts with `prefix`. Raises _NotOnPage."""
         return require(next(iter(self.links(prefix)), None))
 
     def link_about(self, word: str) -> ElementLine:
-        """Return the first link whose name contains the word but is not equal to it. Raises NotOnPage."""
+        """Return the first link whose name contains the word but is not equal to it. Raises _NotOnPage."""
         names = ((line, line.name.casefold()) for line in self.links())
         return require(next((line for line, name in names if word in name and name != word), None))
 
     def control(self, role: str, name: str) -> ElementLine:
-        """Return the button or field with that name. Raises NotOnPage."""
+        """Return the button or field with that name. Raises _NotOnPage."""
         named = (line for line in self.lines if line.role == role and line.name == name and line.ref)
         return require(next(named, None))
 
     def search_box(self) -> ElementLine:
-        """Return the search box. Raises NotOnPage."""
+        """Return the search box. Raises _NotOnPage."""
         return require(next((line for line in self.lines if line.role == "searchbox" and line.ref), None))
 
     def is_result(self) -> bool:
@@ -103,14 +103,14 @@ class PageView:
         return next((row for row in self.rows() if len(row) > 1 and row[0] == first), None)
 
     def field(self, name: str) -> str:
-        """Return the value next to that name in a table of names and values. Raises NotOnPage."""
+        """Return the value next to that name in a table of names and values. Raises _NotOnPage."""
         return require(self.row(name))[1]
 
 
 def require(thing: T | None) -> T:
-    """Return the thing. Raises NotOnPage if it is None."""
+    """Return the thing. Raises _NotOnPage if it is None."""
     if thing is None:
-        raise NotOnPage
+        raise _NotOnPage
     return thing
 
 
@@ -165,13 +165,13 @@ def next_step(script: PageScript, start: str, turns: tuple[ToolExchange, ...]) -
         view = view.updated(seen)
         try:
             if seen.status != "ok" or not seen.lines:
-                raise NotOnPage  # noqa: TRY301  as where the script finds no page that it knows
+                raise _NotOnPage  # noqa: TRY301  as where the script finds no page that it knows
             if walk is None:
                 walk = script(view)
                 step = next(walk)
             else:
                 step = walk.send(view)
-        except (NotOnPage, StopIteration):
+        except (_NotOnPage, StopIteration):
             walk, step, lost = None, first, lost + 1
     ends = step.choose(frozenset()).tool == "answer"
     return step if ends or (lost < 2 and len(turns) < MAX_TURNS - 1) else fixed_step(give_answer(view, NOT_FOUND))
@@ -205,14 +205,14 @@ def trap_step(trap: str, *, careful: ToolUse, careless: ToolUse) -> WalkStep:
 def read_on(
     view: PageView, found: Callable[[PageView], bool], careless: Callable[[PageView], ToolUse]
 ) -> WalkSteps[PageView]:
-    """Read a long page until `found`, and return that view. Raises NotOnPage at its end.
+    """Read a long page until `found`, and return that view. Raises _NotOnPage at its end.
 
     careless: the act of a solver that stops at its first part.
     """
     trap, more = (FOOTER,), ToolUse("more", {})
     while not found(view):
         if not view.has_more:
-            raise NotOnPage
+            raise _NotOnPage
         stop = careless(view)
         view = yield WalkStep(lambda flaws, stop=stop: stop if flaws else more, trap)
         trap = ()
