@@ -177,7 +177,7 @@ def _category(facts: _Shop, category: str) -> dict[str, SitePage]:
 
 
 def _table(products: Iterable[_Product]) -> SiteHtml:
-    rows = [(link(one.name, one.target), f"{one.weight} g", f"{one.price} _euros") for one in products]
+    rows = [(link(one.name, one.target), f"{one.weight} g", f"{one.price} euros") for one in products]
     return html_table(("Name", "Weight", "Price"), rows)
 
 
