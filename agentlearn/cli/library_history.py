@@ -182,7 +182,7 @@ def _changes(change_of: Callable[..., tuple[Change, str]]) -> Callable[..., None
     first, *others = inspect.signature(change_of).parameters.values()
     shared = inspect.signature(library_log).parameters
     parameters = [
-        first.replace(annotation=Annotated[str, *get_args(first.annotation)[1:]]),
+        first.replace(annotation=Annotated[str, get_args(first.annotation)[1]]),
         *others,
         *(shared[name] for name in ("store", "json")),
     ]
