@@ -50,7 +50,7 @@ class _Product:
     weight: int
     """Weight in grams."""
     price: int
-    """Price in _euros."""
+    """Price in euros."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ def shop(number: int) -> _Shop:
 
 def _euros(tenths: int) -> str:
     """Return an amount as the shop writes it."""
-    return f"{tenths // 10}.{tenths % 10}0 _euros"
+    return f"{tenths // 10}.{tenths % 10}0 euros"
 
 
 def shop_site(number: int) -> Site:
@@ -170,7 +170,7 @@ def _category(facts: _Shop, category: str) -> dict[str, SitePage]:
         found = _table([each for each in products if each.plus == (model == "plus")])
         pages[target(f"{base}/find", [("model", model)])] = page(f"{category}: {model}", found, trail=trail)
     for one in products:
-        values = [("Price", f"{one.price} _euros"), ("Size", str(one.size)), ("Weight", f"{one.weight} g")]
+        values = [("Price", f"{one.price} euros"), ("Size", str(one.size)), ("Weight", f"{one.weight} g")]
         about = html_paragraph(f"A {CATEGORIES[category]} of the series {one.series}.")
         pages[one.target] = page(one.name, about, fields(values), trail=trail)
     return pages
