@@ -120,7 +120,7 @@ def learn_fields(what: str, given: GivenSettings) -> dict[str, Any]:
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
-    from agentlearn.learning.estimate import plan
+    from agentlearn.learning.costs import plan
     from agentlearn.learning.open_run import domain_of
 
     if settings.from_store:

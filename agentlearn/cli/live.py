@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agentlearn.cli.output import clock_time, count_words, parts_of_table, print_table, proposal_words, score_words
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.estimate import CostEstimate
+from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.report import StageLine
 from agentlearn.library.curate import EndCounts, count_ends
 from agentlearn.measure.score_table import clustered_score

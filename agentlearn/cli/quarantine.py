@@ -18,7 +18,7 @@ from agentlearn.text import visible
 
 if TYPE_CHECKING:
     from agentlearn.cli.show.held_lessons import HeldBack
-    from agentlearn.learning.lessons.pending_versions import Approved, ApprovedVersion, PendingLesson, PendingVersion
+    from agentlearn.learning.lessons.pending_versions import Approved, PendingLesson, PendingVersion
     from agentlearn.learning.lessons.trust import ShapedLesson
     from agentlearn.library.history import Change
     from agentlearn.types.operation import LessonDecision
@@ -135,7 +135,7 @@ def library_reject(
     console().print(f"rejected: {words}")
 
 
-async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> "Approved | ApprovedVersion":
+async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> "Approved":
     from agentlearn.errors import ConfigError
     from agentlearn.learning.lessons.pending_versions import approve, approve_version, find_version
     from agentlearn.library import LibraryStore

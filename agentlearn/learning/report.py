@@ -8,7 +8,7 @@ from pydantic import Field
 from agentlearn.errors import ConfigError
 from agentlearn.html.figure import Tone, money
 from agentlearn.html.table import NotebookSummary, SummaryList, summary_html
-from agentlearn.learning.pilot import PilotReport
+from agentlearn.learning.costs import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.text import wrapped
@@ -314,8 +314,15 @@ class LearnReport(Value):
         return report
 
     def __str__(self) -> str:
-
-        return report_text(self)
+        """A few lines of at most 80 columns: the verdict, what to know about it, and the library."""
+        delta, line = self.delta, self.library
+        verdict = "nothing was measured on held-out tasks" if delta is None else delta.sentence.rstrip(".")
+        cautions = () if delta is None else (delta.caution, delta.carried)
+        lessons = "1 lesson" if line.lessons == 1 else f"{line.lessons} lessons"
+        chosen = (*self._selection_lines(), f"library {line.reference}: {lessons}")
+        return "\n".join(
+            wrapped(one, SUMMARY_COLUMNS) for one in (verdict, *chosen, *filter(None, cautions), *self.notes)
+        )
 
     def __repr__(self) -> str:
         means = [None if one is None else one.mean for one in (self.before, self.after)]
@@ -325,62 +332,46 @@ class LearnReport(Value):
         )
 
     def _repr_html_(self) -> str:
+        delta, line = self.delta, self.library
+        measured = ("", "", "", "") if delta is None else (delta.withheld, delta.sentence, delta.caution, delta.carried)
+        withheld, first, *cautions = measured
+        sentences = (withheld, first or "Nothing was measured on held-out tasks.", *self._selection_lines())
+        learned: Library | None = vars(self).get("learned")
+        lessons = () if learned is None else tuple(one.lesson for one in learned.experiences)
+        footer = (
+            f"library {line.reference}",
+            f"{line.lessons} {'lesson' if line.lessons == 1 else 'lessons'}",
+            f"{sum(self.rollouts.values()):,} rollouts",
+            f"cost {money(self.cost_usd)}",
+            f"run {self.run}",
+        )
+        return summary_html(
+            NotebookSummary(
+                sentences=tuple(filter(None, sentences)),
+                tone=_TONES[delta.verdict] if delta is not None and delta.compared else "plain",
+                cautions=tuple(dict.fromkeys(filter(None, (*cautions, *self.notes)))),
+                lists=(SummaryList(title="Lessons", entries=lessons),),
+                footer=" · ".join(footer),
+            )
+        )
 
-        return report_html(self, vars(self).get("learned"))
+    def _selection_lines(self) -> tuple[str, ...]:
+        """What became of the selected version, and why; nothing for a report without a selection."""
+        match selection := self.selection:
+            case None:
+                return ()
+            case SelectedVersion(status="published"):
+                return (f"Version {selection.selected[:8]} is published: {selection.reason}.",)
+            case SelectedVersion(status="pending"):
+                return (
+                    f"Version {selection.selected[:8]} is NOT published: {selection.reason}.",
+                    f"To publish it anyway: {selection.command}",
+                )
+            case _:
+                return (f"The library at the start was selected: {selection.reason}.",)
 
 
 SUMMARY_COLUMNS = 80
 """Largest number of columns of a report that is printed."""
 
 _TONES: dict[ContrastVerdict, Tone] = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
-
-
-def report_text(report: "LearnReport") -> str:
-    """Return the report as a few lines of at most 80 columns: the verdict, what to know about it, and the library."""
-    delta, line = report.delta, report.library
-    verdict = "nothing was measured on held-out tasks" if delta is None else delta.sentence.rstrip(".")
-    cautions = () if delta is None else (delta.caution, delta.carried)
-    lessons = "1 lesson" if line.lessons == 1 else f"{line.lessons} lessons"
-    chosen = _selection_lines(report)
-    lines = [verdict, *chosen, f"library {line.reference}: {lessons}", *filter(None, cautions), *report.notes]
-    return "\n".join(wrapped(line, SUMMARY_COLUMNS) for line in lines)
-
-
-def report_html(report: "LearnReport", library: "Library | None") -> str:
-    """Return the report as HTML: the verdict, cautions, lessons. library: what was learned; None: not known."""
-    delta = report.delta
-    first = "" if delta is None else delta.sentence
-    cautions = () if delta is None else (delta.caution, delta.carried)
-    sentences = ("" if delta is None else delta.withheld, first or "Nothing was measured on held-out tasks.")
-    lessons = () if library is None else tuple(one.lesson for one in library.experiences)
-    line, tone = report.library, _TONES[delta.verdict] if delta is not None and delta.compared else "plain"
-    rollouts = sum(report.rollouts.values())
-    return summary_html(
-        NotebookSummary(
-            sentences=tuple(filter(None, (*sentences, *_selection_lines(report)))),
-            tone=tone,
-            cautions=tuple(dict.fromkeys(filter(None, (*cautions, *report.notes)))),
-            lists=(SummaryList(title="Lessons", entries=lessons),),
-            footer=(
-                f"library {line.reference} · {line.lessons} {'lesson' if line.lessons == 1 else 'lessons'} ·"
-                f" {rollouts:,} rollouts · cost {money(report.cost_usd)} · run {report.run}"
-            ),
-        )
-    )
-
-
-def _selection_lines(report: "LearnReport") -> tuple[str, ...]:
-    """What became of the selected version, and why; nothing for a report without a selection."""
-    selection = report.selection
-    if selection is None:
-        return ()
-    match selection.status:
-        case "published":
-            return (f"Version {selection.selected[:8]} is published: {selection.reason}.",)
-        case "pending":
-            return (
-                f"Version {selection.selected[:8]} is NOT published: {selection.reason}.",
-                f"To publish it anyway: {selection.command}",
-            )
-        case "unchanged":
-            return (f"The library at the start was selected: {selection.reason}.",)

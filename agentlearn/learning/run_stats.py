@@ -27,7 +27,7 @@ _LONGEST_END = 100
 
 
 @dataclass(slots=True)
-class EpochStats:
+class _EpochStats:
     """Counts of one epoch."""
 
     rewards: list[float] = field(default_factory=list[float])
@@ -48,7 +48,7 @@ class EpochStats:
 class RunStats:
     """Counts of a run."""
 
-    epochs: dict[int, EpochStats] = field(default_factory=dict[int, EpochStats])
+    epochs: dict[int, _EpochStats] = field(default_factory=dict[int, _EpochStats])
     outcomes: Counter[str] = field(default_factory=Counter[str])
     """Rollouts by outcome."""
     failures: Counter[str] = field(default_factory=Counter[str])
@@ -96,29 +96,11 @@ class RunStats:
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-"):
-            epoch = self._epoch(int(trajectory.phase.removeprefix("epoch-")))
+            epoch = self.epoch(int(trajectory.phase.removeprefix("epoch-")))
             epoch.drawn += 1
             if trajectory.reward is not None:
                 epoch.rewards.append(trajectory.reward)
                 epoch.by_task.setdefault(trajectory.task, []).append(trajectory.reward)
-
-    def add_stored_rollout(self, epoch: int, trajectory: Trajectory) -> None:
-        """Count a rollout that another run made."""
-        if trajectory.reward is not None:
-            self._epoch(epoch).rewards.append(trajectory.reward)
-
-    def add_group(self, kind: GroupKind) -> None:
-        """Count a complete group."""
-        self.groups[kind] += 1
-
-    def add_stopped(self, saved: int) -> None:
-        """Count a group that stopped early. saved: rollouts that it did not need."""
-        self.stopped += 1
-        self.saved += saved
-
-    def add_skipped(self, epoch: int, tasks: int) -> None:
-        """Count the tasks that an epoch left out."""
-        self._epoch(epoch).skipped = tasks
 
     def allocated(self, planned: int) -> Allocated:
         """Return how many rollouts to learn from were made, of those planned."""
@@ -133,7 +115,7 @@ class RunStats:
 
     def add_update(self, epoch: int, update: Update) -> None:
         """Count an update."""
-        evidence, current = update.evidence, self._epoch(epoch)
+        evidence, current = update.evidence, self.epoch(epoch)
         current.groups.update(evidence.groups)
         current.ended.extend(evidence.ended)
         for stage, codes in evidence.faults.items():
@@ -165,7 +147,7 @@ class RunStats:
 
     def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
         """Return the epoch's line, and keep it for the report. lessons: size of the library."""
-        current = self._epoch(epoch)
+        current = self.epoch(epoch)
         ends = count_ends(current.ended)
         line = EpochLine(
             epoch=epoch,
@@ -239,8 +221,9 @@ class RunStats:
             )
         return notes
 
-    def _epoch(self, epoch: int) -> EpochStats:
-        return self.epochs.setdefault(epoch, EpochStats())
+    def epoch(self, epoch: int) -> _EpochStats:
+        """Return the counts of an epoch."""
+        return self.epochs.setdefault(epoch, _EpochStats())
 
 
 def _no_answer_words(trajectory: Trajectory) -> str:
@@ -283,17 +266,19 @@ class RunMonitor:
 
     def stored_rollout_read(self, batch: Batch, trajectory: Trajectory) -> None:
         """Count a rollout that another run made and report it."""
-        self.stats.add_stored_rollout(batch.epoch, trajectory)
+        if trajectory.reward is not None:
+            self.stats.epoch(batch.epoch).rewards.append(trajectory.reward)
         self.callbacks.rollout_done(batch.phase, trajectory)
 
     def group_stopped(self, batch: Batch, saved: int) -> None:
         """Count a group that stopped early and report it. saved: rollouts that it did not need."""
-        self.stats.add_stopped(saved)
+        self.stats.stopped += 1
+        self.stats.saved += saved
         self.callbacks.group_stopped(batch.phase, saved)
 
     def group_done(self, kind: GroupKind) -> None:
         """Count a complete group and report it."""
-        self.stats.add_group(kind)
+        self.stats.groups[kind] += 1
         self.callbacks.group_done(kind)
         self._report_warnings()
 

@@ -1,7 +1,7 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, j
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, tasks_from
 from agentlearn.domain.objects.given_tasks import reward_from
 from agentlearn.errors import ConfigError
-from agentlearn.learning.open_run import GivenTasks
 from agentlearn.models.endpoint import model_name
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
@@ -184,8 +183,10 @@ class Given:
 
     domain: Domain | None = None
     """What is learned."""
-    tasks: GivenTasks = field(default_factory=GivenTasks)
-    """Tasks to learn from, and held-out tasks."""
+    train: tuple[Task, ...] | None = None
+    """Tasks to learn from, and to hold out a share of."""
+    test: tuple[Task, ...] | None = None
+    """Held-out tasks."""
     groups: Groups | None = None
     """Groups of recorded rollouts to learn from, with `from_store`."""
     model: "Model | None" = None

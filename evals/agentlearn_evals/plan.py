@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
-from agentlearn.config.model_contents import contents_sha256
+from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError, StoreMissing
 from agentlearn.installed import version
-from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, refuse_unpriced, sized_rollouts
-from agentlearn.learning.run_size import (
+from agentlearn.learning.costs import (
     FEWEST_ROLLOUTS,
     RolloutSize,
+    StageEstimate,
     assumed_rollouts,
     file_task_shape,
+    mean_problem_tokens,
     measured_rollouts,
+    refuse_unpriced,
+    sized_rollouts,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.render import render

@@ -11,7 +11,7 @@ from agentlearn.cli.live import malformed_words, stage_lines
 from agentlearn.cli.output import change_words, count_words, parts_of_table, score_words
 from agentlearn.cli.show.words import labelled, labelled_command, operation_words
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.pilot import PilotReport
+from agentlearn.learning.costs import PilotReport
 from agentlearn.learning.report import LibraryLine, Proposals, SelectedVersion, StageLine, VersionLine
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block, block, visible_line

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from agentlearn.config import LAB
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing, only_stops, root_cause
-from agentlearn.learning.estimate import RunPlan, plan
+from agentlearn.learning.costs import RunPlan, plan
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.learning.resume import of_this_version, started_with

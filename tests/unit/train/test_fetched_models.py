@@ -20,8 +20,15 @@ pytest.importorskip("gguf")
 
 from agentlearn.cli.app import run
 from agentlearn.config import known_models, model_folders
-from agentlearn.config.known_models import KnownModel
-from agentlearn.config.model_folders import RECORD, FetchedState, check_fetched, fetched_state, model_path, read_record
+from agentlearn.config.model_folders import (
+    RECORD,
+    FetchedState,
+    KnownModel,
+    check_fetched,
+    fetched_state,
+    model_path,
+    read_record,
+)
 from agentlearn.doctor.machine import check_machine
 from agentlearn.errors import ConfigError
 from agentlearn.models.call_settings import context_of
@@ -408,7 +415,7 @@ def test_two_at_once_make_one_folder(indexed: KnownModel) -> None:
 
 _CHILD = """
 import sys, time
-from agentlearn.config.known_models import KnownModel
+from agentlearn.config.model_folders import KnownModel
 from agentlearn.train.fetching import installer
 from agentlearn.train.fetching.fetch import fetch_model
 if sys.argv[2] == "downloading":

@@ -4,7 +4,7 @@ import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.domain.base import load_domain
-from agentlearn.learning.estimate import plan
+from agentlearn.learning.costs import plan
 from agentlearn_web import domain
 from agentlearn_web.miniwob import domain as miniwob
 from agentlearn_web.miniwob.pages import PAGES
