@@ -248,7 +248,11 @@ class BatchRunner:
         if more := allocation.more(self._rewards(task, members), self.rollouts.domain.threshold):
             further = range(len(members), len(members) + more)
             members += await self._wave(task, further, batch, state, finished, self.sampling_started(more))
-        group = await self._complete(task, members)
+        group = Group(task=task, trajectories=tuple(member.trajectory for member in members))
+        if self.settings.labels == "none":  # judge the rollouts by majority, and store them
+            group = by_majority(group, self.rollouts.domain)
+            for member, judged in zip(members, group.trajectories, strict=True):
+                await self._keep(replace(member, trajectory=judged))
         if saved := allocation.group_size - len(members):
             self.monitor.group_stopped(batch, saved)
         self._report(group)
@@ -324,20 +328,17 @@ class BatchRunner:
                 for phase in order:
                     slot = RolloutSlot(phase, g, derive_seed(self.settings.seed, seeds, task.id, g))
                     library = phases[phase]
-                    treatment = self._evaluation_treatment(library, hidden.get(phase))
+                    treatment = Treatment(
+                        model=self.rollouts.endpoint.name,
+                        library=library.version,
+                        masked=(hidden[phase],) if phase in hidden else (),
+                        temperature=self.settings.eval_temperature,
+                    )
                     rollout = self._one(task, slot, treatment, library, finished[phase])
                     running[phase].append(members.create_task(rollout))
                 order.reverse()  # each phase goes first equally often
         self.monitor.refuse_silence()
         return {phase: [one.result().trajectory for one in rollouts] for phase, rollouts in running.items()}
-
-    def _evaluation_treatment(self, library: Library, hidden: ExperienceId | None) -> Treatment:
-        return Treatment(
-            model=self.rollouts.endpoint.name,
-            library=library.version,
-            masked=() if hidden is None else (hidden,),
-            temperature=self.settings.eval_temperature,
-        )
 
     def _read_stored(self, stored: StoredGroups, batch: Batch, groups: GroupStream) -> None:
         """Put the batch's groups from the store into `groups`."""
@@ -351,15 +352,6 @@ class BatchRunner:
                 self.monitor.stored_rollout_read(batch, trajectory)
             self._report(group)
             groups.put(group)
-
-    async def _complete(self, task: Task, members: Sequence[Finished]) -> Group:
-        """Return the group. With labels `none`, judge its rollouts by majority and store them first."""
-        group = Group(task=task, trajectories=tuple(member.trajectory for member in members))
-        if self.settings.labels == "none":
-            group = by_majority(group, self.rollouts.domain)
-            for member, judged in zip(members, group.trajectories, strict=True):
-                await self._keep(replace(member, trajectory=judged))
-        return group
 
     async def _one(
         self,

@@ -494,9 +494,7 @@ class LibraryEvidence:
         return sum(bool(one.blocks) for one in self.evidence)
 
 
-def library_evidence(
-    reader: StoreReader, libraries: LibraryStore, name: str, rules: EvidenceRules | None = None
-) -> LibraryEvidence:
+def library_evidence(reader: StoreReader, libraries: LibraryStore, name: str) -> LibraryEvidence:
     """The evidence on a library's lessons. Raises LibraryError for an unknown name.
 
     Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
@@ -507,7 +505,7 @@ def library_evidence(
     hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
     learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
     blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
-    return LibraryEvidence(name, libraries.load(name), judge(blocks, rules))
+    return LibraryEvidence(name, libraries.load(name), judge(blocks))
 
 
 def lessons_ever(versions: Iterable[Library]) -> tuple[ExperienceId, ...]:

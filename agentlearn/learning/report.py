@@ -115,6 +115,9 @@ class LibraryLine(Value):
         return f"{self.name}@{self.version[:12]}"
 
 
+Role = Literal["start", "empty", "candidate", "finalist", "selected"]
+
+
 class VersionLine(Value):
     """One version of the library during a run, with the evidence about it."""
 
@@ -134,7 +137,7 @@ class VersionLine(Value):
     """95 % interval of the estimate."""
     validation: HeldOutScore | None = None
     """Its score on the validation tasks; None for a version that was not compared there."""
-    role: Literal["start", "empty", "candidate", "finalist", "selected"] = "candidate"
+    role: Role = "candidate"
 
 
 class LessonWorth(Value):

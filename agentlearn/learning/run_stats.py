@@ -1,8 +1,7 @@
 """Counts of a run while it goes on."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
@@ -13,7 +12,6 @@ from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.learning.warnings import REMEDIES, RunSnapshot, RunWarning, fallen_reward, run_warnings
 from agentlearn.library.curate import count_ends
 from agentlearn.log import get_log
-from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
@@ -123,27 +121,6 @@ class RunStats:
         self.notes.extend(evidence.notes)
         if isinstance(update.outcome, Held):
             self.held.append(update.outcome.reason)
-
-    def snapshot(self, settings: RunSettings, budget: Budget, endpoint_states: Sequence[EndpointState]) -> RunSnapshot:
-        """Return what warnings are derived from.
-
-        The limiter of a simulated service is left out: how many calls that takes depends only on this machine. Only
-        replies that could not be read at all count as malformed, not those with single bad items.
-        """
-        return RunSnapshot(
-            groups=self.groups if settings.group_size > 1 else {},
-            rollouts=self.outcomes.total(),
-            undecided=self.outcomes["undecided"],
-            failures={
-                code: count for code, count in self.failures.items() if code not in self.undecided or code in REMEDIES
-            },
-            replies=sum((state.answered for state in endpoint_states), Counter[str]()),
-            no_answers=self.no_answers,
-            malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in self.faults.items()},
-            limiters=tuple(state.limiter for state in endpoint_states if not state.free),
-            max_cost_usd=settings.max_cost_usd,
-            unpriced_calls=budget.unpriced_calls,
-        )
 
     def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
         """Return the epoch's line, and keep it for the report. lessons: size of the library."""
@@ -312,10 +289,27 @@ class RunMonitor:
             state.refuse_silence(self.call_context.budget)
 
     def warnings(self, *, ended: bool = False) -> tuple[RunWarning, ...]:
-        """Return all warnings that hold now. ended: whether no more groups will follow."""
-        snapshot = self.stats.snapshot(self.settings, self.call_context.budget, self.endpoint_states)
-        trace = command_words("trace", self.call_context.run, store=self.settings.store)
-        return (*run_warnings(replace(snapshot, trace=trace), ended=ended), *self._noticed)
+        """Return all warnings that hold now. ended: whether no more groups will follow.
+
+        The limiter of a simulated service is left out: how many calls that takes depends only on this machine. Only
+        replies that could not be read at all count as malformed, not those with single bad items.
+        """
+        stats, settings, states = self.stats, self.settings, self.endpoint_states
+        agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in REMEDIES}
+        snapshot = RunSnapshot(
+            groups=stats.groups if settings.group_size > 1 else {},
+            rollouts=stats.outcomes.total(),
+            undecided=stats.outcomes["undecided"],
+            failures=agents,
+            replies=sum((state.answered for state in states), Counter[str]()),
+            no_answers=stats.no_answers,
+            malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in stats.faults.items()},
+            limiters=tuple(state.limiter for state in states if not state.free),
+            max_cost_usd=settings.max_cost_usd,
+            unpriced_calls=self.call_context.budget.unpriced_calls,
+            trace=command_words("trace", self.call_context.run, store=settings.store),
+        )
+        return (*run_warnings(snapshot, ended=ended), *self._noticed)
 
     def _report_warnings(self) -> None:
         """Report each warning once."""

@@ -84,7 +84,6 @@ def subject_of(
     tasks: Any = None,
     *,
     reward: Any = None,
-    name: str | None = None,
     deps: Any = None,
     answer_of: Any = None,
     tools: str = "none",
@@ -99,8 +98,7 @@ def subject_of(
     """
     if isinstance(what, Groups):
         return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
-    if isinstance(tasks, Groups):
-        name = tasks.name
+    name = tasks.name if isinstance(tasks, Groups) else None
     source = str(tasks) if isinstance(tasks, str | Path) else None
     if isinstance(what, str | Path) and is_source(str(what)):
         if tasks is not None:

@@ -117,11 +117,9 @@ class ModelCall:
     """Output tokens at which the last reply was cut off because the budget allowed no more; 0: it was not."""
     answers_before: int = field(init=False)
     """Answers of the endpoint when the attempts began."""
-    size_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers_before = self.state.answers
-        self.size_bytes = request_bytes(self.messages, self.parameters)
 
     @classmethod
     def following(
@@ -385,7 +383,7 @@ class ModelCall:
         Its tokens are estimated where the service reports none, or fewer than the text can have.
         """
         state, stage = self.state, self.unit.stage
-        given, written = response.usage, reply_bytes(response)
+        given, asked, written = response.usage, request_bytes(self.messages, self.parameters), reply_bytes(response)
 
         def believed(tokens: int, size_bytes: int) -> int:
             enough = tokens * BYTES_PER_TOKEN * _DENSEST >= size_bytes
@@ -393,15 +391,15 @@ class ModelCall:
             return tokens if state.free or size_bytes <= _SHORT_BYTES or enough else 0
 
         reported_in, reported_out = (
-            believed(given.input_tokens, self.size_bytes),
+            believed(given.input_tokens, asked),
             believed(given.output_tokens, written),
         )
-        tokens_in = reported_in or state.tokens.tokens_of_text(stage, self.size_bytes)
+        tokens_in = reported_in or state.tokens.tokens_of_text(stage, asked)
         tokens_out = reported_out or state.tokens.tokens_of_text(stage, written)
         estimated = (0 if reported_in else tokens_in) + (0 if reported_out else tokens_out)
         usage = Usage(requests=1, tokens_in=tokens_in, tokens_cached=given.cache_read_tokens, tokens_out=tokens_out)
         state.without_usage += estimated > 0
-        state.tokens.learn(stage, self.size_bytes, usage, reported=bool(reported_in))
+        state.tokens.learn(stage, asked, usage, reported=bool(reported_in))
         if estimated:
             response = replace(response, usage=RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out))
         cost = 0.0 if state.free else cost_usd(response)

@@ -20,7 +20,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
 from agentlearn.learning.evaluate import ArmNames, Scores, held_out, score_of
 from agentlearn.learning.lessons.candidates import Candidates, Standing
-from agentlearn.learning.report import Delta, HeldOutScore, LessonWorth, SelectedVersion, VersionLine
+from agentlearn.learning.report import Delta, HeldOutScore, LessonWorth, Role, SelectedVersion, VersionLine
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId, derive_seed
@@ -322,38 +322,30 @@ def version_lines(choice: Choice, made_at: dict[LibraryVersion, int]) -> tuple[V
     """Return a line for each version. made_at: number of updates before each, 0 if not there."""
     learned = {one.library.version: one for one in choice.learned}
     known = any(one.rollouts for one in choice.standings)
-    return tuple(_line(choice, one, learned[one.library.version], made_at, known=known) for one in choice.standings)
-
-
-def _line(
-    choice: Choice, now: Standing, learned: Standing, made_at: dict[LibraryVersion, int], *, known: bool
-) -> VersionLine:
-    library, validated = now.library, choice.validated
-    start = library.version == choice.start.version
-    return VersionLine(
-        version=library.version,
-        parent=library.parent,
-        updates=made_at.get(library.version, 0),
-        lessons=len(library),
-        tokens=library.tokens,
-        rollouts=learned.rollouts,
-        reward=learned.reward,
-        estimate=now.estimate if known else None,
-        ci=(now.estimate - _Z * now.sd, now.estimate + _Z * now.sd) if known and not start else None,
-        validation=validated.score(library.version) if validated is not None and validated.judged else None,
-        role=_role(choice, library),
-    )
-
-
-def _role(choice: Choice, library: Library) -> Literal["start", "empty", "candidate", "finalist", "selected"]:
-    arms = choice.validated.arms if choice.validated is not None else ()
-    if library.version == choice.selected.version:
-        return "selected"
-    if library.version == choice.start.version:
-        return "start"
-    if library.version == choice.bare.version:
-        return "empty"
-    return "finalist" if library.version in {one.version for one in arms} else "candidate"
+    validated = choice.validated
+    roles: dict[str, Role] = {one.version: "finalist" for one in (validated.arms if validated is not None else ())}
+    roles |= {choice.bare.version: "empty", choice.start.version: "start", choice.selected.version: "selected"}
+    lines = list[VersionLine]()
+    for now in choice.standings:
+        library, version = now.library, now.library.version
+        spread = _Z * now.sd
+        interval = (now.estimate - spread, now.estimate + spread) if version != choice.start.version else None
+        lines.append(
+            VersionLine(
+                version=version,
+                parent=library.parent,
+                updates=made_at.get(version, 0),
+                lessons=len(library),
+                tokens=library.tokens,
+                rollouts=learned[version].rollouts,
+                reward=learned[version].reward,
+                estimate=now.estimate if known else None,
+                ci=interval if known else None,
+                validation=validated.score(version) if validated is not None and validated.judged else None,
+                role=roles.get(version, "candidate"),
+            )
+        )
+    return tuple(lines)
 
 
 def _selected(

@@ -10,13 +10,9 @@ from agentlearn.library.curate.hostile.encoded import fold
 from agentlearn.library.curate.hostile.stated_answers import answer_in_other_words
 from tests.support.cases import cases
 
-REFUSED = cases(__file__, "refused")
-GOOD = cases(__file__, "good")
 
-
-@pytest.mark.parametrize("code", REFUSED)
-def test_a_lesson_of_this_form_is_refused_under_its_code(code: str, subtests: pytest.Subtests) -> None:
-    for lesson in REFUSED[code]:
+def test_a_lesson_of_a_refused_form_is_refused_under_its_code(subtests: pytest.Subtests) -> None:
+    for code, lesson in cases(__file__, "refused"):
         with subtests.test(lesson=lesson):
             end = wrong_form(lesson)
             assert end is not None
@@ -25,7 +21,7 @@ def test_a_lesson_of_this_form_is_refused_under_its_code(code: str, subtests: py
 
 
 def test_good_lessons_pass() -> None:
-    assert [lesson for lesson in GOOD if wrong_form(lesson)] == []
+    assert [lesson for lesson in cases(__file__, "good") if wrong_form(lesson)] == []
 
 
 @pytest.mark.parametrize(

