@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from agentlearn.config import LearnSettings, learn_settings
+from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, learn_settings
 from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
@@ -129,6 +129,8 @@ async def learn(
     for name in options.keys() - known.keys():
         raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}", code="unknown_setting")
     base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
+    if settings is not None and settings.model in (SIMULATED_MODEL, default_model(settings.domain)):
+        base.pop("model", None)  # settings without a model have it by themselves; the agent's own goes before it
     fields: dict[str, Any] = {**base, **options}
     by_name = isinstance(what, str | Path)
     subject = subject_of(
