@@ -8,7 +8,7 @@ from pathlib import Path
 from agentlearn.config import LAB, SIMULATED_MODEL, LearnSettings, RunSettings, is_lab
 from agentlearn.domain.demo import lab_models
 from agentlearn.errors import ConfigError, MissingExtra
-from agentlearn.learning.estimate import estimate, plan, refuse_unpriced_budget
+from agentlearn.learning.costs import estimate, plan, refuse_unpriced
 from agentlearn.learning.open_run import domain_of
 from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
 from agentlearn.printing import ask_line, print_line
@@ -22,7 +22,7 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
     models = tuple(dict.fromkeys((settings.model, settings.reflector_name)))
     for name in models:
         check_endpoint(name, settings)
-    refuse_unpriced_budget(settings)
+    refuse_unpriced(settings.endpoints, settings.max_cost_usd)
     if settings.group_size == 1 and not settings.from_store:
         print_line(
             "note: with --group-size 1 nothing can be learned, because the rewards of one rollout cannot differ; give 2"

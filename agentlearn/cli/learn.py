@@ -91,7 +91,7 @@ def _settings(
 
 
 def _show_plan(settings: LearnSettings, *, json: bool) -> None:
-    from agentlearn.learning.estimate import plan
+    from agentlearn.learning.costs import plan
     from agentlearn.learning.open_run import domain_of
 
     if settings.from_store:

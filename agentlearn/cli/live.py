@@ -24,7 +24,7 @@ from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.estimate import CostEstimate
+from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.report import HeldOutScore
 from agentlearn.library.curate import EndCounts, count_ends
 from agentlearn.measure.score_table import clustered_score

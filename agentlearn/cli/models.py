@@ -7,8 +7,15 @@ from cyclopts import Parameter
 
 from agentlearn.cli.options import JsonOption
 from agentlearn.cli.output import console, print_json
-from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
-from agentlearn.config.model_folders import FetchedState, check_fetched, fetched_folder, fetched_state, models_folder
+from agentlearn.config.model_folders import (
+    KNOWN_MODELS,
+    FetchedState,
+    KnownModel,
+    check_fetched,
+    fetched_folder,
+    fetched_state,
+    models_folder,
+)
 from agentlearn.views.terminal import print_table
 
 KnownName = Annotated[str, Parameter(help="Name of the model, as `agentlearn models` lists it.")]

@@ -18,7 +18,6 @@ from agentlearn.config.command_words import command_words
 from agentlearn.errors import ConfigError, LibraryError, StoreMissing
 from agentlearn.learning.lessons.pending_versions import (
     Approved,
-    ApprovedVersion,
     PendingLesson,
     PendingVersion,
     approve,
@@ -207,7 +206,7 @@ def _find_held(store: Path, prefix: str) -> _HeldBack | None:
     return matching[0]
 
 
-async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> Approved | ApprovedVersion:
+async def _approve(store: Path, waiting: str, without: Sequence[str], note: str) -> Approved:
 
     async with open_store(store, create=False) as opened:
         libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)

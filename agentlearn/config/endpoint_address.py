@@ -44,7 +44,11 @@ def endpoint_name(given: str) -> str:
     name, credentials = _divided(given.strip())
     if credentials:
         _CREDENTIALS[name] = credentials
-        for secret in _secrets(credentials):
+        pair = f"{credentials.username}:{credentials.password}"
+        encoded = base64.b64encode(pair.encode()).decode() if pair != ":" else ""
+        bare = (name for name, value in credentials.query.items() if not value)  # the key itself
+        # A user name alone is a token.
+        for secret in (credentials.password or credentials.username, encoded, *credentials.query.values(), *bare):
             know_secret(secret)
     return name
 
@@ -86,18 +90,6 @@ def _divided(given: str) -> tuple[str, Credentials]:
     query = dict(pairs) or {parts.query or late_query: ""}
     name = urlunsplit((parts.scheme, host, parts.path, "", "")) + mark + model
     return name, Credentials(unquote(username), unquote(password), query)
-
-
-def _secrets(credentials: Credentials) -> list[str]:
-    """The values to be left out of texts. A user name alone is a token."""
-    pair = f"{credentials.username}:{credentials.password}"
-    encoded = [base64.b64encode(pair.encode()).decode()] if credentials.username or credentials.password else []
-    return [credentials.password or credentials.username, *encoded, *credentials.query.values(), *_bare(credentials)]
-
-
-def _bare(credentials: Credentials) -> list[str]:
-    """Parts of a query that have no value: the key itself."""
-    return [name for name, value in credentials.query.items() if not value]
 
 
 def _not_an_address() -> ConfigError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentlearn.text import nearest_name
 
 PREFIX = "AGENTLEARN_"
-OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
+_OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
 """Variables that are not the default of an option, without the prefix."""
 BUILT_IN_STORE = Path(".agentlearn")
 """The store where neither an argument nor the environment names one, in the working directory."""
@@ -49,7 +49,7 @@ def misspelt_variables(options: Iterable[str]) -> list[tuple[str, str]]:
 
     options: names of a command's options. A variable that resembles none may be for another command.
     """
-    known = {variable_of(option).removeprefix(PREFIX) for option in options} | OTHER_VARIABLES
+    known = {variable_of(option).removeprefix(PREFIX) for option in options} | _OTHER_VARIABLES
     given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)} - known
     found = [(name, nearest_name(name, known, alike=0.75)) for name in sorted(given)]
     return [(PREFIX + name, PREFIX + meant) for name, meant in found if meant is not None]

@@ -11,8 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from agentlearn.config.options import ONLINE
-from agentlearn.config.site_options import LOGIN, SITE_FILES
+from agentlearn.config.options import LOGIN, ONLINE, SITE_FILES
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
 from agentlearn.plugins import announced, guarded
@@ -116,14 +115,14 @@ def packaged_recipe(name: str) -> Path | None:
     return path
 
 
-DEFAULT_RECIPE = "default"
+_DEFAULT_RECIPE = "default"
 """Name of the recipe that a domain uses when no recipe is named."""
 
 
 def default_recipe(domain: str) -> Path | None:
     """The file of a domain's default recipe; None when its package ships none."""
     folder = _recipes(domain)
-    path = None if folder is None else folder / f"{DEFAULT_RECIPE}.yaml"
+    path = None if folder is None else folder / f"{_DEFAULT_RECIPE}.yaml"
     return path if path is not None and path.is_file() else None
 
 

@@ -1,4 +1,7 @@
-"""The settings of a rollout that `solve` and `compare` take as keyword arguments, for type checkers and editors."""
+"""The settings that `learn`, `solve` and `compare` take as keyword arguments, for type checkers and editors.
+
+A test compares them with the settings themselves, which say what they mean.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +9,7 @@ from typing import Literal, TypedDict
 
 from pydantic import SecretStr
 
-from agentlearn.config.site_options import LoginAct
+from agentlearn.config.options import LoginAct
 
 
 class RolloutKeywords(TypedDict, total=False):
@@ -48,3 +51,48 @@ class SolveOptions(RolloutKeywords, total=False):
     """Settings of `SolveSettings` that `solve` has no parameter of its own for. `SolveSettings` says what they mean."""
 
     start: str
+
+
+class LearnOptions(RolloutKeywords, total=False):
+    """Settings of `LearnSettings` that `learn` has no parameter of its own for. `LearnSettings` says what they mean."""
+
+    columns: str | None
+    max_unreadable: float
+    test_share: float
+    limit: int | None
+    tools: Literal["none", "python"]
+    instructions: str | None
+    only_instructions: bool
+    group_size: int
+    epochs: int
+    batch_size: int
+    max_staleness: int
+    labels: Literal["gold", "none"]
+    evaluate: bool
+    eval_rollouts: int
+    eval_every: int
+    eval_temperature: float | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_minutes: float | None
+    max_proposals: int
+    max_deletes: int
+    max_lessons: int
+    max_library_tokens: int
+    trust: str | Sequence[str]
+    change_written: bool
+    own_task_lessons: Literal["show", "hide"]
+    stop_after: int
+    revisit_every: int
+    end_when_settled: float
+    reward_margin: float
+    select: Literal["best", "last"]
+    finalists: int
+    validation_rollouts: int
+    hidden_rollouts: int
+    from_store: bool
+    from_run: str | None
+    from_phase: str | None
+    min_rollouts: int
+    reflector_output_tokens: int | None
+    pilot: int | None

@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentlearn.config import CallOptions
-from agentlearn.config.known_models import KNOWN_MODELS
-from agentlearn.config.model_folders import FetchedState, fetched_folder, fetched_state
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_folder, fetched_state
 from agentlearn.domain.base import CheckResult, installed_domains, load_domain
 from agentlearn.errors import AgentlearnError, ConfigError, MissingExtra, StoreMissing
 from agentlearn.installed import version
 from agentlearn.models.endpoint import check_endpoint
 from agentlearn.models.services import found_models, is_service, pip_line
-from agentlearn.plugins import Plugin, Refusal, announced, cause_words, is_command, load, unreadable_packages
+from agentlearn.plugins import Plugin, announced, cause_words, is_command, load, unreadable_packages
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.train.serving.local import NEEDED, TRAIN_EXTRA
 from agentlearn.train.serving.vllm import without_gpu
 
 SLOW_S = 3.0
 """After this time the user is told which check is waited for."""
-ISOLATED_LIMIT_S = 60.0
+_ISOLATED_LIMIT_S = 60.0
 """Longest time of one check; the others go on without it."""
 
 Waiting = Callable[[str], None]
@@ -41,7 +40,7 @@ class Check(NamedTuple):
     what: str
     """Name of the result where the check itself fails."""
     run: Callable[[], Iterable[CheckResult]]
-    limit_s: float = ISOLATED_LIMIT_S
+    limit_s: float = _ISOLATED_LIMIT_S
 
 
 def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tuple[CheckResult, ...]:
@@ -72,7 +71,7 @@ def results_of(check: Check, waiting: Waiting, *, slow_s: float = SLOW_S) -> tup
     return found
 
 
-PLUGIN_CHECKS_LIMIT_S = 15.0
+_PLUGIN_CHECKS_LIMIT_S = 15.0
 """Longest time for the import of one plug-in."""
 
 
@@ -93,25 +92,21 @@ _CALLED = ("agentlearn.commands", "agentlearn.endpoints")
 """Groups whose plug-ins are functions, or entries that name one."""
 
 
-def plugin_checks() -> Iterator[Check]:
+def _plugin_checks() -> Iterator[Check]:
     """Yield the checks of plug-ins. Domains are only loaded by checks of their own."""
-    yield Check("packages", _unreadable)
+    yield Check(
+        "packages",
+        lambda: [CheckResult(what=f"package {one.name}", state="note", words=one.why) for one in unreadable_packages()],
+    )
     for kind, group, reserved in _GROUPS:
         plugins = announced(group, reserved=reserved)
         for refused in plugins.refused:
-            yield Check(f"{kind} {refused.name}", partial(_refused, kind, refused))
+            state = "note" if refused.harmless else "broken"
+            result = CheckResult(what=f"{kind} {refused.name}", state=state, words=refused.why)
+            yield Check(result.what, partial(list, [result]))
         for plugin in plugins.usable.values():
             if not plugin.own and kind != "domain":
-                yield Check(f"{kind} {plugin.name}", partial(_loads, plugin, kind), PLUGIN_CHECKS_LIMIT_S)
-
-
-def _unreadable() -> Iterator[CheckResult]:
-    for package in unreadable_packages():
-        yield CheckResult(what=f"package {package.name}", state="note", words=package.why)
-
-
-def _refused(kind: str, one: Refusal) -> Iterator[CheckResult]:
-    yield CheckResult(what=f"{kind} {one.name}", state="note" if one.harmless else "broken", words=one.why)
+                yield Check(f"{kind} {plugin.name}", partial(_loads, plugin, kind), _PLUGIN_CHECKS_LIMIT_S)
 
 
 def _loads(plugin: Plugin, kind: str) -> Iterator[CheckResult]:
@@ -123,11 +118,7 @@ def _loads(plugin: Plugin, kind: str) -> Iterator[CheckResult]:
     yield CheckResult(what=f"{kind} {plugin.name}", state="ok", words=f"from the package {plugin.package!r}")
 
 
-def _do_not_tell(_what: str) -> None:
-    pass
-
-
-def check_machine(store: Path, waiting: Waiting = _do_not_tell) -> tuple[CheckResult, ...]:
+def check_machine(store: Path, waiting: Waiting = lambda _: None) -> tuple[CheckResult, ...]:
     """Run every check in order. Costs nothing, sends nothing, changes nothing.
 
     waiting: called with the name of each check that takes long.
@@ -135,7 +126,7 @@ def check_machine(store: Path, waiting: Waiting = _do_not_tell) -> tuple[CheckRe
     checks = (
         Check("python", _python),
         Check("name clash", _name_clash),
-        *plugin_checks(),
+        *_plugin_checks(),
         *(Check(f"domain {name}", partial(_domain, name)) for name in installed_domains()),
         Check("store", partial(_store, store)),
         Check("temporary files", _temporary_files),

@@ -23,7 +23,7 @@ from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.doctor.machine import SLOW_S
 from agentlearn.domain.base import CheckResult
 from agentlearn.errors import ConfigError, EndpointError, RolloutError
-from agentlearn.learning.estimate import known_price
+from agentlearn.learning.costs import known_price
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageReply, stage_agent
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
@@ -42,7 +42,7 @@ _ACCEPTED_WORDS = {"temperature": "a temperature", "seed": "a seed", SYSTEM: "in
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_422"})
 
 T = TypeVar("T")
-AskWithout = Callable[[Collection[str]], Awaitable[T]]
+_AskWithout = Callable[[Collection[str]], Awaitable[T]]
 """Asks without these parts. Raises EndpointError."""
 
 
@@ -77,12 +77,12 @@ def _listed(names: Sequence[str], article: str = "") -> str:
     return f"{', '.join(first)} and {article}{last}" if first else last
 
 
-def settings_without(parts: Collection[str]) -> CallSettings:
+def _settings_without(parts: Collection[str]) -> CallSettings:
     """Return the settings of an endpoint whose requests have none of these parts."""
     return CallSettings(left_out=frozenset(parts) - {SYSTEM}, fold_system=SYSTEM in parts)
 
 
-async def accepted(ask: AskWithout[T]) -> tuple[Accepted, T]:
+async def accepted(ask: _AskWithout[T]) -> tuple[Accepted, T]:
     """Find out what a model accepts. Return the answer to the request with everything that it accepts.
 
     A model that accepts everything is asked once. Raises EndpointError when it answers in no case.
@@ -101,7 +101,7 @@ async def accepted(ask: AskWithout[T]) -> tuple[Accepted, T]:
             return await _one_by_one(ask)
 
 
-async def _one_by_one(ask: AskWithout[T]) -> tuple[Accepted, T]:
+async def _one_by_one(ask: _AskWithout[T]) -> tuple[Accepted, T]:
     """Ask without all parts, then with each alone: the service does not name what it refuses."""
     everything, refused = frozenset(OPTIONS), set[str]()
     answer = await ask(everything)
@@ -174,7 +174,7 @@ class _Probe:
 
     def without(self, parts: Collection[str]) -> "_Probe":
         """Return a probe whose requests have none of these parts."""
-        return replace(self, endpoint=replace(self.endpoint, call_settings=settings_without(parts)))
+        return replace(self, endpoint=replace(self.endpoint, call_settings=_settings_without(parts)))
 
     async def asked(self, question: str, *tools: ToolDefinition) -> ModelResponse:
         """Make one request without an agent and return the response."""

@@ -147,27 +147,13 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedBatch:
-    """A batch whose rollouts can start."""
-
-    batch: Batch
-    library: Library
-    """Library that the rollouts are shown."""
-    treatments: Mapping[TaskId, tuple[Treatment, ...]]
-    """Treatment of each rollout, by task, in order of g. It may hold tasks that are not in the batch."""
-
-
-@dataclass(frozen=True, slots=True)
 class LearnerState:
     """What rollouts get from the learner at one moment."""
 
     library: Library
+    """Library that the rollouts are shown."""
     treatments: Mapping[TaskId, tuple[Treatment, ...]]
-    """Treatment of each rollout, by task, in order of g."""
-
-    def of(self, batch: Batch) -> PlannedBatch:
-        """Return the batch, planned with this state."""
-        return PlannedBatch(batch, self.library, self.treatments)
+    """Treatment of each rollout, by task, in order of g. It may hold tasks that are not in the batch."""
 
 
 class GroupStream:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from agentlearn.config import OwnTaskOptions, RunSettings
 from agentlearn.domain.base import Domain
 from agentlearn.errors import AllFailed
-from agentlearn.learning.batch import Allocation, Batch, GroupStream, PlannedBatch
+from agentlearn.learning.batch import Allocation, Batch, GroupStream, LearnerState
 from agentlearn.learning.evaluate import Scores
 from agentlearn.learning.evidence import LessonBlock, blocks_of
 from agentlearn.learning.resume import FinishedRollouts, TaskRollout
@@ -47,22 +47,18 @@ class HiddenLessons:
     seed: int
     """Seed of the run. A resumed run hides the same lessons."""
 
-    def apply(self, planned: PlannedBatch) -> PlannedBatch:
-        """Return the batch with treatments that hide lessons."""
-        lessons = [one for one in planned.library.by_id if one in self.start.by_id]
+    def apply(self, batch: Batch, state: LearnerState) -> LearnerState:
+        """Return the state with treatments that hide lessons from rollouts of this batch."""
+        lessons = [one for one in state.library.by_id if one in self.start.by_id]
         if not lessons:
-            return planned
-        treatments = {
-            task: self._masked(planned.batch, task, found, lessons) for task, found in planned.treatments.items()
-        }
-        return replace(planned, treatments=treatments)
-
-    def _masked(
-        self, batch: Batch, task: TaskId, treatments: tuple[Treatment, ...], lessons: Iterable[ExperienceId]
-    ) -> tuple[Treatment, ...]:
-        key = f"{self.seed}/{batch.phase}/{task}/{treatments[0].library}"
-        chosen = masks(lessons, rollouts=len(treatments), hidden=self.hidden, key=key)
-        return tuple(one.model_copy(update={"masked": mask}) for one, mask in zip(treatments, chosen, strict=True))
+            return state
+        hiding: dict[TaskId, tuple[Treatment, ...]] = {}
+        for task, treatments in state.treatments.items():
+            key = f"{self.seed}/{batch.phase}/{task}/{treatments[0].library}"
+            chosen = masks(lessons, rollouts=len(treatments), hidden=self.hidden, key=key)
+            pairs = zip(treatments, chosen, strict=True)
+            hiding[task] = tuple(one.model_copy(update={"masked": mask}) for one, mask in pairs)
+        return LearnerState(state.library, hiding)
 
 
 def reflector_sees(group: Group, threshold: float) -> Group:
@@ -105,7 +101,7 @@ def hiding_cost(blocks: Iterable[LessonBlock], rollouts: int) -> float:
     return sum(lost) / rollouts if rollouts else 0.0
 
 
-FEWEST_VOTES = 2
+_FEWEST_VOTES = 2
 """Smallest number of rollouts that must agree on the winning answer."""
 
 
@@ -114,12 +110,35 @@ def by_majority(group: Group, domain: Domain, voters: Collection[RolloutId] | No
 
     So are all of a group of neighbours, whose tasks differ. voters: the rollouts whose answers count; None: all.
     """
-    keys = _keys(group.trajectories, domain)
+    keys, size = _keys(group.trajectories, domain), len(group.trajectories if voters is None else voters)
     votes = Counter(key for one, key in keys.items() if key is not None and (voters is None or one in voters))
-    why = _no_majority(group, votes, len(group.trajectories if voters is None else voters))
-    winner = votes.most_common(1)[0][0] if not why else None
-    judged = tuple(_judge(t, keys, winner, why or _majority(votes)) for t in group.trajectories)
-    return Group(task=group.task, trajectories=judged, others=group.others)
+    readable, [(winner, most)] = votes.total(), votes.most_common(1) or [("", 0)]
+    decided = False
+    if group.others:
+        why = "the rollouts are of different tasks"
+    elif readable == 0 or 2 * readable < size:
+        why = f"no majority: {readable} of {size} rollouts gave an answer that can be read, and half of them must"
+    elif most < _FEWEST_VOTES:
+        why = f"no majority: no two of {readable} answers agree"
+    elif 2 * most <= readable:
+        why = f"no majority: {most} of {readable} answers agree, and more than half must"
+    else:
+        decided, why = True, f"majority of {most} of {readable} answers is {winner}"
+    reason = f"labels none: {why}"
+
+    def judged(one: Trajectory) -> Trajectory:
+        if one.failure is not None:
+            return one
+        if not decided:
+            verdict = Verdict(status="undecided", reason=reason)
+        elif one.answer is None:
+            verdict = Verdict(status="no_answer", reward=0.0, reason=reason)
+        else:
+            right = keys[one.id] == winner
+            verdict = Verdict(status="correct" if right else "incorrect", reward=float(right), reason=reason)
+        return one.model_copy(update={"verdict": verdict})
+
+    return Group(task=group.task, trajectories=tuple(map(judged, group.trajectories)), others=group.others)
 
 
 def typical(trajectories: Sequence[Trajectory], domain: Domain) -> RolloutId | None:
@@ -134,44 +153,6 @@ def typical(trajectories: Sequence[Trajectory], domain: Domain) -> RolloutId | N
 def _keys(trajectories: Sequence[Trajectory], domain: Domain) -> dict[RolloutId, str | None]:
     """The answers that are compared, by rollout. A failed rollout has none."""
     return {t.id: domain.answer_key(t.answer) for t in trajectories if t.failure is None and t.answer is not None}
-
-
-def _no_majority(group: Group, votes: Counter[str], size: int) -> str:
-    """Why the votes decide nothing; empty when they do. size: number of rollouts that could vote."""
-    readable = votes.total()
-    if group.others:
-        return "the rollouts are of different tasks"
-    if readable == 0 or 2 * readable < size:
-        return f"no majority: {readable} of {size} rollouts gave an answer that can be read, and half of them must"
-    most = max(votes.values())
-    if most < FEWEST_VOTES:
-        return f"no majority: no two of {readable} answers agree"
-    if 2 * most <= readable:
-        return f"no majority: {most} of {readable} answers agree, and more than half must"
-    return ""
-
-
-def _majority(votes: Counter[str]) -> str:
-    [(winner, most)] = votes.most_common(1)
-    return f"majority of {most} of {votes.total()} answers is {winner}"
-
-
-def _judge(trajectory: Trajectory, keys: Mapping[RolloutId, str | None], winner: str | None, why: str) -> Trajectory:
-    if trajectory.failure is not None:
-        return trajectory
-    reason = f"labels none: {why}"
-    if winner is None:
-        verdict = Verdict(status="undecided", reason=reason)
-    elif trajectory.answer is None:
-        verdict = Verdict(status="no_answer", reward=0.0, reason=reason)
-    else:
-        right = keys[trajectory.id] == winner
-        verdict = Verdict(status="correct" if right else "incorrect", reward=1.0 if right else 0.0, reason=reason)
-    return trajectory.model_copy(update={"verdict": verdict})
-
-
-SamplingStarted = Callable[[int], Callable[[], None]]
-"""Called before that many training rollouts start; returns a callback to call when each finishes."""
 
 
 def rollouts_at_once(concurrency: int) -> int:
@@ -198,7 +179,8 @@ class BatchRunner:
     repeats_unfinished: bool
     """Whether a resumed run samples a batch of which a rollout is missing again as a whole. Rollouts that had finished
     are learned from as they are stored all the same."""
-    sampling_started: SamplingStarted
+    sampling_started: Callable[[int], Callable[[], None]]
+    """Called before that many training rollouts start; returns a callback to call when each finishes."""
     group_done: Callable[[Group], None]
     """Called with each group when all its rollouts are judged, before it is learned from."""
     others: Mapping[LibraryVersion, Library] = field(default_factory=dict[LibraryVersion, Library])
@@ -225,12 +207,14 @@ class BatchRunner:
         self._retriever = Retriever.in_store(self.settings.retrieval, self.settings.store)
         self._slots = asyncio.Semaphore(rollouts_at_once(self.settings.concurrency))
 
-    def start(self, planned: PlannedBatch, under_way: TaskGroup) -> GroupStream:
-        """Start the rollouts of the batch in `under_way`; return its groups as they complete."""
-        batch = planned.batch
+    def start(self, batch: Batch, state: LearnerState, under_way: TaskGroup) -> GroupStream:
+        """Start the rollouts of the batch in `under_way`; return its groups as they complete.
+
+        state: what they get from the learner.
+        """
         groups = GroupStream(len(batch.tasks), rollouts=len(batch.tasks) * self.allocation.first_wave)
         if self.hidden_lessons is not None:
-            planned = self.hidden_lessons.apply(planned)
+            state = self.hidden_lessons.apply(batch, state)
         if self.stored_groups is not None:
             self._read_stored(self.stored_groups, batch, groups)
             return groups
@@ -242,13 +226,14 @@ class BatchRunner:
             self._repeated.add((batch.phase, batch.number))
         one_done = self.sampling_started(len(batch.tasks) * self.allocation.first_wave)
         for task in batch.tasks:
-            under_way.create_task(self._group(task, planned, finished, one_done, groups))
+            under_way.create_task(self._group(task, batch, state, finished, one_done, groups))
         return groups
 
     async def _group(
         self,
         task: Task,
-        planned: PlannedBatch,
+        batch: Batch,
+        state: LearnerState,
         finished: Mapping[TaskRollout, Trajectory],
         one_done: Callable[[], None],
         groups: GroupStream,
@@ -259,13 +244,17 @@ class BatchRunner:
         """
         allocation = self.allocation
         first = range(allocation.first_wave)
-        members = await self._wave(task, first, planned, finished, one_done, groups.rollout_started)
+        members = await self._wave(task, first, batch, state, finished, one_done, groups.rollout_started)
         if more := allocation.more(self._rewards(task, members), self.rollouts.domain.threshold):
             further = range(len(members), len(members) + more)
-            members += await self._wave(task, further, planned, finished, self.sampling_started(more))
-        group = await self._complete(task, members)
+            members += await self._wave(task, further, batch, state, finished, self.sampling_started(more))
+        group = Group(task=task, trajectories=tuple(member.trajectory for member in members))
+        if self.settings.labels == "none":  # judge the rollouts by majority, and store them
+            group = by_majority(group, self.rollouts.domain)
+            for member, judged in zip(members, group.trajectories, strict=True):
+                await self._keep(replace(member, trajectory=judged))
         if saved := allocation.group_size - len(members):
-            self.monitor.group_stopped(planned.batch, saved)
+            self.monitor.group_stopped(batch, saved)
         self._report(group)
         groups.put(group)
 
@@ -273,7 +262,8 @@ class BatchRunner:
         self,
         task: Task,
         numbers: range,
-        planned: PlannedBatch,
+        batch: Batch,
+        state: LearnerState,
         finished: Mapping[TaskRollout, Trajectory],
         one_done: Callable[[], None],
         one_started: Callable[[], None] = _nothing,
@@ -281,10 +271,11 @@ class BatchRunner:
         """Run the rollouts of a task with these numbers; return them in order."""
 
         async def one(g: int) -> Finished:
-            slot = self._slot(planned.batch, task, g)
+            seed = derive_seed(self.settings.seed, batch.phase, task.id, g)
+            slot = RolloutSlot(batch.phase, g, seed, batch.number)
             try:
-                treatment = planned.treatments[task.id][g]
-                return await self._one(task, slot, treatment, planned.library, finished, one_started)
+                treatment = state.treatments[task.id][g]
+                return await self._one(task, slot, treatment, state.library, finished, one_started)
             finally:
                 one_done()
 
@@ -337,20 +328,17 @@ class BatchRunner:
                 for phase in order:
                     slot = RolloutSlot(phase, g, derive_seed(self.settings.seed, seeds, task.id, g))
                     library = phases[phase]
-                    treatment = self._evaluation_treatment(library, hidden.get(phase))
+                    treatment = Treatment(
+                        model=self.rollouts.endpoint.name,
+                        library=library.version,
+                        masked=(hidden[phase],) if phase in hidden else (),
+                        temperature=self.settings.eval_temperature,
+                    )
                     rollout = self._one(task, slot, treatment, library, finished[phase])
                     running[phase].append(members.create_task(rollout))
                 order.reverse()  # each phase goes first equally often
         self.monitor.refuse_silence()
         return {phase: [one.result().trajectory for one in rollouts] for phase, rollouts in running.items()}
-
-    def _evaluation_treatment(self, library: Library, hidden: ExperienceId | None) -> Treatment:
-        return Treatment(
-            model=self.rollouts.endpoint.name,
-            library=library.version,
-            masked=() if hidden is None else (hidden,),
-            temperature=self.settings.eval_temperature,
-        )
 
     def _read_stored(self, stored: StoredGroups, batch: Batch, groups: GroupStream) -> None:
         """Put the batch's groups from the store into `groups`."""
@@ -364,18 +352,6 @@ class BatchRunner:
                 self.monitor.stored_rollout_read(batch, trajectory)
             self._report(group)
             groups.put(group)
-
-    def _slot(self, batch: Batch, task: Task, g: int) -> RolloutSlot:
-        return RolloutSlot(batch.phase, g, derive_seed(self.settings.seed, batch.phase, task.id, g), batch.number)
-
-    async def _complete(self, task: Task, members: Sequence[Finished]) -> Group:
-        """Return the group. With labels `none`, judge its rollouts by majority and store them first."""
-        group = Group(task=task, trajectories=tuple(member.trajectory for member in members))
-        if self.settings.labels == "none":
-            group = by_majority(group, self.rollouts.domain)
-            for member, judged in zip(members, group.trajectories, strict=True):
-                await self._keep(replace(member, trajectory=judged))
-        return group
 
     async def _one(
         self,

@@ -37,13 +37,6 @@ class Held(Value):
     reason: str
 
 
-class Pending(Value):
-    """A new library version waits for approval; the old one stays in use."""
-
-    outcome: Literal["pending"] = "pending"
-    version: LibraryVersion
-
-
 class RolledBack(Value):
     """An earlier library version is in use again."""
 
@@ -52,7 +45,7 @@ class RolledBack(Value):
     reason: str
 
 
-Outcome = Advanced | Held | Pending | RolledBack
+Outcome = Advanced | Held | RolledBack
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ class RunLoop(ABC, Generic[S]):
         async with TaskGroup() as under_way:
             sampling = SamplingAhead(
                 schedule,
-                lambda batch: self.batches.start(self._state(batch.tasks, learner).of(batch), under_way),
+                lambda batch: self.batches.start(batch, self._state(batch.tasks, learner), under_way),
                 most=self.batches_ahead,
                 updates=learner.done,
             )
@@ -234,10 +234,7 @@ class RunLoop(ABC, Generic[S]):
             while found is not None:
                 batch, groups = found
                 update = await learner.update(groups, step=batch.step)
-                self.monitor.refuse_silence()
-                await self.keep_update(batch, update)
-                self.monitor.updated(batch, update)
-                self._end_early(schedule, update)
+                await self._take(schedule, batch, update)
                 found = await sampling.next()
                 if found is not None:
                     await self._measure(sampling.updates + 1, held_out, update.library)
@@ -251,7 +248,7 @@ class RunLoop(ABC, Generic[S]):
         await self._measure(updates, held_out, learner.library)
         started = time.perf_counter()
         async with TaskGroup() as under_way:
-            groups = self.batches.start(self._state(batch.tasks, learner).of(batch), under_way)
+            groups = self.batches.start(batch, self._state(batch.tasks, learner), under_way)
             while batch is not None:
                 following: Batch | None = None
                 ahead = self._state(schedule.may_follow(), learner) if settings.max_staleness else None
@@ -259,13 +256,10 @@ class RunLoop(ABC, Generic[S]):
                 if ahead is not None:
                     await groups.complete.wait()
                     if (following := schedule.following()) is not None:
-                        groups = self.batches.start(ahead.of(following), under_way)
+                        groups = self.batches.start(following, ahead, under_way)
                 update = await updating
-                self.monitor.refuse_silence()
+                await self._take(schedule, batch, update)
                 updates += 1
-                await self.keep_update(batch, update)
-                self.monitor.updated(batch, update)
-                self._end_early(schedule, update)
                 if ahead is None:
                     following = schedule.following()
                 if batch.last:
@@ -274,24 +268,26 @@ class RunLoop(ABC, Generic[S]):
                 if following is not None:
                     await self._measure(updates, held_out, update.library)
                     if ahead is None:
-                        groups = self.batches.start(self._state(following.tasks, learner).of(following), under_way)
+                        groups = self.batches.start(following, self._state(following.tasks, learner), under_way)
                 batch = following
 
-    def _end_early(self, schedule: Schedule, update: Update) -> None:
-        """Plan no further batch when the learner says so. What has started is still sampled."""
-        if not update.ends:
-            return
-        schedule.end()
-        if (note := f"the run has ended early: {update.ends}") not in self.stats.notes:
-            self.stats.notes.append(note)
+    async def _take(self, schedule: Schedule, batch: Batch, update: Update) -> None:
+        """Store and report an update. Plan no further batch when it ends the run; what has started is still sampled."""
+        self.monitor.refuse_silence()
+        await self.keep_update(batch, update)
+        self.monitor.updated(batch, update)
+        if update.ends:
+            schedule.end()
+            if (note := f"the run has ended early: {update.ends}") not in self.stats.notes:
+                self.stats.notes.append(note)
 
     def _end_epochs(self, batch: Batch, following: Batch | None, update: Update, seconds: float) -> None:
         """End the epoch of the batch, and the epochs up to the following batch, which visit no task."""
-        self.stats.add_skipped(batch.epoch, batch.skipped)
+        self.stats.epoch(batch.epoch).skipped = batch.skipped
         self.epoch_done(batch, update, seconds)
         for epoch in range(batch.epoch + 1, self.epochs + 1 if following is None else following.epoch):
             empty = batch.without_tasks(epoch)
-            self.stats.add_skipped(epoch, empty.skipped)
+            self.stats.epoch(epoch).skipped = empty.skipped
             self.epoch_done(empty, update, 0.0)
 
     def _recount(self, batches: Sequence[Batch], held_out: Sequence[Task]) -> None:
@@ -304,7 +300,7 @@ class RunLoop(ABC, Generic[S]):
                 by_task.setdefault(trajectory.task, []).append(trajectory)
             for task in batch.tasks:
                 group = Group(task=task, trajectories=tuple(by_task.get(task.id, ())))
-                self.stats.add_group(group.kind(self.rollouts.domain.threshold, self.allocation.margin))
+                self.stats.groups[group.kind(self.rollouts.domain.threshold, self.allocation.margin)] += 1
             if not every or number % every or not held_out:
                 continue
             found = list(self.finished.of(f"during:{number}", 0).values())

@@ -12,20 +12,20 @@ from typing import Any, TypeVar, cast
 
 R = TypeVar("R")
 
-LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+_LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 def run_in_own_loop(main: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine in a new event loop and return its result, as `asyncio.run` does."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
 
 
-def loop_factory() -> LoopFactory | None:
+def _loop_factory() -> _LoopFactory | None:
     """Return what makes a new loop of uvloop; None, for asyncio's own, where it is missing or cannot be imported."""
     if sys.platform == "win32":
         return None
     try:
-        return cast("LoopFactory", import_module("uvloop").new_event_loop)
+        return cast("_LoopFactory", import_module("uvloop").new_event_loop)
     except ImportError:
         return None

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from agentlearn.errors import ConfigError
-from agentlearn.learning.pilot import PilotReport
+from agentlearn.learning.costs import PilotReport
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.experience import Library
@@ -112,6 +112,9 @@ class LibraryLine(Value):
         return f"{self.name}@{self.version[:12]}"
 
 
+Role = Literal["start", "empty", "candidate", "finalist", "selected"]
+
+
 class VersionLine(Value):
     """One version of the library during a run, with the evidence about it."""
 
@@ -131,7 +134,7 @@ class VersionLine(Value):
     """95 % interval of the estimate."""
     validation: HeldOutScore | None = None
     """Its score on the validation tasks; None for a version that was not compared there."""
-    role: Literal["start", "empty", "candidate", "finalist", "selected"] = "candidate"
+    role: Role = "candidate"
 
 
 class LessonWorth(Value):

@@ -18,14 +18,14 @@ from agentlearn.types.ids import RunId, TaskId
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.trajectory import Trajectory
 
-MAY_CHANGE = frozenset(
+_MAY_CHANGE = frozenset(
     {"concurrency", "max_attempts", "max_outage_minutes"}
     | {"max_cost_usd", "max_tokens", "max_minutes", "api_key", "otel", "store"}
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned."""
 ENDPOINTS = frozenset({"model", "reflector"})
 """Settings that a resumed run may be given again, with the credentials that are not stored."""
-RESUMABLE = frozenset({"learn", "train", "hybrid"})
+_RESUMABLE = frozenset({"learn", "train", "hybrid"})
 """Kinds of runs that have a command with `--resume`."""
 NOT_KEPT = {"api_key", "otel", "store", "private_addresses"}
 """Settings that are given at each start and are not taken from the interrupted run."""
@@ -96,7 +96,7 @@ def started_with(kind: RunKind, prefix: str, store: Path, given: Mapping[str, An
         row = _unfinished(reader, prefix, kind)
     stored = json.loads(row.settings)
     same = {name for name in ENDPOINTS & set(given) if endpoint_name(str(given[name])) == stored.get(name)}
-    if fixed := sorted(set(given) - MAY_CHANGE - same):
+    if fixed := sorted(set(given) - _MAY_CHANGE - same):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
         raise ConfigError(
             f"a resumed run keeps its settings; leave out {options}, or start a new run", code="fixed_setting"
@@ -118,7 +118,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
     """
     row = _unfinished(reader, prefix, "learn")
     now, then = json.loads(settings.resolved()), json.loads(row.settings)
-    fixed = set(now) - MAY_CHANGE - NOT_KEPT
+    fixed = set(now) - _MAY_CHANGE - NOT_KEPT
     if changed := sorted(name for name in fixed if now[name] != then.get(name, now[name])):
         name = changed[0]
         raise ConfigError(
@@ -132,7 +132,7 @@ def resumed_run(reader: StoreReader, prefix: str, settings: LearnSettings) -> Ru
 def _unfinished(reader: StoreReader, prefix: str, kind: RunKind) -> RunRow:
     row = reader.run(prefix)
     if row.kind != kind:
-        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in RESUMABLE else ""
+        can = f"; resume it with: agentlearn {row.kind} --resume {row.run}" if row.kind in _RESUMABLE else ""
         raise ConfigError(f"run {row.run!r} is a {row.kind} run, not a {kind} run{can}", code="not_resumable")
     if row.state == "done":
         raise ConfigError(

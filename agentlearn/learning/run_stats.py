@@ -1,8 +1,7 @@
 """Counts of a run while it goes on."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agentlearn.config import RunSettings
 from agentlearn.config.command_words import command_words
@@ -13,7 +12,6 @@ from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.learning.warnings import REMEDIES, RunSnapshot, RunWarning, fallen_reward, run_warnings
 from agentlearn.library.curate import count_ends
 from agentlearn.log import get_log
-from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.store import StageTotals
@@ -27,7 +25,7 @@ _LONGEST_END = 100
 
 
 @dataclass(slots=True)
-class EpochStats:
+class _EpochStats:
     """Counts of one epoch."""
 
     rewards: list[float] = field(default_factory=list[float])
@@ -48,7 +46,7 @@ class EpochStats:
 class RunStats:
     """Counts of a run."""
 
-    epochs: dict[int, EpochStats] = field(default_factory=dict[int, EpochStats])
+    epochs: dict[int, _EpochStats] = field(default_factory=dict[int, _EpochStats])
     outcomes: Counter[str] = field(default_factory=Counter[str])
     """Rollouts by outcome."""
     failures: Counter[str] = field(default_factory=Counter[str])
@@ -96,29 +94,11 @@ class RunStats:
         self.restarted += trajectory.attempt
         self.diverged += sum(isinstance(step, ToolResult) and step.diverged for step in trajectory.steps)
         if trajectory.phase.startswith("epoch-"):
-            epoch = self._epoch(int(trajectory.phase.removeprefix("epoch-")))
+            epoch = self.epoch(int(trajectory.phase.removeprefix("epoch-")))
             epoch.drawn += 1
             if trajectory.reward is not None:
                 epoch.rewards.append(trajectory.reward)
                 epoch.by_task.setdefault(trajectory.task, []).append(trajectory.reward)
-
-    def add_stored_rollout(self, epoch: int, trajectory: Trajectory) -> None:
-        """Count a rollout that another run made."""
-        if trajectory.reward is not None:
-            self._epoch(epoch).rewards.append(trajectory.reward)
-
-    def add_group(self, kind: GroupKind) -> None:
-        """Count a complete group."""
-        self.groups[kind] += 1
-
-    def add_stopped(self, saved: int) -> None:
-        """Count a group that stopped early. saved: rollouts that it did not need."""
-        self.stopped += 1
-        self.saved += saved
-
-    def add_skipped(self, epoch: int, tasks: int) -> None:
-        """Count the tasks that an epoch left out."""
-        self._epoch(epoch).skipped = tasks
 
     def allocated(self, planned: int) -> Allocated:
         """Return how many rollouts to learn from were made, of those planned."""
@@ -133,7 +113,7 @@ class RunStats:
 
     def add_update(self, epoch: int, update: Update) -> None:
         """Count an update."""
-        evidence, current = update.evidence, self._epoch(epoch)
+        evidence, current = update.evidence, self.epoch(epoch)
         current.groups.update(evidence.groups)
         current.ended.extend(evidence.ended)
         for stage, codes in evidence.faults.items():
@@ -142,30 +122,9 @@ class RunStats:
         if isinstance(update.outcome, Held):
             self.held.append(update.outcome.reason)
 
-    def snapshot(self, settings: RunSettings, budget: Budget, endpoint_states: Sequence[EndpointState]) -> RunSnapshot:
-        """Return what warnings are derived from.
-
-        The limiter of a simulated service is left out: how many calls that takes depends only on this machine. Only
-        replies that could not be read at all count as malformed, not those with single bad items.
-        """
-        return RunSnapshot(
-            groups=self.groups if settings.group_size > 1 else {},
-            rollouts=self.outcomes.total(),
-            undecided=self.outcomes["undecided"],
-            failures={
-                code: count for code, count in self.failures.items() if code not in self.undecided or code in REMEDIES
-            },
-            replies=sum((state.answered for state in endpoint_states), Counter[str]()),
-            no_answers=self.no_answers,
-            malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in self.faults.items()},
-            limiters=tuple(state.limiter for state in endpoint_states if not state.free),
-            max_cost_usd=settings.max_cost_usd,
-            unpriced_calls=budget.unpriced_calls,
-        )
-
     def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
         """Return the epoch's line, and keep it for the report. lessons: size of the library."""
-        current = self._epoch(epoch)
+        current = self.epoch(epoch)
         ends = count_ends(current.ended)
         line = EpochLine(
             epoch=epoch,
@@ -239,8 +198,9 @@ class RunStats:
             )
         return notes
 
-    def _epoch(self, epoch: int) -> EpochStats:
-        return self.epochs.setdefault(epoch, EpochStats())
+    def epoch(self, epoch: int) -> _EpochStats:
+        """Return the counts of an epoch."""
+        return self.epochs.setdefault(epoch, _EpochStats())
 
 
 def _no_answer_words(trajectory: Trajectory) -> str:
@@ -283,17 +243,19 @@ class RunMonitor:
 
     def stored_rollout_read(self, batch: Batch, trajectory: Trajectory) -> None:
         """Count a rollout that another run made and report it."""
-        self.stats.add_stored_rollout(batch.epoch, trajectory)
+        if trajectory.reward is not None:
+            self.stats.epoch(batch.epoch).rewards.append(trajectory.reward)
         self.callbacks.rollout_done(batch.phase, trajectory)
 
     def group_stopped(self, batch: Batch, saved: int) -> None:
         """Count a group that stopped early and report it. saved: rollouts that it did not need."""
-        self.stats.add_stopped(saved)
+        self.stats.stopped += 1
+        self.stats.saved += saved
         self.callbacks.group_stopped(batch.phase, saved)
 
     def group_done(self, kind: GroupKind) -> None:
         """Count a complete group and report it."""
-        self.stats.add_group(kind)
+        self.stats.groups[kind] += 1
         self.callbacks.group_done(kind)
         self._report_warnings()
 
@@ -327,10 +289,27 @@ class RunMonitor:
             state.refuse_silence(self.call_context.budget)
 
     def warnings(self, *, ended: bool = False) -> tuple[RunWarning, ...]:
-        """Return all warnings that hold now. ended: whether no more groups will follow."""
-        snapshot = self.stats.snapshot(self.settings, self.call_context.budget, self.endpoint_states)
-        trace = command_words("trace", self.call_context.run, store=self.settings.store)
-        return (*run_warnings(replace(snapshot, trace=trace), ended=ended), *self._noticed)
+        """Return all warnings that hold now. ended: whether no more groups will follow.
+
+        The limiter of a simulated service is left out: how many calls that takes depends only on this machine. Only
+        replies that could not be read at all count as malformed, not those with single bad items.
+        """
+        stats, settings, states = self.stats, self.settings, self.endpoint_states
+        agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in REMEDIES}
+        snapshot = RunSnapshot(
+            groups=stats.groups if settings.group_size > 1 else {},
+            rollouts=stats.outcomes.total(),
+            undecided=stats.outcomes["undecided"],
+            failures=agents,
+            replies=sum((state.answered for state in states), Counter[str]()),
+            no_answers=stats.no_answers,
+            malformed={stage: sum(codes[code] for code in FAULTS) for stage, codes in stats.faults.items()},
+            limiters=tuple(state.limiter for state in states if not state.free),
+            max_cost_usd=settings.max_cost_usd,
+            unpriced_calls=self.call_context.budget.unpriced_calls,
+            trace=command_words("trace", self.call_context.run, store=settings.store),
+        )
+        return (*run_warnings(snapshot, ended=ended), *self._noticed)
 
     def _report_warnings(self) -> None:
         """Report each warning once."""

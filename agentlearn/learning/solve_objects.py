@@ -40,6 +40,7 @@ async def solve(
     deps: Deps[D] | None = None,
     answer_of: Callable[[Out], str | None] | None = None,
     store: Store | Path | str | None = None,
+    settings: SolveSettings | None = None,
     **options: Unpack[SolveOptions],
 ) -> Solved[Out]: ...
 
@@ -54,6 +55,7 @@ async def solve(
     model: "Model | str | None" = None,
     answer_of: Callable[[Any], str | None] | None = None,
     store: Store | Path | str | None = None,
+    settings: SolveSettings | None = None,
     **options: Unpack[SolveOptions],
 ) -> Solved[Any]: ...
 
@@ -69,6 +71,7 @@ async def solve(
     deps: Any = None,
     answer_of: Callable[[Any], str | None] | None = None,
     store: Store | Path | str | None = None,
+    settings: SolveSettings | None = None,
     **options: Unpack[SolveOptions],
 ) -> Solved[Any]:
     """Solve one problem, store the rollout and return it. `failure` says what broke, if anything did.
@@ -82,6 +85,7 @@ async def solve(
     deps: what the agent's tools get: a value, or a function from a `Task` to a value or a context manager.
     answer_of: returns the answer in an output as text. None: the output as text or JSON.
     store: directory of the store, or an open one. None: AGENTLEARN_STORE, else `.agentlearn`.
+    settings: settings in one object, for those that no other argument gives.
     options: settings of `SolveSettings`, such as `temperature`.
 
     The result has the whole output in `output`, and the answer in it as text in `answer`.
@@ -90,11 +94,14 @@ async def solve(
     """
     judged = _not_judged if reward is None and not isinstance(what, str | Domain) else reward
     subject = subject_of(what, reward=judged, deps=deps, answer_of=answer_of)
-    chosen = subject.chosen_model(model, needed=False)
-    directory = directory_of(store)
+    base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
+    chosen = subject.chosen_model(model or base.get("model"), needed=False)
+    directory = directory_of(store or base.get("store"))
+    library = base.get("library") if library is None else library
     lessons = library_from(library, LibraryStore(directory / "libraries"))
-    task = await _task(subject, problem, options.get("start", ""))
+    task = await _task(subject, problem, options.get("start", base.get("start", "")))
     fields = {
+        **base,
         **options,
         "domain": subject.domain.name,
         "problem": task.problem,

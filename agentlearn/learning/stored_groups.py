@@ -11,7 +11,7 @@ from agentlearn.domain.base import Domain, installed_domains
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import read_source
 from agentlearn.errors import ConfigError
-from agentlearn.learning.open_run import TaskSets, domain_of
+from agentlearn.learning.open_run import TaskSets, domain_of, with_validation
 from agentlearn.store import LiveRow, Selection, StoreReader, read_store
 from agentlearn.types.group import Group, Groups, LiveGroup
 from agentlearn.types.ids import RolloutId, RunId, TaskId
@@ -25,10 +25,10 @@ _Kind = tuple[str, str, tuple[str, ...]]
 def read_groups(store: Path, name: str, *, min_size: int = 2, max_size: int = 8) -> Groups:
     """Read the groups of a recorder. Raises StoreError."""
     with read_store(store) as reader:
-        return live_groups(reader, name, min_size=min_size, max_size=max_size)
+        return _live_groups(reader, name, min_size=min_size, max_size=max_size)
 
 
-def live_groups(
+def _live_groups(
     reader: StoreReader, name: str, *, run: RunId | None = None, min_size: int = 2, max_size: int = 8
 ) -> Groups:
     """Return the groups of the latest 100,000 rollouts that have a reward. One task leads at most one group.
@@ -111,40 +111,29 @@ _REWARD = "exact"
 _HELD_OUT = 4
 """One in this many tasks with a right answer is held out."""
 
-NOT_MEASURED = (
+_NOT_MEASURED = (
     "the lessons were not measured: recorded tasks seldom have a right answer; --eval holds out those that have one,"
     " and --test-data takes tasks of yours"
 )
 
 
-def is_recorded(settings: LearnSettings, reader: StoreReader) -> bool:
-    """Whether the settings name a recorder, and not a domain that is installed."""
-    return settings.domain not in installed_domains() and reader.is_live(settings.domain)
-
-
-def stored_domain(
-    settings: LearnSettings, reader: StoreReader, given: Domain | None = None, *, measured: bool = False
-) -> tuple[LearnSettings, Domain]:
-    """Return the domain of stored rollouts, which a program may have given. Raises ConfigError when there is none.
-
-    A recorder needs none that is installed. Its tasks are held out only when `evaluate` is set by name: most of them
-    have no right answer, and the application's own agent is not here to be measured. measured: whether a program gave
-    tasks to measure on.
-    """
-    if not is_recorded(settings, reader):
-        return settings, given or domain_of(settings)
-    domain = given or (custom_tasks(settings.domain, _REWARD) if settings.reward is None else domain_of(settings))
-    asked = "evaluate" in settings.model_fields_set or bool(settings.test_data) or measured
-    return settings if asked else settings.model_copy(update={"evaluate": False}), domain
-
-
-def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
+def _held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: StoreReader) -> list[Task]:
     """Return the tasks to measure on: a quarter of those with a right answer, chosen by their ids. Raises ConfigError.
 
     rollouts: the groups, by task. The right answer is the task's own, or the one that a person wrote.
     """
-    chosen = [task for task in rollouts if int(task[:8], 16) % _HELD_OUT == 0]
-    found = [held for task in chosen if (held := _with_answer(task, rollouts[task], reader)) is not None]
+    found = list[Task]()
+    for task_id in rollouts:
+        if int(task_id[:8], 16) % _HELD_OUT:
+            continue
+        task = reader.task(task_id)
+        if task.answer is None:
+            written = (one.trajectory for one in reader.whole(rollouts[task_id]))
+            demonstrations = (one for one in written if one.phase == DEMONSTRATION and one.task == task_id)
+            answer = next((one.answer for one in demonstrations if one.answer), None)
+            task = task.model_copy(update={"answer": answer, "split": "test"})
+        if task.answer is not None:
+            found.append(task)
     if not found:
         raise ConfigError(
             "none of the recorded tasks that would be held out has a right answer; leave out --eval, give test tasks"
@@ -152,15 +141,6 @@ def held_out_tasks(rollouts: Mapping[TaskId, tuple[RolloutId, ...]], reader: Sto
             code="no_test_tasks",
         )
     return found
-
-
-def _with_answer(task_id: TaskId, rollouts: tuple[RolloutId, ...], reader: StoreReader) -> Task | None:
-    task = reader.task(task_id)
-    if task.answer is not None:
-        return task
-    written = [one.trajectory for one in reader.whole(rollouts) if one.trajectory.phase == DEMONSTRATION]
-    answer = next((one.answer for one in written if one.task == task_id and one.answer), None)
-    return None if answer is None else task.model_copy(update={"answer": answer, "split": "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +177,9 @@ class StoredGroups:
             found = (len(members), run_of, tuple(members))
             if len(members) >= settings.min_rollouts and found[:2] >= best.get(task, (0, RunId("")))[:2]:
                 best[task] = found
-        live = _live_groups(reader, settings, run)
+        live = Groups(name=settings.domain, store=reader.directory)
+        if settings.from_phase in (None, LIVE):
+            live = _live_groups(reader, settings.domain, run=run, min_size=settings.min_rollouts)
         if not best and not len(live) and (live.single or live.set_aside or live.without_reward):
             raise _no_group(live)
         if not best and not len(live):
@@ -227,12 +209,6 @@ class StoredGroups:
             others={group.task.id: group.others for group in groups.groups},
             live=groups.summary,
         )
-
-    def without(self, tasks: Sequence[Task]) -> "StoredGroups":
-        """Return these groups without those of the given tasks."""
-        out = {task.id for task in tasks}
-        kept = {task: members for task, members in self.rollouts.items() if task not in out}
-        return replace(self, rollouts=kept, left_out=len(self.rollouts) - len(kept))
 
     def group(self, task: Task, reader: StoreReader) -> Group:
         """Return the stored group of a task."""
@@ -265,12 +241,6 @@ def _no_group(groups: Groups) -> ConfigError:
     )
 
 
-def _live_groups(reader: StoreReader, settings: LearnSettings, run: RunId | None) -> Groups:
-    if settings.from_phase not in (None, LIVE):
-        return Groups(name=settings.domain, store=reader.directory)
-    return live_groups(reader, settings.domain, run=run, min_size=settings.min_rollouts)
-
-
 def refuse_contradictions(settings: LearnSettings) -> None:
     """Raise ConfigError when settings for stored rollouts are combined with settings that contradict them."""
     if settings.from_store:
@@ -285,45 +255,56 @@ def refuse_contradictions(settings: LearnSettings) -> None:
         raise ConfigError("--from-run and --from-phase select stored rollouts; add --from-store", code="contradiction")
 
 
-def stored_task_sets(
-    stored: StoredGroups,
+def stored_run(
     settings: LearnSettings,
-    domain: Domain,
     reader: StoreReader,
-    held_out: tuple[Task, ...] | None = None,
-) -> tuple[StoredGroups, TaskSets]:
-    """Return the groups and the tasks of a run that learns from stored rollouts, without tasks that are held out.
+    *,
+    domain: Domain | None = None,
+    groups: Groups | None = None,
+    test: Sequence[Task] | None = None,
+) -> tuple[LearnSettings, Domain, StoredGroups, TaskSets]:
+    """Return what a run that learns from stored rollouts is made of: settings, domain, groups, and tasks to measure on.
 
-    held_out: tasks that a program gave to measure on.
+    A recorder needs no domain that is installed. Its tasks are held out only when `evaluate` is set by name: most of
+    them have no right answer, and the application's own agent is not here to be measured. Groups with a task that is
+    held out, or a near-copy of one, are left out. Raises ConfigError.
+
+    domain, groups, test: what a program gave, the tasks to measure on among it.
     """
-    test: Sequence[Task] = ()
+    recorded = settings.domain not in installed_domains() and reader.is_live(settings.domain)
+    if domain is None and recorded and settings.reward is None:
+        domain = custom_tasks(settings.domain, _REWARD)
+    domain = domain or domain_of(settings)
+    asked = "evaluate" in settings.model_fields_set or bool(settings.test_data) or test is not None
+    if recorded and not asked:
+        settings = settings.model_copy(update={"evaluate": False})
+    stored = StoredGroups.of(reader, settings) if groups is None else StoredGroups.given(groups)
+    held_out: Sequence[Task] = ()
     notes: tuple[str, ...] = ()
-    if settings.evaluate and held_out is not None:
-        test = held_out
+    if settings.evaluate and test is not None:
+        held_out = test
     elif settings.evaluate and settings.test_data:
         read = [read_source(domain, source, settings, split="test") for source in settings.test_data]
-        test, notes = [task for one in read for task in one.tasks], tuple(one.note for one in read if one.note)
-    elif settings.evaluate and is_recorded(settings, reader):
-        test = held_out_tasks(stored.rollouts, reader)
-    elif is_recorded(settings, reader):
-        notes = (NOT_MEASURED,)
+        held_out, notes = [task for one in read for task in one.tasks], tuple(one.note for one in read if one.note)
     elif settings.evaluate:
-        test = domain.tasks("test", seed=settings.seed)
+        held_out = _held_out_tasks(stored.rollouts, reader) if recorded else domain.tasks("test", seed=settings.seed)
+    elif recorded:
+        notes = (_NOT_MEASURED,)
     train = [reader.task(task) for task in stored.rollouts]
-    kept = stored.without(_held_out(stored, train, test, domain))
-    if not kept.rollouts:
+    members = {task.id: (task, *stored.others.get(task.id, ())) for task in train}
+    held = {task.id for task in held_out}
+    every = {one.id: one for tasks in members.values() for one in tasks if one.id not in held}
+    held |= {learned.id for learned, _ in overlaps([*every.values()], held_out, domain.answer_key)}
+    out = {task for task, tasks in members.items() if held & {one.id for one in tasks}}
+    kept = {task: rollouts for task, rollouts in stored.rollouts.items() if task not in out}
+    if not kept:
         raise ConfigError(
             "every task of the stored rollouts is held out now; learn without measuring (--no-eval, in Python"
             " evaluate=False), or measure on other tasks (--test-data, in Python test=...)",
             code="no_logs",
         )
-    return kept, TaskSets(tuple(one for one in train if one.id in kept.rollouts), tuple(test), notes=notes)
-
-
-def _held_out(stored: StoredGroups, train: Sequence[Task], test: Sequence[Task], domain: Domain) -> list[Task]:
-    """Return the tasks whose group holds a task that is held out now, or a near-copy of one."""
-    held = {task.id for task in test}
-    asked = {one.id: one for task in train for one in (task, *stored.others.get(task.id, ()))}
-    copies = overlaps([one for one in asked.values() if one.id not in held], test, domain.answer_key)
-    out = held | {learned.id for learned, _ in copies}
-    return [task for task in train if {task.id, *(one.id for one in stored.others.get(task.id, ()))} & out]
+    stored = replace(stored, rollouts=kept, left_out=len(out))
+    sets = TaskSets(tuple(one for one in train if one.id in kept), tuple(held_out), notes=notes)
+    if settings.evaluate or not recorded:  # recorded tasks seldom have a right answer
+        sets = with_validation(sets, settings, domain, own=True)
+    return settings, domain, stored, sets

@@ -1,7 +1,7 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from agentlearn.domain.base import Domain, installed_domains, is_source, load_do
 from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, name_for
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
-from agentlearn.learning.open_run import GivenTasks
 from agentlearn.models.endpoint import model_name
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
@@ -84,7 +83,6 @@ def subject_of(
     tasks: Any = None,
     *,
     reward: Any = None,
-    name: str | None = None,
     deps: Any = None,
     answer_of: Any = None,
     tools: str = "none",
@@ -99,8 +97,7 @@ def subject_of(
     """
     if isinstance(what, Groups):
         return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
-    if isinstance(tasks, Groups):
-        name = tasks.name
+    name = tasks.name if isinstance(tasks, Groups) else None
     source = str(tasks) if isinstance(tasks, str | Path) else None
     if isinstance(what, str | Path) and is_source(str(what)):
         if tasks is not None:
@@ -183,8 +180,10 @@ class Given:
 
     domain: Domain | None = None
     """What is learned."""
-    tasks: GivenTasks = field(default_factory=GivenTasks)
-    """Tasks to learn from, and held-out tasks."""
+    train: tuple[Task, ...] | None = None
+    """Tasks to learn from, and to hold out a share of."""
+    test: tuple[Task, ...] | None = None
+    """Held-out tasks."""
     groups: Groups | None = None
     """Groups of recorded rollouts to learn from, with `from_store`."""
     model: "Model | None" = None

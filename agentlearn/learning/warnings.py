@@ -1,6 +1,6 @@
 """Warnings during a run: each names a problem, its cause, and what the user can change."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,22 +9,22 @@ from agentlearn.stats import sign_flip_p
 from agentlearn.text import number_text
 from agentlearn.types.value import Value
 
-MIN_GROUPS = 10
+_MIN_GROUPS = 10
 """Smallest number of complete groups for a warning about groups while the run goes on."""
-MIN_ROLLOUTS = 20
+_MIN_ROLLOUTS = 20
 """Smallest number of rollouts for a warning about rollouts."""
-MIN_REPLIES = 10
+_MIN_REPLIES = 10
 """Smallest number of replies of a stage for a warning about that stage."""
 
-ONE_KIND = 0.8
+_ONE_KIND = 0.8
 """Smallest share of groups of one kind other than mixed that is a warning."""
-UNDECIDED = 0.3
+_UNDECIDED = 0.3
 """Smallest share of undecided rollouts that is a warning."""
-NO_ANSWERS = 0.5
+_NO_ANSWERS = 0.5
 """Smallest share of rollouts without an answer that explains groups that are all wrong."""
-FAILED = 0.2
+_FAILED = 0.2
 """Smallest share of rollouts that failed with one error code that is a warning."""
-MALFORMED = 0.3
+_MALFORMED = 0.3
 """Largest share of malformed replies of a stage that is not a warning."""
 
 FALLEN = 0.05
@@ -91,92 +91,46 @@ class RunSnapshot:
 
 def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
     """Return all warnings that hold. ended: no more groups will follow, so even a few without a mixed one count."""
-    return (
-        *_groups(counts, ended=ended),
-        *_undecided(counts),
-        *_failures(counts),
-        *_limiters(counts),
-        *_unpriced(counts),
-        *_malformed(counts),
-    )
+    return tuple(_warnings(counts, ended=ended))
 
 
-def _groups(counts: RunSnapshot, *, ended: bool) -> tuple[RunWarning, ...]:
+def _warnings(counts: RunSnapshot, *, ended: bool) -> Iterator[RunWarning]:
+    listed = _TRACE.format(trace=counts.trace)
     total = sum(counts.groups.values())
-    if not total:
-        return ()
     kind = max(_KINDS, key=lambda one: counts.groups.get(one, 0))
     count = counts.groups.get(kind, 0)
-    one_sided = total >= MIN_GROUPS and count >= ONE_KIND * total
-    if not one_sided and not (ended and not counts.groups.get("mixed", 0)):
-        return ()
-    were, remedy = _KINDS[kind]
-    if kind == "all_wrong" and counts.no_answers > NO_ANSWERS * counts.rollouts:
-        remedy = "most replies have no answer that can be read, see the note about them"
-    words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
-    return (RunWarning(code="groups", subject=kind, words=words),)
-
-
-def _undecided(counts: RunSnapshot) -> tuple[RunWarning, ...]:
-    if counts.rollouts < MIN_ROLLOUTS or counts.undecided < UNDECIDED * counts.rollouts:
-        return ()
-    remedy = _TRACE.format(trace=counts.trace)
-    words = f"{counts.undecided:,} of {counts.rollouts:,} rollouts are undecided and teach nothing: {remedy}"
-    return (RunWarning(code="undecided", words=words),)
-
-
-def _failures(counts: RunSnapshot) -> tuple[RunWarning, ...]:
-    if counts.rollouts < MIN_ROLLOUTS:
-        return ()
-    return tuple(
-        RunWarning(
-            code="failed",
-            subject=code,
-            words=f"{count:,} of {counts.rollouts:,} rollouts failed with {code}:"
-            f" {REMEDIES.get(code, _TRACE).format(trace=counts.trace)}",
-        )
-        for code, count in sorted(counts.failures.items())
-        if count >= FAILED * counts.rollouts
-    )
-
-
-def _limiters(counts: RunSnapshot) -> tuple[RunWarning, ...]:
-    """A warning about the endpoint that accepted the fewest calls at once."""
+    one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
+    if total and (one_sided or (ended and not counts.groups.get("mixed", 0))):
+        were, remedy = _KINDS[kind]
+        if kind == "all_wrong" and counts.no_answers > _NO_ANSWERS * counts.rollouts:
+            remedy = "most replies have no answer that can be read, see the note about them"
+        words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
+        yield RunWarning(code="groups", subject=kind, words=words)
+    of_all = f"of {counts.rollouts:,} rollouts"
+    if counts.rollouts >= _MIN_ROLLOUTS and counts.undecided >= _UNDECIDED * counts.rollouts:
+        words = f"{counts.undecided:,} {of_all} are undecided and teach nothing: {listed}"
+        yield RunWarning(code="undecided", words=words)
+    for code, count in sorted(counts.failures.items()):
+        if counts.rollouts >= _MIN_ROLLOUTS and count >= _FAILED * counts.rollouts:
+            words = f"{count:,} {of_all} failed with {code}: {REMEDIES.get(code, listed)}"
+            yield RunWarning(code="failed", subject=code, words=words)
     reduced = [one for one in counts.limiters if one.lowest <= one.most / 2]
-    if not reduced:
-        return ()
-    limiter = min(reduced, key=lambda one: one.lowest)
-    lowest = int(limiter.lowest)
-    why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
-    words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
-    return (RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}"),)
-
-
-def _unpriced(counts: RunSnapshot) -> tuple[RunWarning, ...]:
-    if counts.max_cost_usd is None or not counts.unpriced_calls:
-        return ()
-    words = (
-        f"{counts.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
-        f" {counts.max_cost_usd:g}: use --max-tokens, which counts them"
-    )
-    return (RunWarning(code="unpriced", words=words),)
-
-
-def _malformed(counts: RunSnapshot) -> tuple[RunWarning, ...]:
-    shares = {
-        stage: (count, counts.replies.get(stage, 0))
-        for stage, count in sorted(counts.malformed.items())
-        if counts.replies.get(stage, 0) >= MIN_REPLIES
-    }
-    return tuple(
-        RunWarning(
-            code="malformed",
-            subject=stage,
-            words=f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector",
+    if (limiter := min(reduced, key=lambda one: one.lowest, default=None)) is not None:
+        lowest = int(limiter.lowest)
+        why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
+        words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
+        yield RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}")
+    if counts.max_cost_usd is not None and counts.unpriced_calls:
+        words = (
+            f"{counts.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
+            f" {counts.max_cost_usd:g}: use --max-tokens, which counts them"
         )
-        for stage, (count, replies) in shares.items()
-        if count > MALFORMED * replies
-    )
+        yield RunWarning(code="unpriced", words=words)
+    for stage, count in sorted(counts.malformed.items()):
+        replies = counts.replies.get(stage, 0)
+        if replies >= _MIN_REPLIES and count > _MALFORMED * replies:
+            words = f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector"
+            yield RunWarning(code="malformed", subject=stage, words=words)
 
 
 def fallen_reward(

@@ -16,9 +16,9 @@ from agentlearn.errors import BudgetExceeded
 from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.trajectory import Usage
 
-LimitName = Literal["max_cost_usd", "max_tokens", "max_minutes"]
+_LimitName = Literal["max_cost_usd", "max_tokens", "max_minutes"]
 
-LARGEST_REPLY = 32_768
+_LARGEST_REPLY = 32_768
 """Output tokens that a reply is believed never to exceed when its request sets no limit."""
 _BELOW_REFUSED = 0.5
 """A limit on the output is sent if it is below this part of the smallest one that the service has refused."""
@@ -49,7 +49,7 @@ class Budget:
     """Cost of the calls whose price is known."""
     unpriced_calls: int = 0
     """Calls to models without a known price. Their cost is unknown, not zero."""
-    reached: LimitName | None = None
+    reached: _LimitName | None = None
     """The limit that stopped the run; None while none has."""
     reserved_tokens: int = 0
     """Tokens that the calls in flight will probably take."""
@@ -169,7 +169,7 @@ class Budget:
         """Whether the cost of a call is unknown and limited."""
         return self.limits.max_cost_usd is not None and call.price is None
 
-    def _missed(self, call: ExpectedCall) -> LimitName | None:
+    def _missed(self, call: ExpectedCall) -> _LimitName | None:
         """Return the limit that a call would probably pass although no other is in flight; None when it fits.
 
         Only what was observed counts here. Otherwise a run with a small limit would end before its first call.
@@ -189,7 +189,7 @@ def may_send(limit: float, refused: int | None) -> bool:
 
 def _reservation(call: ExpectedCall, room: float, out: float) -> Reservation:
     """Return the reservation of a call. room: output tokens that are left. out: how many of them it gets."""
-    refused, largest = call.refused_out, call.most_out or LARGEST_REPLY
+    refused, largest = call.refused_out, call.most_out or _LARGEST_REPLY
     if not may_send(out, refused):
         whole = max(
             min(refused or 0, room), call.tokens_out

@@ -167,14 +167,14 @@ ACCEPTED = "gzip, deflate"
 """Encodings that are asked for."""
 
 
-class BadBody(Exception):
+class _BadBody(Exception):
     """Raised when a body is too large or cannot be decompressed."""
 
 
 async def read_within_limit(response: "httpx2.Response") -> None:
     """Read the body and put it back without compression. For use as a response hook of an HTTP client.
 
-    Of an error response the readable part is kept. Raises BadBody for any other that cannot be read whole.
+    Of an error response the readable part is kept. Raises _BadBody for any other that cannot be read whole.
     """
     import httpx2
 
@@ -185,7 +185,7 @@ async def read_within_limit(response: "httpx2.Response") -> None:
             async for part in parts:
                 body += decoder.decode(part, MOST_BYTES - len(body))
         decoder.check_end()
-    except BadBody:
+    except _BadBody:
         if response.status_code < 400:
             raise
     finally:
@@ -200,23 +200,23 @@ class _Decoder:
     def __init__(self, encoding: str) -> None:
         name = encoding.strip().lower()
         if name not in {"", "identity", *_WINDOWS}:
-            raise BadBody(f"the body has the encoding {encoding!r}, which was not asked for")
+            raise _BadBody(f"the body has the encoding {encoding!r}, which was not asked for")
         self._decompress = zlib.decompressobj(_WINDOWS[name]) if name in _WINDOWS else None
 
     def decode(self, part: bytes, most: int) -> bytes:
-        """Return the next part. Raises BadBody when it has more bytes."""
+        """Return the next part. Raises _BadBody when it has more bytes."""
         try:
             plain = part if self._decompress is None else self._decompress.decompress(part, most + 1)
         except zlib.error as error:
-            raise BadBody(f"the body cannot be decompressed: {error}") from error
+            raise _BadBody(f"the body cannot be decompressed: {error}") from error
         if len(plain) > most:
-            raise BadBody(f"the body is larger than {MOST_BYTES:,} bytes")
+            raise _BadBody(f"the body is larger than {MOST_BYTES:,} bytes")
         return plain
 
     def check_end(self) -> None:
-        """Raise BadBody when the compressed body was cut off."""
+        """Raise _BadBody when the compressed body was cut off."""
         if self._decompress is not None and not self._decompress.eof:
-            raise BadBody("the compressed body is cut off")
+            raise _BadBody("the compressed body is cut off")
 
 
 _KEEP_ALIVE_S = 5.0

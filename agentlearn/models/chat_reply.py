@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
+_CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
 """A tool call in the channels of the harmony format, which also hold thoughts."""
 COST = "cost_usd"
 """Key of the cost in dollars that a service reported, in the response's `provider_details`."""
-MOST_TOKENS = 2**53
+_MOST_TOKENS = 2**53
 """Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
 
 _REASONING = ("reasoning", "reasoning_content", "thinking", "reasoning_text", "reasoning_details")
@@ -70,7 +70,7 @@ def completion_of(body: object, asked: str) -> _Fields:
     return {
         "id": _text(reply.get("id")),
         "object": "chat.completion",
-        "created": created if is_count(created) and created < 2**33 else 0,
+        "created": created if _is_count(created) and created < 2**33 else 0,
         "model": model if isinstance(model, str) and model else asked,
         "choices": [{"index": 0, "message": message, "finish_reason": _text(choice.get("finish_reason")) or None}],
         "usage": usage_of_reply(reply.get("usage")),
@@ -118,9 +118,9 @@ def usage_of_reply(usage: object) -> _Fields | None:
     return {**counts, "prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
 
 
-def is_count(value: object) -> TypeGuard[int]:
+def _is_count(value: object) -> TypeGuard[int]:
     """Whether a value is a possible number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
 
 
 def _choice(reply: _Fields) -> _Fields:
@@ -141,7 +141,7 @@ def _message(choice: _Fields) -> _Fields | None:
     if said is None:
         return {"role": "assistant", "content": choice["text"]} if isinstance(choice.get("text"), str) else None
     text, thoughts = _words(said.get("content"))
-    if text and not CHANNEL_CALL.search(text) and (spoken := split_thoughts(text)).unfinished:
+    if text and not _CHANNEL_CALL.search(text) and (spoken := split_thoughts(text)).unfinished:
         text = f"{spoken.said}<think>{spoken.thoughts}</think>"  # pydantic-ai drops a mark that is never closed
     message: _Fields = {"role": "assistant", "content": text}
     old = _fields(said.get("function_call")) or {}
@@ -209,10 +209,10 @@ def _counts(fields: _Fields) -> _Fields:
     kept: _Fields = {}
     for name, value in fields.items():
         number = int(value) if isinstance(value, float) and value.is_integer() else value
-        if is_count(number):
+        if _is_count(number):
             kept[name] = number
         elif name.endswith("_details") and isinstance(value, dict):
-            kept[name] = {key: one for key, one in cast("_Fields", value).items() if is_count(one)}
+            kept[name] = {key: one for key, one in cast("_Fields", value).items() if _is_count(one)}
     return kept
 
 
@@ -247,7 +247,7 @@ _PASSED_ON = (ModelAPIError, UnexpectedModelBehavior, UserError, AgentlearnError
 """Errors that say themselves what they are."""
 
 
-class GarbledReply(UnexpectedModelBehavior):
+class _GarbledReply(UnexpectedModelBehavior):
     """Raised when a reply cannot be decoded."""
 
 
@@ -259,7 +259,7 @@ async def ask_once(
     *,
     salt: str = "",
 ) -> ModelResponse:
-    """Return the reply of a model, safe to store. Raises GarbledReply when it cannot be decoded.
+    """Return the reply of a model, safe to store. Raises _GarbledReply when it cannot be decoded.
 
     salt: makes ids differ that take the place of missing and repeated ids of tool calls.
     """
@@ -270,7 +270,7 @@ async def ask_once(
         raise
     except Exception as error:  # a reply can make the libraries raise anything
         words = " ".join(str(error).split())[:200]
-        raise GarbledReply(
+        raise _GarbledReply(
             f"the reply cannot be read: {type(error).__name__}{f': {words}' if words else ''}"
         ) from error
 
@@ -293,14 +293,14 @@ def checked(response: ModelResponse) -> ModelResponse:
 def believed(usage: RequestUsage) -> RequestUsage:
     """Return the reported usage without the numbers that are impossible."""
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-    wrong = {name: 0 for name in names if not is_count(getattr(usage, name))}
-    details = {name: value for name, value in usage.details.items() if is_count(value)}
+    wrong = {name: 0 for name in names if not _is_count(getattr(usage, name))}
+    details = {name: value for name, value in usage.details.items() if _is_count(value)}
     return replace(usage, details=details, **wrong) if wrong or details != usage.details else usage
 
 
 def _without_thoughts(part: ModelResponsePart) -> tuple[ModelResponsePart, ...]:
     """Return a part; of a text that holds thoughts, what was thought and what was said."""
-    if not isinstance(part, TextPart) or CHANNEL_CALL.search(part.content):
+    if not isinstance(part, TextPart) or _CHANNEL_CALL.search(part.content):
         return (part,)  # a tool call that was left in the text is no thought
     spoken = split_thoughts(part.content)
     if not spoken.thoughts and not spoken.unfinished:

@@ -10,16 +10,12 @@ saw it. What is left out depends on the messages alone, so a resumed run sends t
 each time room is needed, more is left out than needed, so most requests extend the one before and a prompt cache holds.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
 
-from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -32,133 +28,14 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from agentlearn.models.budget import Reservation, may_send
+from agentlearn.models.call import ModelCall
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
-from agentlearn.models.calls.attempts import Attempts, NotSent
-from agentlearn.models.calls.model_call import (
-    CUT_OFF,
-    CallSite,
-    ModelCall,
-    answered,
-    expected_call,
-    next_call,
-    record,
-    record_unused,
-    replay,
-    usage_of,
-)
-from agentlearn.models.chat_reply import ask_once
-from agentlearn.models.endings import ReplyFault, UnusedReply, fault_of, is_at_limit
 from agentlearn.models.endpoint_state import EndpointState
-from agentlearn.models.limiter import Ticket
-from agentlearn.models.outage import retry_after_s
-from agentlearn.models.refusal import is_filtered
-from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, message_bytes, request_bytes
+from agentlearn.models.token_estimate import BYTES_PER_TOKEN, message_bytes, request_bytes
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.trajectory import PLACE, STATUS
 
-
-@dataclass(slots=True)
-class Sending:
-    """The requests of one call."""
-
-    site: CallSite
-    call: ModelCall
-    requests: int = 0
-    """Requests that were sent."""
-    started: float = field(default_factory=time.perf_counter)
-    """When the call began."""
-    cut_off_at: int = 0
-    """Output tokens at which the last reply was cut off because the budget allowed no more; 0: it was not."""
-    size_bytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.size_bytes = request_bytes(self.call.messages, self.call.parameters)
-
-    async def once(self, probing: bool) -> ModelResponse:
-        """Return the recorded reply. probing: whether this request asks a silent service again."""
-        site = self.site
-        async with site.state.limiter.slot() as ticket, self._in_budget() as reserved:
-            if site.state.outage.down and not probing:
-                raise NotSent  # the service has fallen silent since
-            limit = None if reserved is None else reserved.output_limit
-            sent_at = time.perf_counter()
-            response, limit = await self._reply_within(limit, ticket)
-            ticket.answered(time.perf_counter() - sent_at, site.unit.stage)
-            await self._keep(response, limit)
-        return response
-
-    async def _keep(self, response: ModelResponse, limit: int | None) -> None:
-        """Record a reply. Raises NotSent for one that was cut off at a limit which the budget has set, and UnusedReply
-        for one that the service did not finish."""
-        site, seconds = self.site, time.perf_counter() - self.started
-        counts = usage_of(site.state, site.unit.stage, response, self.size_bytes)
-        answered(site, counts)
-        if limit is not None and is_at_limit(response, limit):
-            self.cut_off_at = limit
-            await record_unused(site, self.call, response, counts, CUT_OFF, attempts=self.requests, seconds=seconds)
-            raise NotSent
-        own: int | None = self.call.sampling.get("max_tokens")
-        fault = fault_of(response, self.call.parameters, limit=limit or own, whole=site.state.free)
-        if fault is None:
-            await record(site, self.call, response, counts, attempts=self.requests, seconds=seconds)
-            return
-        site.state.count_fault(site.unit.stage, fault)
-        await record_unused(site, self.call, response, counts, fault.code, attempts=self.requests, seconds=seconds)
-        raise UnusedReply(fault)
-
-    @asynccontextmanager
-    async def _in_budget(self) -> AsyncGenerator[Reservation | None]:
-        """Wait for room in the budget, and hold it for the block."""
-        slots, unit = self.site.state.limiter.most, self.site.unit
-        async with unit.call_context.one_call(self._expected, slots=slots, while_held=unit.clock_stopped) as reserved:
-            yield reserved
-
-    def _expected(self) -> ExpectedCall | None:
-        """Return what the call will probably take; None when it is not held back."""
-        site, call = self.site, self.call
-        if not site.unit.call_context.budget.limits_calls or site.state.takes_all:
-            return None
-        expected = expected_call(site.model, site.state, site.unit.stage, call.messages, call.parameters, call.sampling)
-        return expected.cut_off_at(self.cut_off_at) if self.cut_off_at else expected
-
-    async def _reply_within(self, limit: int | None, ticket: Ticket) -> tuple[ModelResponse, int | None]:
-        """Return the reply and the limit on its output that was sent, which is none where the service refuses it."""
-        state = self.site.state
-        if limit is None or not may_send(limit, state.refused_output):
-            return await self._reply(self.call.sampling, ticket), None
-        limited = ModelSettings(**self.call.sampling)
-        limited["max_tokens"] = limit
-        try:
-            return await self._reply(limited, ticket), limit
-        except ModelHTTPError as error:
-            if error.status_code not in {400, 422}:
-                raise
-        response = await self._reply(self.call.sampling, ticket)
-        state.refused_outputs += 1
-        state.refused_output = min(limit, state.refused_output or limit)
-        return response, None
-
-    async def _reply(self, sampling: ModelSettings, ticket: Ticket) -> ModelResponse:
-        """Send the request and return the reply."""
-        state, call = self.site.state, self.call
-        self.requests += 1
-        try:
-            async with asyncio.timeout(state.deadline_s):
-                return await ask_once(self.site.model, call.messages, sampling, call.parameters, salt=call.id)
-        except ModelHTTPError as error:
-            if error.status_code == 429:
-                ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
-            if is_filtered(error):
-                fault = ReplyFault(
-                    "filtered", f"refused the request with its content filter (status {error.status_code})"
-                )
-                state.count_fault(self.site.unit.stage, fault)
-                raise UnusedReply(fault) from error
-            raise
-
-
-ROOM = 0.75
+_ROOM = 0.75
 """Share of the largest size to which a request is shortened once it is larger."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -218,12 +95,12 @@ class _History:
             size += turn.whole_bytes
             if size <= most_bytes:
                 continue
-            while noted < newest and size > ROOM * most_bytes:
+            while noted < newest and size > _ROOM * most_bytes:
                 size -= self._turns[noted].whole_bytes - self._turns[noted].noted_bytes
                 noted += 1
             if size <= most_bytes:
                 continue
-            while left_out < newest and size > ROOM * most_bytes:
+            while left_out < newest and size > _ROOM * most_bytes:
                 size += self._summary_bytes(left_out + 1) - self._summary_bytes(left_out)
                 size -= self._turns[left_out].noted_bytes
                 left_out += 1
@@ -298,8 +175,7 @@ class ModelClient(WrapperModel):
         """Return the committed response, from the journal or from the service."""
         if self.history_tokens is not None:
             messages = shortened(messages, model_request_parameters, self.history_tokens)
-        site = CallSite(self.wrapped, self.endpoint_state, self.unit)
-        call = next_call(self.unit, self.call_settings, messages, model_settings, model_request_parameters)
-        if (past := self.unit.recorded(call.id)) is not None:
-            return replay(site, call, past)
-        return await Attempts(site, call).until_answered(Sending(site, call).once)
+        given = (messages, model_settings, model_request_parameters)
+        return await ModelCall.following(
+            self.wrapped, self.endpoint_state, self.unit, self.call_settings, *given
+        ).answer()

@@ -138,14 +138,14 @@ class UnusedReply(Exception):
 
 def ending_of(response: ModelResponse) -> FinishReason:
     """Return how a reply ended; `error` for every ending that is not known to be another."""
-    raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", reported_ending(response).strip().casefold()))
+    raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", _reported_ending(response).strip().casefold()))
     for ending, names in _ENDINGS.items():
         if raw in names:
             return ending
     return "error"
 
 
-def reported_ending(response: ModelResponse) -> str:
+def _reported_ending(response: ModelResponse) -> str:
     """Return the ending as the service named it; else as the client understood it; empty when it named none."""
     raw = (response.provider_details or {}).get("finish_reason")
     if isinstance(raw, str):
@@ -171,9 +171,9 @@ def fault_of(
     """
     match ending_of(response):
         case "error":
-            return ReplyFault("broken_off", f"broke its reply off ({_shown(reported_ending(response))})")
+            return ReplyFault("broken_off", f"broke its reply off ({_shown(_reported_ending(response))})")
         case "content_filter":
-            return ReplyFault("filtered", f"withheld its reply ({_shown(reported_ending(response))})")
+            return ReplyFault("filtered", f"withheld its reply ({_shown(_reported_ending(response))})")
         case "length":
             asked_for = whole or (limit is not None and is_at_limit(response, limit))
             return None if asked_for else _cut_off(response, limit)

@@ -8,7 +8,7 @@ openai:gpt-5-mini             any model id of pydantic-ai
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""
-HUGGINGFACE = "https://router.huggingface.co/v1"
+_HUGGINGFACE = "https://router.huggingface.co/v1"
 """Address of Hugging Face's services, which chooses the provider of a model itself."""
 _LOG = get_log()
 
@@ -80,7 +80,7 @@ class HoldsWeights(Protocol):
 
 
 @runtime_checkable
-class ChecksChat(Protocol):
+class _ChecksChat(Protocol):
     """A service that knows the chat template of its model."""
 
     def check_chat(self, *, tools: bool) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Endpoint:
 
     def check_chat(self, *, tools: bool) -> tuple[str, ...]:
         """Return notes on the model's chat template, where it is known. Raises ConfigError when it cannot be used."""
-        return self.service.check_chat(tools=tools) if isinstance(self.service, ChecksChat) else ()
+        return self.service.check_chat(tools=tools) if isinstance(self.service, _ChecksChat) else ()
 
     @property
     def function_note(self) -> str:
@@ -190,16 +190,10 @@ async def open_endpoint(
     """
     name = endpoint_name(name)
     know_environment(os.environ)
-    if model is not None:
-        state = _state_of(name, options, Limiter(options.concurrency), retry)
-        url = model.base_url or model.system
-        # Not entered: leaving it would close a client that the program may be using for other work.
-        yield Endpoint(name, model, state, simulated=_is_stand_in(model), url=url, call_settings=call_settings)
-        return
     prefix, _, rest = name.partition(":")
-    plugin = _plugin_of(name)
+    plugin = None if model is not None else _plugin_of(name)
     for refused in announced(GROUP, reserved=is_service).refused:
-        if refused.name == prefix:
+        if model is None and refused.name == prefix:
             _LOG.warning("plugin.ignored", reason=refused.why)
     if plugin is not None:
         service = _started(plugin, rest, seed)
@@ -210,16 +204,17 @@ async def open_endpoint(
             yield endpoint
         return
     state = _state_of(name, options, Limiter(options.concurrency), retry)
-    if _is_address(name):
+    if model is None and _is_address(name):
         base_url, model_name = _address(name)
         key, credentials = _key_of(options), credentials_of(name)
         await _check_reachable(base_url, key, credentials)
-        async with _served(base_url, model_name, key, options, tokens, credentials) as model:
-            yield Endpoint(name, model, state, simulated=False, url=base_url, call_settings=call_settings)
-    else:
-        async with _named_model(name) as model:
-            url = model.base_url or model.system
-            yield Endpoint(name, model, state, simulated=_is_stand_in(model), url=url, call_settings=call_settings)
+        async with _served(base_url, model_name, key, options, tokens, credentials) as served:
+            yield Endpoint(name, served, state, simulated=False, url=base_url, call_settings=call_settings)
+        return
+    # A given model is not entered: leaving it would close a client that the program may be using for other work.
+    async with _named_model(name) if model is None else nullcontext(model) as opened:
+        url = opened.base_url or opened.system
+        yield Endpoint(name, opened, state, simulated=_is_stand_in(opened), url=url, call_settings=call_settings)
 
 
 def model_name(model: "Model") -> str:
@@ -414,7 +409,7 @@ def _named_model(name: str) -> "Model":
         from pydantic_ai.providers.huggingface import HuggingFaceProvider
 
         # without an address, pydantic-ai cannot read the replies
-        return infer_model(name, lambda _: HuggingFaceProvider(base_url=HUGGINGFACE))
+        return infer_model(name, lambda _: HuggingFaceProvider(base_url=_HUGGINGFACE))
     except ImportError as error:
         line = pip_line(prefix)
         raise MissingExtra(f"the endpoint {name!r} needs a package that is not installed: {line}") from error

@@ -18,17 +18,25 @@ from agentlearn.models.token_estimate import TokenEstimates
 
 FIRST = 8
 """Number of calls, the first of their kind, that all fail before the run is stopped."""
+GARBLED = "endpoint_garbled"
+"""Error code of a call whose replies cannot be decoded."""
+_GONE_AFTER = 3
+"""Number of failed calls after which the service counts as gone.
+
+Only calls during which no other call was answered count. Where many requests fail, the calls that fail in all attempts
+take the longest and so end last and together, although others were answered in the meantime.
+"""
+_GARBLED_GONE_AFTER = 100
+"""The same number for calls whose replies cannot be decoded. Such a service is there and may read other requests."""
+_KEY_REFUSED = frozenset({"endpoint_401", "endpoint_402", "endpoint_403", "endpoint_quota"})
+"""Error codes that concern the API key or its account, so every request would be refused."""
+_REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
+"""Error codes that concern one request, such as a prompt that is too long. They say nothing about the service."""
 _ROLES = {"rollout": "the rollouts", "judge": "the judge", "probe": "the probe"}
-REFLECTOR = "the model that writes the lessons"
-
-
-def role_of(stage: str) -> str:
-    """Return who makes the calls of a stage, in words."""
-    return _ROLES.get(stage, REFLECTOR)
 
 
 @dataclass(slots=True)
-class KindOfCall:
+class _KindOfCall:
     """The calls of one kind, until one is answered."""
 
     role: str
@@ -42,44 +50,16 @@ class KindOfCall:
     permanent: bool = False
     """Whether the same request will be refused again, because a setting is refused."""
 
+    def unanswered(self, *, any_answer: bool) -> AgentlearnError:
+        """Return the error that ends a run in which no call of this kind was answered.
 
-@dataclass(slots=True)
-class FirstCalls:
-    """The kinds of calls to one endpoint."""
-
-    kinds: dict[str, KindOfCall] = field(default_factory=dict[str, KindOfCall])
-
-    def begin(self, stage: str, settings: str) -> tuple[KindOfCall, int]:
-        """Count a call that begins. Return its kind, and its number among those of its kind, from 0."""
-        role = role_of(stage)
-        kind = self.kinds.setdefault(f"{role} {settings}", KindOfCall(role))
-        kind.begun += 1
-        return kind, kind.begun - 1
-
-    @staticmethod
-    def fail(kind: KindOfCall, number: int, failure: EndpointError, *, permanent: bool) -> bool:
-        """Count a call that failed in all attempts. Return whether all the first calls have now failed."""
-        kind.failed += 1
-        kind.failed_first += number < FIRST
-        kind.failure = kind.failure or failure
-        kind.permanent = kind.permanent or permanent
-        return not kind.answered and kind.failed_first >= FIRST
-
-    def silent(self) -> KindOfCall | None:
-        """Return a kind of call of which some failed and none was answered; None if there is none."""
-        return next((one for one in self.kinds.values() if one.failed and not one.answered), None)
-
-
-def unanswered(kind: KindOfCall, *, any_answer: bool) -> AgentlearnError:
-    """Return the error that ends a run in which no call of this kind was answered.
-
-    any_answer: whether the run has other answers, which a resumed run can use.
-    """
-    whose = f" of {kind.role}" if any_answer or kind.role != role_of("rollout") else ""
-    unused = kind.failure is not None and fault_remedy(kind.failure.code) is not None
-    got = "got a reply that can be used" if unused else "been answered"
-    words = f"no call{whose} has {got} ({kind.failed} tried): {kind.failure}"
-    return EndpointGone(words) if any_answer and not kind.permanent else NeverAnswered(words)
+        any_answer: whether the run has other answers, which a resumed run can use.
+        """
+        whose = f" of {self.role}" if any_answer or self.role != _ROLES["rollout"] else ""
+        unused = self.failure is not None and fault_remedy(self.failure.code) is not None
+        got = "got a reply that can be used" if unused else "been answered"
+        words = f"no call{whose} has {got} ({self.failed} tried): {self.failure}"
+        return EndpointGone(words) if any_answer and not self.permanent else NeverAnswered(words)
 
 
 @dataclass(slots=True)
@@ -102,8 +82,8 @@ class EndpointState:
     """Answers by stage that were taken from the journal of an interrupted run."""
     failed_in_a_row: int = 0
     """Calls that began after the last answer and failed in all attempts."""
-    first_calls: FirstCalls = field(default_factory=FirstCalls)
-    """Which kinds of calls have been answered."""
+    kinds: dict[str, _KindOfCall] = field(default_factory=dict[str, _KindOfCall])
+    """The kinds of calls, and which of them have been answered."""
     name: str = "the service"
     """Endpoint, as the user named it."""
     outage: Outage = field(default_factory=Outage)
@@ -137,6 +117,38 @@ class EndpointState:
         """Number of answers so far."""
         return self.models.total()
 
+    def begin(self, stage: str, settings: str) -> tuple[_KindOfCall, int]:
+        """Count a call that begins. Return its kind, and its number among those of its kind, from 0."""
+        role = _ROLES.get(stage, "the model that writes the lessons")
+        kind = self.kinds.setdefault(f"{role} {settings}", _KindOfCall(role))
+        kind.begun += 1
+        return kind, kind.begun - 1
+
+    def failed(
+        self, kind: _KindOfCall, number: int, failure: EndpointError, *, any_answer: bool, in_a_row: bool
+    ) -> AgentlearnError | None:
+        """Count a call that failed in all attempts. Return why the run must stop; None when it need not.
+
+        number: of the call among those of its kind. any_answer: whether the run has any answer. in_a_row: whether no
+        call was answered meanwhile.
+        """
+        kind.failed += 1
+        kind.failed_first += number < FIRST
+        kind.failure = kind.failure or failure
+        kind.permanent = kind.permanent or bool(failure.refused) or fault_remedy(failure.code) is not None
+        garbled = failure.code == GARBLED
+        self.garbled_in_a_row += garbled and in_a_row
+        self.failed_in_a_row += failure.code not in _REQUEST_REFUSED and in_a_row and not (garbled and any_answer)
+        if not kind.answered and kind.failed_first >= FIRST:
+            return kind.unanswered(any_answer=any_answer)
+        gone = self.failed_in_a_row >= _GONE_AFTER or self.garbled_in_a_row >= _GARBLED_GONE_AFTER
+        if not gone and (failure.code not in _KEY_REFUSED or self.models):
+            return None
+        failed = max(self.failed_in_a_row, self.garbled_in_a_row if garbled else 0)
+        if any_answer:
+            return EndpointGone(f"none of the last {failed} calls has been answered: {failure.message}")
+        return NeverAnswered(f"no call has been answered ({max(failed, 1)} tried): {failure.message}")
+
     def count_fault(self, stage: str, fault: ReplyFault) -> None:
         """Count a reply that is not used."""
         self.faults.setdefault(fault.code, Counter())[stage] += 1
@@ -147,5 +159,5 @@ class EndpointState:
 
         budget: of the run; it knows whether the run has paid for any answer.
         """
-        if (kind := self.first_calls.silent()) is not None:
-            raise unanswered(kind, any_answer=budget.usage.requests > 0)
+        if (kind := next((one for one in self.kinds.values() if one.failed and not one.answered), None)) is not None:
+            raise kind.unanswered(any_answer=budget.usage.requests > 0)

@@ -108,7 +108,11 @@ _FILTERED = frozenset(
     }
 )
 
-JsonValue = Any
+_JsonValue = Any
+_ERRORS = ("error", "innererror", "detail", "details", "errors", "message", "metadata", "cause", "raw")
+"""Fields that hold an error or words about one."""
+_WORDS = (*("message", "msg", "error", "detail", "details", "errors", "title", "reason"), "raw", "cause", "metadata")
+"""Fields that hold words for people, in the order in which they are shown."""
 
 
 def service_words(body: object) -> str:
@@ -144,29 +148,14 @@ def _has_code(body: object, codes: Collection[str]) -> bool:
     return any(code.casefold() in codes for code in islice(_codes(_read(body)), _MOST_TEXTS))
 
 
-def _codes(read: JsonValue, depth: int = 0) -> Iterator[str]:
+def _codes(read: _JsonValue) -> Iterator[str]:
     """Yield the codes of an error and of those inside it."""
-    if depth > _DEEPEST:
-        return
-    match read:
-        case str():
-            inner = _read(read)
-            if isinstance(inner, dict | list):
-                yield from _codes(inner, depth + 1)
-        case list():
-            for one in cast("list[JsonValue]", read):
-                yield from _codes(one, depth + 1)
-        case dict():
-            fields = cast("dict[str, JsonValue]", read)
-            yield from (
-                value for key in ("code", "type", "status", "reason") if isinstance(value := fields.get(key), str)
-            )
+    for _, fields in _walk(read, _ERRORS):
+        if isinstance(fields, dict):
+            named = (fields.get(key) for key in ("code", "type", "status", "reason"))
+            yield from (value for value in named if isinstance(value, str))
             if "flagged_input" in fields:  # how OpenRouter says it
                 yield "content_filter"
-            for key in ("error", "innererror", "errors", "detail", "details", "message", "metadata", "cause", "raw"):
-                yield from _codes(fields.get(key), depth + 1)
-        case _:
-            return
 
 
 def refused_settings(status: int, body: object, sent: Collection[str]) -> tuple[str, ...]:
@@ -195,7 +184,7 @@ def remedy(status: int, body: object, named: Collection[str]) -> str:
     return _FIXES.get(402 if _has_code(body, _OUT_OF_QUOTA) else status, "")
 
 
-def _all_texts(read: JsonValue) -> str:
+def _all_texts(read: _JsonValue) -> str:
     """Return the words of a body meant for people, each once."""
     return " · ".join(dict.fromkeys(islice(_texts(read), _MOST_TEXTS)))
 
@@ -216,14 +205,14 @@ def _named(words: str, sent: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: found[name]))
 
 
-def _names_system(read: JsonValue, words: str) -> bool:
+def _names_system(read: _JsonValue, words: str) -> bool:
     """Whether a refusal is about the system message."""
     return bool(_SYSTEM_REFUSED.search(words)) or any(
         re.search(r"messages.{0,5}\brole\b", pointer) for pointer in islice(_pointers(read), _MOST_TEXTS)
     )
 
 
-def _read(body: object) -> JsonValue:
+def _read(body: object) -> _JsonValue:
     """Return a body as JSON, also where it is text that holds JSON."""
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
@@ -236,41 +225,38 @@ def _read(body: object) -> JsonValue:
     return body
 
 
-def _texts(read: JsonValue, depth: int = 0) -> Iterator[str]:
-    """Yield the words meant for people, without what the service echoes of the request."""
+def _walk(
+    read: _JsonValue, keys: Collection[str], place: str = "", depth: int = 0
+) -> Iterator[tuple[str, str | Mapping[str, Any]]]:
+    """Yield the objects of a body and the texts in it, each after the place that it is about. Text may hold JSON.
+
+    keys: of the fields of an object to look into.
+    """
     if depth > _DEEPEST:
         return
-    match read:
-        case str():
-            inner = _read(read)
-            if isinstance(inner, dict | list):
-                yield from _texts(inner, depth + 1)
-            else:
-                yield _without_echo(read[:_MOST_READ])
-        case list():
-            for one in cast("list[JsonValue]", read):
-                yield from _texts(one, depth + 1)
-        case dict():
-            fields = cast("dict[str, JsonValue]", read)
-            location = fields.get("loc")
-            place = ".".join(str(part) for part in location) + ": " if isinstance(location, list) else ""
-            for key in (
-                "message",
-                "msg",
-                "error",
-                "detail",
-                "details",
-                "errors",
-                "title",
-                "reason",
-                "raw",
-                "cause",
-                "metadata",
-            ):
-                for text in _texts(fields.get(key), depth + 1):
-                    yield f"{place}{text}"
-        case _:
-            return
+    if isinstance(read, str):
+        inner = _read(read)
+        if isinstance(inner, dict | list):
+            yield from _walk(inner, keys, place, depth + 1)
+        else:
+            yield place, read
+    elif isinstance(read, list):
+        for one in cast("list[_JsonValue]", read):
+            yield from _walk(one, keys, place, depth + 1)
+    elif isinstance(read, dict):
+        fields = cast("dict[str, _JsonValue]", read)
+        yield place, fields
+        if isinstance(location := fields.get("loc"), list):
+            place += ".".join(str(part) for part in cast("list[object]", location)) + ": "
+        for key in keys:
+            yield from _walk(fields.get(key), keys, place, depth + 1)
+
+
+def _texts(read: _JsonValue) -> Iterator[str]:
+    """Yield the words meant for people, without what the service echoes of the request."""
+    for place, text in _walk(read, _WORDS):
+        if isinstance(text, str):
+            yield f"{place}{_without_echo(text[:_MOST_READ])}"
 
 
 def _without_echo(text: str) -> str:
@@ -278,27 +264,13 @@ def _without_echo(text: str) -> str:
     return re.sub(r"['\"]input['\"]\s*:.*?(?=['\"](?:ctx|url|loc|type|msg)['\"]\s*:|\}\]|$)", "", text, flags=re.DOTALL)
 
 
-def _pointers(read: JsonValue, depth: int = 0) -> Iterator[str]:
+def _pointers(read: _JsonValue) -> Iterator[str]:
     """Yield the places that a refusal points at: `param`, or `loc` of a validation error."""
-    if depth > _DEEPEST:
-        return
-    match read:
-        case str():
-            inner = _read(read)
-            if isinstance(inner, dict | list):
-                yield from _pointers(inner, depth + 1)
-            else:
-                yield from (found[1] for found in _LOCATION.finditer(read))
-        case list():
-            for one in cast("list[JsonValue]", read):
-                yield from _pointers(one, depth + 1)
-        case dict():
-            fields = cast("dict[str, JsonValue]", read)
-            if isinstance(fields.get("param"), str):
-                yield fields["param"]
-            if isinstance(fields.get("loc"), list):
-                yield ".".join(str(part) for part in fields["loc"])
-            for key in ("error", "detail", "details", "errors", "message", "metadata", "cause", "raw"):
-                yield from _pointers(fields.get(key), depth + 1)
-        case _:
-            return
+    for _, found in _walk(read, _ERRORS):
+        if isinstance(found, str):
+            yield from (one[1] for one in _LOCATION.finditer(found))
+            continue
+        if isinstance(param := found.get("param"), str):
+            yield param
+        if isinstance(location := found.get("loc"), list):
+            yield ".".join(str(part) for part in cast("list[object]", location))

@@ -7,13 +7,14 @@ added works too; what it lacks is then said in pydantic-ai's words.
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from agentlearn.errors import ConfigError
 from agentlearn.secret_values import know_secret
 
 
-class KnownService(NamedTuple):
+class _KnownService(NamedTuple):
     """What a service needs."""
 
     needs: tuple[tuple[str, ...], ...] = ()
@@ -30,15 +31,15 @@ class KnownService(NamedTuple):
     """The next step where the client itself finds that something is missing."""
 
 
-def _key(variable: str, *others: str, extra: str = "openai", example: str = "") -> KnownService:
-    return KnownService(((variable, *others),), extra, example)
+def _key(variable: str, *others: str, extra: str = "openai", example: str = "") -> _KnownService:
+    return _KnownService(((variable, *others),), extra, example)
 
 
-_OPENAI = KnownService((("OPENAI_API_KEY",),), unless="OPENAI_BASE_URL")
-_AZURE = KnownService((("AZURE_OPENAI_ENDPOINT",), ("AZURE_OPENAI_API_KEY",)))
+_OPENAI = _KnownService((("OPENAI_API_KEY",),), unless="OPENAI_BASE_URL")
+_AZURE = _KnownService((("AZURE_OPENAI_ENDPOINT",), ("AZURE_OPENAI_API_KEY",)))
 _GATEWAY = _key("PYDANTIC_AI_GATEWAY_API_KEY", "PAIG_API_KEY")
-_NO_CHAT = KnownService(refused="is no chat model; name another")
-KNOWN_SERVICES: Mapping[str, KnownService] = {
+_NO_CHAT = _KnownService(refused="is no chat model; name another")
+KNOWN_SERVICES: Mapping[str, _KnownService] = {
     "openai": _OPENAI._replace(example="gpt-5-mini"),
     "deepseek": _key("DEEPSEEK_API_KEY", example="deepseek-chat"),
     "openrouter": _key("OPENROUTER_API_KEY", example="deepseek/deepseek-chat"),
@@ -62,27 +63,27 @@ KNOWN_SERVICES: Mapping[str, KnownService] = {
     "vercel": _key("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
     "crusoe": _key("CRUSOE_API_KEY"),
     "meta": _key("META_API_KEY"),
-    "github": KnownService(refused="is of GitHub Models, which GitHub has ended; name another service"),
+    "github": _KnownService(refused="is of GitHub Models, which GitHub has ended; name another service"),
     "github-copilot": _key("GITHUB_COPILOT_API_KEY", "GITHUB_COPILOT_API_TOKEN", "COPILOT_GITHUB_TOKEN"),
-    "snowflake": KnownService((("SNOWFLAKE_ACCOUNT",), ("SNOWFLAKE_TOKEN",)), "snowflake"),
+    "snowflake": _KnownService((("SNOWFLAKE_ACCOUNT",), ("SNOWFLAKE_TOKEN",)), "snowflake"),
     "openai-chat": _OPENAI,
     "openai-responses": _OPENAI,
-    "openai-codex": KnownService(),
-    "openai-chatgpt": KnownService(refused="needs a sign-in in Python; give a model object of pydantic-ai instead"),
+    "openai-codex": _KnownService(),
+    "openai-chatgpt": _KnownService(refused="needs a sign-in in Python; give a model object of pydantic-ai instead"),
     "azure": _AZURE,
     "azure-responses": _AZURE,
-    "bedrock": KnownService(extra="bedrock", hint="set AWS_DEFAULT_REGION"),
-    "bedrock-mantle": KnownService(extra="bedrock-mantle"),
-    "google-cloud": KnownService(
+    "bedrock": _KnownService(extra="bedrock", hint="set AWS_DEFAULT_REGION"),
+    "bedrock-mantle": _KnownService(extra="bedrock-mantle"),
+    "google-cloud": _KnownService(
         extra="google", hint="set GOOGLE_API_KEY, or sign in with `gcloud auth application-default login`"
     ),
-    "ollama": KnownService((("OLLAMA_BASE_URL",),)),
-    "litellm": KnownService(refused="has no address; give that of your proxy, as in http://127.0.0.1:4000/v1#gpt-4o"),
-    "gateway": KnownService(refused="names no service behind the gateway; write one, as in gateway/openai:gpt-5-mini"),
-    "google-gla": KnownService(refused="has an old prefix; write google: instead"),
-    "google-vertex": KnownService(refused="has an old prefix; write google-cloud: instead"),
-    "grok": KnownService(refused="has an old prefix; write xai: instead"),
-    "outlines": KnownService(refused="cannot be opened by name; serve the model and give its address"),
+    "ollama": _KnownService((("OLLAMA_BASE_URL",),)),
+    "litellm": _KnownService(refused="has no address; give that of your proxy, as in http://127.0.0.1:4000/v1#gpt-4o"),
+    "gateway": _KnownService(refused="names no service behind the gateway; write one, as in gateway/openai:gpt-5-mini"),
+    "google-gla": _KnownService(refused="has an old prefix; write google: instead"),
+    "google-vertex": _KnownService(refused="has an old prefix; write google-cloud: instead"),
+    "grok": _KnownService(refused="has an old prefix; write xai: instead"),
+    "outlines": _KnownService(refused="cannot be opened by name; serve the model and give its address"),
     "elevenlabs": _NO_CHAT,
     "openai-decisions": _NO_CHAT,
     "google-decisions": _NO_CHAT,
@@ -116,9 +117,9 @@ def is_service(prefix: str) -> bool:
     return True
 
 
-def known_service(prefix: str) -> KnownService:
+def known_service(prefix: str) -> _KnownService:
     """Return what is known of the service with that prefix."""
-    return _GATEWAY if prefix.startswith("gateway/") else KNOWN_SERVICES.get(prefix, KnownService())
+    return _GATEWAY if prefix.startswith("gateway/") else KNOWN_SERVICES.get(prefix, _KnownService())
 
 
 def address_of(prefix: str) -> str | None:
@@ -175,7 +176,7 @@ def _value(variable: str) -> str:
     return os.environ.get(variable, "").strip()
 
 
-PORTS = {8000: "vLLM", 11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp"}
+_PORTS = {8000: "vLLM", 11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp"}
 """Usual ports of model servers, by number."""
 
 
@@ -198,23 +199,10 @@ def found_models(*, timeout_s: float = 0.05) -> tuple[FoundModel, ...]:
     keys = [
         FoundModel(found, f"{prefix}:{service.example}", True)
         for prefix, service in KNOWN_SERVICES.items()
-        if service.example and (found := next(filter(_is_set, service.needs[0]), None))
+        if service.example and (found := next(filter(_value, service.needs[0]), None))
     ]
-    servers = [
-        FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False)
-        for port, kind in PORTS.items()
-        if _listens(port, timeout_s)
-    ]
+    servers = list[FoundModel]()
+    for port, kind in _PORTS.items():
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
+            servers.append(FoundModel(f"a server on port {port} ({kind}?)", f"http://127.0.0.1:{port}/v1#MODEL", False))
     return (*keys, *servers)
-
-
-def _is_set(variable: str) -> bool:
-    return bool(os.environ.get(variable, "").strip())
-
-
-def _listens(port: int, timeout_s: float) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
-            return True
-    except OSError:
-        return False

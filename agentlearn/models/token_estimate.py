@@ -35,7 +35,7 @@ FIRST_OUTPUT = 4_096
 """Expected output tokens of a call while nothing is known about its stage, unless the request has a lower limit."""
 KEPT = 500
 """Number of newest outputs of a stage that the expectation is based on."""
-QUANTILE = 0.98
+_QUANTILE = 0.98
 """Part of the outputs that should be no longer than expected."""
 _WEIGHT = 6
 """Number of observed outputs that weigh as much as the expectation before any."""
@@ -82,7 +82,7 @@ class ExpectedCall:
 
 
 @dataclass(slots=True)
-class StageTokens:
+class _StageTokens:
     """What the calls of one stage took."""
 
     bytes_in: int = 0
@@ -97,7 +97,7 @@ class StageTokens:
         if not self.outputs:
             return 0
         ordered = sorted(self.outputs)
-        return ordered[min(len(ordered) - 1, ceil(QUANTILE * len(ordered)))]
+        return ordered[min(len(ordered) - 1, ceil(_QUANTILE * len(ordered)))]
 
     def usual(self) -> int:
         """Return the output that half of the replies exceed; 0 when there was none."""
@@ -108,7 +108,7 @@ class StageTokens:
 class TokenEstimates:
     """The estimates for one endpoint."""
 
-    stages: dict[str, StageTokens] = field(default_factory=dict[str, StageTokens])
+    stages: dict[str, _StageTokens] = field(default_factory=dict[str, _StageTokens])
 
     def expected(
         self,
@@ -143,8 +143,8 @@ class TokenEstimates:
         ratio = seen.tokens_in / seen.bytes_in if seen.bytes_in and seen.tokens_in else 1 / BYTES_PER_TOKEN
         return ceil(size_bytes * ratio)
 
-    def _stage(self, stage: str) -> StageTokens:
-        return self.stages.setdefault(stage, StageTokens())
+    def _stage(self, stage: str) -> _StageTokens:
+        return self.stages.setdefault(stage, _StageTokens())
 
     def _tokens_in(self, stage: str, messages: "Sequence[ModelMessage]", parameters: "ModelRequestParameters") -> int:
         """Return the input tokens: those of the last turn as reported, and the text since, if that is more."""

@@ -13,17 +13,20 @@ from agentlearn.domain.base import Domain
 from agentlearn.domain.custom.reward import check_reference
 from agentlearn.domain.demo import lab_model
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
-from agentlearn.learning.estimate import (
+from agentlearn.learning.costs import (
     HELD_OUT,
+    RolloutSize,
     StageEstimate,
     TaskCounts,
+    assumed_rollouts,
+    latest_run,
     refuse_unpriced,
     sized_rollouts,
     source_words,
     task_counts,
+    usual_shape,
 )
 from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.run_size import RolloutSize, assumed_rollouts, latest_run, usual_shape
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_settings import context_of
 from agentlearn.store import read_store

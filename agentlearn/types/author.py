@@ -11,8 +11,8 @@ from pydantic import BeforeValidator
 
 from agentlearn.types.value import Value
 
-TrustableKind = Literal["pages", "reasons", "tasks", "tools", "traffic"]
-AuthorKind = Literal[TrustableKind, "library", "person", "model", "sandbox"]
+_TrustableKind = Literal["pages", "reasons", "tasks", "tools", "traffic"]
+AuthorKind = Literal[_TrustableKind, "library", "person", "model", "sandbox"]
 """person: who runs agentlearn, with their files and code. model: the models of the run. sandbox: our own code tool, and
 the sites that agentlearn generates. All others are strangers. pages: what a browser read. tools: results of every
 other tool. reasons: reasons that a reward gives, which may quote anybody. tasks: a dataset that was downloaded.
@@ -51,9 +51,9 @@ def _trust(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     kind, colon, name = given.partition(":")
-    if kind not in get_args(TrustableKind) or (colon and not name):
+    if kind not in get_args(_TrustableKind) or (colon and not name):
         raise ValueError(
-            f"{given!r} names no author; give one of {', '.join(get_args(TrustableKind))}, or one of them with a name,"
+            f"{given!r} names no author; give one of {', '.join(get_args(_TrustableKind))}, or one of them with a name,"
             " such as tools:search"
         )
     return given

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, Self, cast, overload
+from typing import Any, Literal, Self, TypedDict, cast, overload
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
+from typing_extensions import Unpack
 
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import Author
@@ -18,6 +19,17 @@ _DOWNLOADED = "hf:"
 """How the source of a task begins that was downloaded."""
 _SHOWN = 80
 """Largest number of characters of a value in a message."""
+
+
+class _More(TypedDict, total=False):
+    """Keyword arguments of `Task.of`."""
+
+    family: str
+    split: Split
+    source: str
+    start: str
+    path: tuple[str, ...]
+    fields: Mapping[str, Any] | None
 
 
 class Task(Value):
@@ -82,52 +94,15 @@ class Task(Value):
 
     @overload
     @classmethod
-    def of(
-        cls,
-        problem: str,
-        answer: str | None = None,
-        /,
-        *,
-        family: str = "",
-        split: Split = "train",
-        source: str = "",
-        start: str = "",
-        path: tuple[str, ...] = (),
-        fields: Mapping[str, Any] | None = None,
-    ) -> Self: ...
+    def of(cls, problem: str, answer: str | None = None, /, **more: Unpack[_More]) -> Self: ...
 
     @overload
     @classmethod
-    def of(
-        cls,
-        domain: str,
-        problem: str,
-        answer: str | None,
-        /,
-        *,
-        family: str = "",
-        split: Split = "train",
-        source: str = "",
-        start: str = "",
-        path: tuple[str, ...] = (),
-        fields: Mapping[str, Any] | None = None,
-    ) -> Self: ...
+    def of(cls, domain: str, problem: str, answer: str | None, /, **more: Unpack[_More]) -> Self: ...
 
     @overload
     @classmethod
-    def of(
-        cls,
-        *,
-        problem: str,
-        answer: str | None = None,
-        domain: str = OWN,
-        family: str = "",
-        split: Split = "train",
-        source: str = "",
-        start: str = "",
-        path: tuple[str, ...] = (),
-        fields: Mapping[str, Any] | None = None,
-    ) -> Self: ...
+    def of(cls, *, problem: str, answer: str | None = None, domain: str = OWN, **more: Unpack[_More]) -> Self: ...
 
     @classmethod
     def of(cls, *given: Any, **named: Any) -> Self:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.pilot import PilotReport
+from agentlearn.learning.costs import PilotReport
 from agentlearn.learning.report import (
     Delta,
     HeldOutScore,

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from agentlearn.errors import ConfigError, StoreMissing
-from agentlearn.learning.estimate import StageEstimate, mean_problem_tokens, sized_rollouts
-from agentlearn.learning.run_size import (
+from agentlearn.learning.costs import (
     FEWEST_ROLLOUTS,
     RolloutSize,
+    StageEstimate,
     assumed_rollouts,
     file_task_shape,
+    mean_problem_tokens,
     measured_rollouts,
+    sized_rollouts,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch

@@ -7,8 +7,7 @@ from typing import TypedDict
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.learning.estimate import StageEstimate, sized_rollouts
-from agentlearn.learning.run_size import rollout_size
+from agentlearn.learning.costs import StageEstimate, rollout_size, sized_rollouts
 from agentlearn.stats import (
     Clusters,
     VarianceParts,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from agentlearn.config import SIMULATED_MODEL, RequestOptions, SiteOptions, default_model
-from agentlearn.config.model_contents import contents_sha256
+from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
 from agentlearn.installed import version
-from agentlearn.learning.estimate import refuse_unpriced
+from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit

@@ -16,8 +16,7 @@ import pytest
 from pydantic_ai import Agent
 
 from agentlearn import learn, solve
-from agentlearn.config.known_models import KNOWN_MODELS
-from agentlearn.config.model_folders import FetchedState, fetched_state, model_path
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_state, model_path
 
 torch = pytest.importorskip("torch")
 

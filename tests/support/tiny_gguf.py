@@ -10,7 +10,7 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from agentlearn.config.known_models import KnownModel
+from agentlearn.config.model_folders import KnownModel
 from agentlearn.files import sha256_of
 from tests.support.tiny_model import PLAIN, SPECIAL, spread, tiny_tokenizer
 

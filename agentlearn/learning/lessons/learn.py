@@ -1,14 +1,14 @@
 """`learn`: lessons for an agent or a program of your own, in one call. The command line resolves to the same run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from agentlearn.config import LearnSettings, learn_settings
-from agentlearn.config.learn_options import LearnOptions
+from agentlearn.config import SIMULATED_MODEL, LearnSettings, default_model, learn_settings
+from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.objects import Deps, Out, Program, RewardGiven, TasksGiven
@@ -16,10 +16,9 @@ from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks, calling_both, wants_progress
 from agentlearn.learning.lessons.run_learning import run_learning
-from agentlearn.learning.open_run import GivenTasks
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import resumed_run
-from agentlearn.learning.subject import Given, Subject, directory_of, named_model, subject_of
+from agentlearn.learning.subject import Given, directory_of, named_model, subject_of
 from agentlearn.learning.without_loop import in_python_words, without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.store import GivenLibrary, library_from
@@ -51,6 +50,7 @@ async def learn(
     callbacks: Callbacks | None = None,
     progress: bool | None = None,
     resume: str | None = None,
+    settings: LearnSettings | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport: ...
 
@@ -71,6 +71,7 @@ async def learn(
     callbacks: Callbacks | None = None,
     progress: bool | None = None,
     resume: str | None = None,
+    settings: LearnSettings | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport: ...
 
@@ -92,6 +93,7 @@ async def learn(
     callbacks: Callbacks | None = None,
     progress: bool | None = None,
     resume: str | None = None,
+    settings: LearnSettings | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnReport:
     """Learn lessons from rollouts, measure them on held-out tasks, publish them, and return the report.
@@ -117,12 +119,19 @@ async def learn(
     progress: whether to print on stderr what the command line prints. None: on a terminal, unless `callbacks` is given
         or this is not the main thread.
     resume: id of an interrupted run of the same call; it goes on where it stopped.
+    settings: settings in one object, for those that no other argument gives.
     options: settings of `LearnSettings`, such as `epochs`, `group_size`, `max_cost_usd`.
 
     Raises ConfigError or DataError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run
     was stopped and can be resumed; StoreError when results can no longer be stored.
     """
-    _refuse_unknown(options)
+    known = LearnOptions.__annotations__
+    for name in options.keys() - known.keys():
+        raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}", code="unknown_setting")
+    base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
+    if settings is not None and settings.model in (SIMULATED_MODEL, default_model(settings.domain)):
+        base.pop("model", None)  # settings without a model have it by themselves; the agent's own goes before it
+    fields: dict[str, Any] = {**base, **options}
     by_name = isinstance(what, str | Path)
     subject = subject_of(
         what,
@@ -130,31 +139,43 @@ async def learn(
         reward=reward,
         deps=deps,
         answer_of=answer_of,
-        tools=options.get("tools", "none"),
-        instructions=options.get("instructions"),
-        only_instructions=options.get("only_instructions", False),
+        tools=fields.get("tools", "none"),
+        instructions=fields.get("instructions"),
+        only_instructions=fields.get("only_instructions", False),
     )
-    chosen = _models(subject, model, reflector)
+    model, reflector = model or base.get("model"), reflector or base.get("reflector")
+    if model is None and subject.domain.runs_itself:
+        model = reflector  # the program calls models of its own: this is only a name for the record
+    chosen = subject.chosen_model(model)
     groups = next((one for one in (what, tasks) if isinstance(one, Groups)), None)
-    directory = groups.store if groups is not None and store is None else directory_of(store)
-    objects = {"agent or program": not by_name, "reward": callable(reward)}
-    settings = _settings(subject, chosen, library, directory, start, test, groups, options)
+    directory = groups.store if groups is not None and store is None else directory_of(store or base.get("store"))
+    if groups is not None:
+        fields = {"from_store": True, "epochs": 1, **fields}
+    fields |= {"domain": subject.domain.name, "store": directory, "model": named_model(chosen)}
+    fields |= {"name": library} if library is not None else {}
+    fields |= {"data": subject.source} if subject.source is not None else {}
+    fields |= {"test_data": (str(test),)} if isinstance(test, str | Path) else {}
+    fields |= {"reflector": named_model(reflector)} if reflector is not None else {}
+    fields |= {"library": start} if isinstance(start, str) else {}
+    settings = learn_settings(fields)
     if by_name and isinstance(subject.domain, CustomTasks) and not callable(reward):
         settings = settings.model_copy(update={"reward": subject.domain.reward.name})
     elif by_name and isinstance(reward, str):
         settings = settings.model_copy(update={"reward": reward})
     given = Given(
         domain=with_chosen_columns(subject.domain, settings),
-        tasks=GivenTasks(await subject.tasks(tasks, limit=settings.limit), await subject.tasks(test, split="test")),
+        train=await subject.tasks(tasks, limit=settings.limit),
+        test=await subject.tasks(test, split="test"),
         groups=groups,
-        model=None if isinstance(chosen[0], str) else chosen[0],
-        reflector=None if isinstance(chosen[1], str) else chosen[1],
+        model=None if isinstance(chosen, str) else chosen,
+        reflector=None if isinstance(reflector, str) else reflector,
         store=store if isinstance(store, Store) else None,
         start=None
         if start is None or isinstance(start, str)
         else library_from(start, LibraryStore(directory / "libraries")),
     )
-    objects |= {"tasks": given.tasks.train is not None, "model": given.model is not None}
+    objects = {"agent or program": not by_name, "reward": callable(reward)}
+    objects |= {"tasks": given.train is not None, "model": given.model is not None}
     named = tuple(name for name, used in objects.items() if used)
     settings = settings.model_copy(update={"given": named})
     run = None
@@ -170,53 +191,3 @@ async def learn(
 
 
 learn_sync = without_loop(learn)
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option that `learn` does not have."""
-    known = LearnOptions.__annotations__
-    for name in options.keys() - known.keys():
-        raise ConfigError(f"learn has no option {name!r}; {meant_or_known(name, known)}", code="unknown_setting")
-
-
-def _models(
-    subject: Subject, model: "Model | str | None", reflector: "Model | str | None"
-) -> "tuple[Model | str, Model | str | None]":
-    """Return the model that solves the tasks and the one that writes the lessons. Raises ConfigError without one.
-
-    A program may call models of its own. Then the model that solves the tasks is only a name for the record.
-    """
-    if model is None and subject.domain.runs_itself:
-        model = reflector
-    return subject.chosen_model(model), reflector
-
-
-def _settings(
-    subject: Subject,
-    models: "tuple[Model | str, Model | str | None]",
-    library: str | None,
-    store: Path,
-    start: GivenLibrary | None,
-    test: Any,
-    groups: Groups | None,
-    options: LearnOptions,
-) -> LearnSettings:
-    model, reflector = models
-    recorded: dict[str, Any] = {} if groups is None else {"from_store": True, "epochs": 1}
-    fields: dict[str, Any] = {
-        **recorded,
-        **options,
-        "domain": subject.domain.name,
-        "name": library,
-        "store": store,
-        "model": named_model(model),
-    }
-    if subject.source is not None:
-        fields["data"] = subject.source
-    if isinstance(test, str | Path):
-        fields["test_data"] = (str(test),)
-    if reflector is not None:
-        fields["reflector"] = named_model(reflector)
-    if isinstance(start, str):
-        fields["library"] = start
-    return learn_settings(fields)

@@ -37,7 +37,7 @@ def as_it_is(trajectory: Trajectory) -> Trajectory:
     return trajectory
 
 
-def no_pages(_: Trajectory) -> Iterable[str]:
+def _no_pages(_: Trajectory) -> Iterable[str]:
     """No texts: the domain's tools show nothing that others wrote."""
     return ()
 
@@ -71,7 +71,7 @@ class LessonLearner:
     """Reward from which an answer counts as right."""
     margin: float = 0.0
     """Rewards of a group that differ by no more than this count as equal."""
-    pages: Callable[[Trajectory], Iterable[str]] = no_pages
+    pages: Callable[[Trajectory], Iterable[str]] = _no_pages
     """Returns texts that others wrote and a rollout read; no lesson may copy from them."""
     read_as: Callable[[Trajectory], Trajectory] = as_it_is
     """Returns the trajectory as the stages read it."""

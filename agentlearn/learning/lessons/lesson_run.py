@@ -1,30 +1,44 @@
 """One run of training-free GRPO: learn batch by batch, choose a version, measure it, publish it, report."""
 
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from agentlearn.config import LearnSettings
+from agentlearn.config import LearnSettings, is_lab
 from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
+from agentlearn.learning.costs import pilot_report
 from agentlearn.learning.evaluate import ArmNames, weights_record, weights_sha256
-from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.pending_versions import refused_lessons
+from agentlearn.learning.lessons.selection import Choice, Validation, arms_of, choose, decided, version_lines
 from agentlearn.learning.lessons.trust import refused_authors, unapproved, waiting_lessons, why_it_waits
-from agentlearn.learning.lessons.validation import Validation
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets
-from agentlearn.learning.report import HeldOut, LearnReport, LessonWorth, SelectedVersion
-from agentlearn.learning.run_result import LessonResult, learn_report
+from agentlearn.learning.report import (
+    Delta,
+    HeldOut,
+    LearnReport,
+    LessonWorth,
+    LibraryLine,
+    Proposals,
+    SelectedVersion,
+    WeightsRecord,
+)
+from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.warnings import unprotected
 from agentlearn.library import LibraryStore
+from agentlearn.library.curate import count_ends
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
+from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
+from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
-SHARE_ALONE = 10
+_SHARE_ALONE = 10
 """Lessons that strangers could have shaped are measured by themselves with at most one rollout for ten of the run."""
 
 
@@ -94,20 +108,113 @@ class LessonRun(RunLoop[LearnSettings]):
         after = scores.get("after") if choice.changed else before
         result = self.result(sets, before, after, time.perf_counter() - started)
         selection, library = await self._published(choice, result.held_out, library_store, alone)
-        lessons = LessonResult(
-            settings=self.settings,
-            whole=whole,
-            start=start,
-            library=library,
-            selection=selection,
-            versions=version_lines(choice, self._made_at),
-            simulated_model=endpoint.simulated,
-            simulated_reflector=self.reflector.simulated,
-            weights=await weights_record(endpoint, hash_before),
-            current=_current(self.settings.library_name, library_store),
+        weights = await weights_record(endpoint, hash_before)
+        current = _current(self.settings.library_name, library_store)
+        result = replace(result, wall_s=time.perf_counter() - started)
+        report = self._report(
+            result, choice, library, selection=selection, whole=whole, weights=weights, current=current
         )
-        wall_s = time.perf_counter() - started
-        return learn_report(replace(result, wall_s=wall_s), lessons).with_learned(library)
+        return report.with_learned(library)
+
+    def _report(
+        self,
+        result: RunResult,
+        choice: Choice,
+        library: Library,
+        *,
+        selection: SelectedVersion | None,
+        whole: TaskSets,
+        weights: WeightsRecord,
+        current: LibraryVersion | None,
+    ) -> LearnReport:
+        """Return the report of the finished run.
+
+        library: what came of the selected version. selection: None in a pilot. whole: tasks of the whole run; more than
+        the run's own in a pilot. current: the version that the library's name stands for.
+        """
+        settings, stats, held_out = self.settings, result.stats, result.held_out
+        train = len(result.sets.train)
+        ends = count_ends([one for epoch in stats.epochs.values() for one in epoch.ended])
+        groups = sum((epoch.groups for epoch in stats.epochs.values()), Counter[str]())
+        delta = held_out.delta if held_out else None
+        versions = version_lines(choice, self._made_at)
+        pilot = None
+        if settings.pilot is not None:
+            pilot = pilot_report(
+                settings,
+                tasks=train,
+                whole=whole,
+                groups=groups,
+                drawn=stats.allocated(0).drawn,
+                stages=result.totals,
+                library=choice.start.tokens,
+            )
+        return LearnReport(
+            run=result.run,
+            domain=settings.domain,
+            model=settings.model,
+            reflector=settings.reflector_name,
+            simulated=self.rollouts.endpoint.simulated or self.reflector.simulated,
+            seed=result.seed,
+            tasks=result.tasks,
+            before=held_out.before if held_out else None,
+            after=held_out.after if held_out else None,
+            delta=delta,
+            known_families=result.known_families,
+            unseen_families=result.unseen_families,
+            test_sets=result.test_sets,
+            library=LibraryLine(
+                name=settings.library_name,
+                version=library.version,
+                parent=library.parent,
+                lessons=len(library),
+                tokens=library.tokens,
+                current=current,
+            ),
+            proposals=Proposals(
+                applied=ends.applied,
+                folded=ends.folded,
+                dropped=dict(ends.dropped),
+                rejected=dict(ends.rejected),
+                quarantined=dict(ends.quarantined),
+            ),
+            groups={kind: groups[kind] for kind in GROUP_KINDS},
+            rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
+            stages=result.stages,
+            failed_requests=result.failed_requests,
+            services=result.services,
+            epochs=tuple(stats.lines),
+            versions=versions,
+            selection=selection,
+            allocated=stats.allocated(0 if settings.from_store else train * settings.group_size * self.epochs),
+            curve=result.curve,
+            weights=weights,
+            pilot=pilot,
+            cost_usd=result.cost_usd,
+            wall_s=result.wall_rounded_s,
+            notes=(*self._notes(choice, library, delta, groups), *result.notes()),
+        )
+
+    def _notes(self, choice: Choice, library: Library, delta: Delta | None, groups: Counter[str]) -> Iterator[str]:
+        """The notes that only a run with lessons has."""
+        settings, shows = self.settings, "these numbers show that the program works and nothing more"
+        if library.version != choice.start.version:
+            worse = f"version {library.version[:8]} is not published"
+            yield from verdict_notes(delta, worse=worse, unclear="more held-out tasks would narrow it")
+        if settings.pilot is not None:
+            yield "this was a pilot: no library was published; leave out --pilot for the whole run"
+        if self.rollouts.endpoint.simulated:
+            yield f"{settings.model} is simulated: {shows}"
+        elif is_lab(settings.model):
+            wrote = f", and {settings.reflector_name}, which wrote its lessons, is simulated"
+            yield f"{settings.model} is a real but tiny transformer{wrote if self.reflector.simulated else ''}: {shows}"
+        if settings.group_size == 1:
+            yield "G = 1 teaches nothing: there is no second rollout to compare with; use --group-size 5"
+        elif not self._made_at and (groups["mixed"] or not groups.total()):
+            held = "; ".join(sorted(set(self.stats.held))) or "no proposal was made"
+            yield f"the library did not change: {held}"
+        if settings.labels == "none":
+            yield "labels none: while learning, rollouts were judged by the majority answer of their group"
 
     def _note_hidden(self, start: Library) -> None:
         """Report what hiding lessons cost."""
@@ -145,7 +252,7 @@ class LessonRun(RunLoop[LearnSettings]):
         waiting = waiting_lessons(choice.selected, learner.accepted, trust=self.settings.trust)
         if validation is None or validated is None or not validated.judged or not waiting:
             return choice, ()
-        most = (self.stats.allocated(0).drawn + validated.rollouts) // SHARE_ALONE
+        most = (self.stats.allocated(0).drawn + validated.rollouts) // _SHARE_ALONE
         return choice, await validation.alone(choice.selected, waiting, most=most)
 
     async def _published(

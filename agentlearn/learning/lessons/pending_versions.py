@@ -57,6 +57,8 @@ class Approved:
     decision: LessonDecision
     library: Library
     """The published version."""
+    replaced: LibraryVersion | None = None
+    """The version that the name stood for before an approved version; None when there was none."""
 
 
 def pending_lessons(reader: StoreReader, *, domain: str | None = None, run: str | None = None) -> list[PendingLesson]:
@@ -66,7 +68,7 @@ def pending_lessons(reader: StoreReader, *, domain: str | None = None, run: str 
     for an unknown run.
     """
     wanted = reader.run(run).run if run is not None else None
-    decisions = _decisions(reader)
+    decisions = [one for one in reader.decisions() if not one.of_version]
     decided = [(one.library, one.lesson_key) for one in decisions]
     rejected = {one.lesson_key for one in decisions if one.verdict == "rejected"}
     found: dict[tuple[str, str], PendingLesson] = {}
@@ -82,7 +84,8 @@ def refused_lessons(reader: StoreReader, *, before: datetime) -> frozenset[str]:
 
     A run asks for its start, so that a resumed run checks the same proposals in the same way.
     """
-    return frozenset(one.lesson_key for one in _decisions(reader) if one.verdict == "rejected" and one.at < before)
+    decisions = (one for one in reader.decisions() if not one.of_version and one.at < before)
+    return frozenset(one.lesson_key for one in decisions if one.verdict == "rejected")
 
 
 async def approve(
@@ -94,11 +97,13 @@ async def approve(
     changed so that the operation no longer fits.
     """
     one = _find(store, prefix)
-    library = _current(library_store, one.library)
+    library = library_store.load(f"{one.library}@main") if one.library in library_store.names() else EMPTY_LIBRARY
     options = one.options.model_copy(update={"change_written": True})  # a person decides
     context = CheckContext(options=options, waived=frozenset({one.end.code}), library=one.library)
-    made = _same_lesson(library, one)
-    after = library
+    made, after = None, library
+    if not any(target in library.by_id for target in targets_of(one.operation)):
+        # the lesson itself, if an approval that was cut off has published it already
+        made = next((found for found in library.experiences if found.lesson == one.lesson), None)
     if made is None:
         after, (ended,) = next_version([one.row.ended.proposal], library, context)
         if not isinstance(ended.end, Applied) or ended.end.experience is None:
@@ -117,11 +122,6 @@ async def reject_lesson(store: Store, prefix: str, *, who: str, note: str, at: d
     decision = _quarantine_decision(_find(store, prefix), "rejected", who=who, note=note, at=at)
     await store.save_decision(decision)
     return decision
-
-
-def _decisions(reader: StoreReader) -> list[LessonDecision]:
-    """The decisions about lessons."""
-    return [one for one in reader.decisions() if not one.of_version]
 
 
 def _held(reader: StoreReader, run: str | None) -> Iterable[PendingLesson]:
@@ -144,13 +144,10 @@ def _find(reader: StoreReader, prefix: str) -> PendingLesson:
     matching = [one for one in waiting if prefix and one.row.ended.proposal.id.startswith(prefix)]
     if len(matching) == 1:
         return matching[0]
-    decided = next((one for one in _decisions(reader) if prefix and one.proposal.startswith(prefix)), None)
+    decisions = (one for one in reader.decisions() if not one.of_version)
+    decided = next((one for one in decisions if prefix and one.proposal.startswith(prefix)), None)
     if not matching and decided is not None:
-        raise LibraryError(
-            f"the lesson {prefix!r} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is"
-            " not changed",
-            code="decided_already",
-        )
+        raise _decided_already(f"the lesson {prefix!r}", decided)
     number = f"{len(matching)} lessons that wait have" if matching else "no lesson that waits for a decision has"
     listed = ", ".join(repr(one.row.ended.proposal.id[:12]) for one in (matching or waiting)[:8]) or "none"
     raise LibraryError(
@@ -159,15 +156,9 @@ def _find(reader: StoreReader, prefix: str) -> PendingLesson:
     )
 
 
-def _current(library_store: LibraryStore, name: str) -> Library:
-    return library_store.load(f"{name}@main") if name in library_store.names() else EMPTY_LIBRARY
-
-
-def _same_lesson(library: Library, one: PendingLesson) -> Experience | None:
-    """The lesson itself, if an approval that was cut off has published it already."""
-    if any(target in library.by_id for target in targets_of(one.operation)):
-        return None
-    return next((found for found in library.experiences if found.lesson == one.lesson), None)
+def _decided_already(what: str, decided: LessonDecision) -> LibraryError:
+    words = f"{what} was {decided.verdict} by {decided.who!r} on {decided.at:%Y-%m-%d}; a decision is not changed"
+    return LibraryError(words, code="decided_already")
 
 
 def _why_not(one: PendingLesson, end: object, library: Library) -> str:
@@ -221,17 +212,6 @@ class PendingVersion:
         return f"{self.library}@{self.version[:12]}"
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedVersion:
-    """What an approval did."""
-
-    decision: LessonDecision
-    library: Library
-    """The published version."""
-    replaced: LibraryVersion | None
-    """The version that the name stood for before; None when there was none."""
-
-
 def pending_versions(
     reader: StoreReader, published: LibraryStore, *, domain: str | None = None, run: str | None = None
 ) -> list[PendingVersion]:
@@ -262,7 +242,8 @@ def find_version(reader: StoreReader, published: LibraryStore, reference: str) -
     matching = [one for one in waiting if prefix and one.version.startswith(prefix) and name in {"", one.library}]
     if not matching and not at:
         return None
-    if not at and (lesson := _lesson(reader, prefix)) is not None:
+    ids = () if at else (one.row.ended.proposal.id for one in pending_lessons(reader))
+    if (lesson := next((one for one in ids if one.startswith(prefix)), None)) is not None:
         raise LibraryError(
             f"{reference!r} names the lesson {lesson[:12]!r} and the version {matching[0].reference!r}; give more of"
             " the one that you mean",
@@ -276,11 +257,7 @@ def find_version(reader: StoreReader, published: LibraryStore, reference: str) -
         raise LibraryError(f"version {reference!r} is published already", code="decided_already")
     done = next((one for one in decided[::-1] if prefix and (one.version or "").startswith(prefix)), None)
     if not matching and done is not None:
-        raise LibraryError(
-            f"version {reference!r} was {done.verdict} by {done.who!r} on {done.at:%Y-%m-%d}; a decision is not"
-            " changed",
-            code="decided_already",
-        )
+        raise _decided_already(f"version {reference!r}", done)
     listed = ", ".join(repr(one.reference) for one in (matching or waiting)[:8]) or "none"
     number = f"{len(matching)} versions that wait match" if matching else "no version that waits for a decision matches"
     raise LibraryError(
@@ -297,7 +274,7 @@ async def approve_version(
     who: str,
     note: str,
     at: datetime,
-) -> ApprovedVersion:
+) -> Approved:
     """Publish a pending version under the name that its run had for it.
 
     What persons changed in the library since the run started is joined into it, so that none of their lessons is lost.
@@ -331,7 +308,7 @@ async def approve_version(
     if library.version != selected.version:
         await store.save_version(library, run=one.run)
     await store.save_decision(decision)
-    return ApprovedVersion(decision, library, replaced)
+    return Approved(decision, library, replaced)
 
 
 async def reject_version(store: Store, one: PendingVersion, *, who: str, note: str, at: datetime) -> LessonDecision:
@@ -352,12 +329,6 @@ def _new_lesson(one: PendingVersion, whole: Library, start: Library, prefix: str
             code="unknown_lesson",
         )
     return matching[0]
-
-
-def _lesson(reader: StoreReader, prefix: str) -> ProposalId | None:
-    """The id of a waiting lesson that starts with the prefix."""
-    ids = (one.row.ended.proposal.id for one in pending_lessons(reader))
-    return next((one for one in ids if one.startswith(prefix)), None)
 
 
 def _pending(run: RunRow) -> PendingVersion | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -11,37 +11,90 @@ from agentlearn.domain.base import Domain
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.estimate import refuse_unpriced_budget
+from agentlearn.learning.costs import pilot_sets, refuse_unpriced
 from agentlearn.learning.lessons.lesson_run import LessonRun
 from agentlearn.learning.lessons.start import library_caution, start_library
-from agentlearn.learning.open_run import (
-    answer_limit_of,
-    budget_of,
-    domain_of,
-    reflector_limit_of,
-    service_settings,
-    task_sets,
-    with_validation,
-)
-from agentlearn.learning.pilot import pilot_sets
+from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.stored_groups import (
-    StoredGroups,
-    is_recorded,
-    refuse_contradictions,
-    stored_domain,
-    stored_task_sets,
-)
+from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_run
 from agentlearn.learning.subject import NOTHING_GIVEN, Given
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext, open_tracing
-from agentlearn.models.call_settings import CallSettings
+from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint, open_endpoint
 from agentlearn.rollout.runner import open_rollouts
 from agentlearn.store import Store, open_store, read_store
-from agentlearn.types.experience import Library
 from agentlearn.types.ids import RunId, new_run_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolved:
+    """What the settings of a run, and the objects that a program gave, come to. The run is built from it alone."""
+
+    settings: LearnSettings
+    given: Given
+    domain: Domain
+    sets: TaskSets
+    """Tasks to use; in a pilot, a sample of `whole`."""
+    whole: TaskSets
+    stored: StoredGroups | None
+    """Groups to learn from; None: make rollouts."""
+    model_calls: CallSettings
+    reflector_calls: CallSettings
+    own_reflector: bool
+    """Whether the lessons are written by another model than the one that solves the tasks."""
+
+    @classmethod
+    def of(cls, settings: LearnSettings, given: Given) -> "_Resolved":
+        """Resolve settings. Nothing is sent or stored. Raises ConfigError or DataError."""
+        own = settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model
+        if given.model is None:
+            check_endpoint(settings.model, settings)
+        if own and given.reflector is None:
+            check_endpoint(settings.reflector_name, settings)
+        refuse_unpriced(settings.endpoints, settings.max_cost_usd)
+        refuse_contradictions(settings)
+        stored = None
+        if settings.from_store:
+            with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:
+                settings, domain, stored, whole = stored_run(
+                    settings, reader, domain=given.domain, groups=given.groups, test=given.test
+                )
+        else:
+            domain = given.domain or domain_of(settings)
+            whole = task_sets(settings, domain, train=given.train, test=given.test)
+            whole = with_validation(whole, settings, domain, own=settings.data is None and given.train is None)
+        sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
+        if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
+            raise ConfigError(
+                f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"
+                " use --labels gold",
+                code="no_vote",
+            )
+        # Without temperatures, the judge sends none either.
+        heated = settings.temperature is not None or settings.eval_temperature is not None
+        calls, usual = call_settings(settings, temperature=heated), domain.rollout_shape(settings.data).turn_out
+        limited = given.model is None and settings.max_output_tokens is None
+        limit = local_answer_limit(settings.model, usual) if limited else None
+        model_calls = calls if limit is None else limit.applied(calls)
+        if own:
+            limit = local_answer_limit(settings.reflector_name, usual) if given.reflector is None else None
+            calls = CallSettings(left_out=calls.left_out)
+        reflector_calls = calls if limit is None else limit.applied(calls, stage=True)
+        if settings.reflector_output_tokens is not None:
+            reflector_calls = reflector_calls.with_limit(settings.reflector_output_tokens)
+        return cls(
+            settings=settings,
+            given=given,
+            domain=domain,
+            sets=sets,
+            whole=whole,
+            stored=stored,
+            model_calls=model_calls,
+            reflector_calls=reflector_calls,
+            own_reflector=own,
+        )
 
 
 async def run_learning(
@@ -59,72 +112,32 @@ async def run_learning(
     Raises ConfigError before anything is spent; BudgetExceeded, EndpointGone or Interrupted when the run was stopped
     and can be resumed; StoreError when results can no longer be stored.
     """
-    for name in _named_models(settings, given):
-        check_endpoint(name, settings)
-    refuse_unpriced_budget(settings)
-    refuse_contradictions(settings)
-    logs = None
-    if settings.from_store:
-        with nullcontext(given.store) if given.store is not None else read_store(settings.store) as reader:
-            settings, domain = stored_domain(settings, reader, given.domain, measured=given.tasks.test is not None)
-            stored = StoredGroups.of(reader, settings) if given.groups is None else StoredGroups.given(given.groups)
-            logs, whole = stored_task_sets(stored, settings, domain, reader, given.tasks.test)
-            if settings.evaluate or not is_recorded(settings, reader):  # recorded tasks seldom have a right answer
-                whole = with_validation(whole, settings, domain, own=True)
-    else:
-        domain = given.domain or domain_of(settings)
-        own = settings.data is None and given.tasks.train is None
-        whole = with_validation(task_sets(settings, domain, given.tasks), settings, domain, own=own)
-    sets = pilot_sets(whole, settings) if settings.pilot is not None else whole
-    if settings.labels == "none" and all(domain.answer_key(task.answer or "0") is None for task in sets.train):
-        raise ConfigError(
-            f"domain {settings.domain!r} has no answer_key, which --labels none needs to find the majority answer;"
-            " use --labels gold",
-            code="no_vote",
-        )
-    notes = await try_reward(domain, (*sets.train, *sets.test))
+    resolved = _Resolved.of(settings, given)
+    settings = resolved.settings
+    notes = [*await try_reward(resolved.domain, (*resolved.sets.train, *resolved.sets.test))]
     library_store = LibraryStore(settings.store / "libraries")
     start = start_library(settings, library_store, given.start) if resume is None else None
+    if start is not None and (caution := library_caution(settings.library or "", start)):
+        notes.append(caution)
     async with AsyncExitStack() as stack:
         store = given.store or await stack.enter_async_context(open_store(settings.store))
-        session = await stack.enter_async_context(
-            _open(settings, domain, store, callbacks or Callbacks(), resume, logs, given)
-        )
+        session = await stack.enter_async_context(_open(resolved, store, callbacks or Callbacks(), resume))
         session.stats.notes.extend(notes)
-        if start is not None and (caution := library_caution(settings.library or "", start)):
-            session.stats.notes.append(caution)
-        if start is None:
-            start = _start_of(store, settings, library_store, resume)
-        return await session.learn(sets, whole, start, library_store)
+        if start is None:  # the library that the interrupted run started from, even if another was published since
+            run_inputs = store.run_inputs(session.call_context.run)
+            known = None if run_inputs is None else store.library(run_inputs.library)
+            start = known or start_library(settings, library_store)
+        return await session.learn(resolved.sets, resolved.whole, start, library_store)
 
 
 run_learning_sync = without_loop(run_learning)
 
 
-def _named_models(settings: LearnSettings, given: Given) -> tuple[str, ...]:
-    """Return the models of the run that are found by their names."""
-    model = () if given.model is not None else (settings.model,)
-    same = given.model is not None and settings.reflector_name == settings.model
-    reflector = () if given.reflector is not None or same else (settings.reflector_name,)
-    return tuple(dict.fromkeys((*model, *reflector)))
-
-
-def _start_of(store: Store, settings: LearnSettings, library_store: LibraryStore, resume: RunId | None) -> Library:
-    """The library that the interrupted run started from, even if another version was published since."""
-    run_inputs = store.run_inputs(resume) if resume is not None else None
-    return start_library(settings, library_store) if run_inputs is None else store.library(run_inputs.library)
-
-
 @asynccontextmanager
 async def _open(
-    settings: LearnSettings,
-    domain: Domain,
-    store: Store,
-    callbacks: Callbacks,
-    resume: RunId | None,
-    logs: StoredGroups | None,
-    given: Given,
+    resolved: _Resolved, store: Store, callbacks: Callbacks, resume: RunId | None
 ) -> AsyncGenerator[LessonRun]:
+    settings, given = resolved.settings, resolved.given
     run = resume or new_run_id()
     if resume is not None:
         store.recall(resume)
@@ -132,37 +145,20 @@ async def _open(
         tracing = await stack.enter_async_context(open_tracing(wanted=settings.otel))
         call_context = CallContext(run, store, budget_of(settings, store, resume), tracing=tracing)
         stack.enter_context(structlog.contextvars.bound_contextvars(run=run))
-        for_all = service_settings(settings)
-        limit = None if given.model is not None else answer_limit_of(settings, domain)
-        for_rollouts = for_all if limit is None else limit.applied(for_all)
-        endpoint = await stack.enter_async_context(
-            open_endpoint(settings.model, settings, seed=settings.seed, call_settings=for_rollouts, model=given.model)
+        model = reflector = await stack.enter_async_context(
+            open_endpoint(
+                settings.model, settings, seed=settings.seed, call_settings=resolved.model_calls, model=given.model
+            )
         )
-        reflector = endpoint
-        if limit is not None:
-            reflector = replace(endpoint, call_settings=limit.applied(for_all, stage=True))
-        if settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model:
-            for_stages = CallSettings(left_out=for_all.left_out)
-            own = None if given.reflector is not None else reflector_limit_of(settings, domain)
+        if resolved.own_reflector:
+            name, calls = settings.reflector_name, resolved.reflector_calls
             reflector = await stack.enter_async_context(
-                open_endpoint(
-                    settings.reflector_name,
-                    settings,
-                    seed=settings.seed,
-                    call_settings=for_stages if own is None else own.applied(for_stages, stage=True),
-                    model=given.reflector,
-                )
+                open_endpoint(name, settings, seed=settings.seed, call_settings=calls, model=given.reflector)
             )
-        if settings.reflector_output_tokens is not None:
-            own_limit = reflector.call_settings.with_limit(settings.reflector_output_tokens)
-            reflector = replace(reflector, call_settings=own_limit)
+        elif resolved.reflector_calls != resolved.model_calls:
+            reflector = replace(model, call_settings=resolved.reflector_calls)
         rollouts = await stack.enter_async_context(
-            open_rollouts(
-                domain,
-                endpoint,
-                settings,
-                call_context=call_context,
-                judge=reflector,
-            )
+            open_rollouts(resolved.domain, model, settings, call_context=call_context, judge=reflector)
         )
-        yield LessonRun(settings, call_context, store, rollouts, callbacks, resume is not None, logs, stages=reflector)
+        resumed = resume is not None
+        yield LessonRun(settings, call_context, store, rollouts, callbacks, resumed, resolved.stored, stages=reflector)

@@ -80,7 +80,7 @@ class ProposalsReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Salvaged:
+class _Salvaged:
     """The items of a reply, and the faults of its shape."""
 
     items: tuple[object, ...]
@@ -97,37 +97,37 @@ _REPLY_SCHEMA_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 _ITEM_KEYS = frozenset({"op", "option", "operation", "action", "lesson", "text", "experience"})
 
 
-def salvage(reply: object, key: ListKey) -> Salvaged:
+def salvage(reply: object, key: ListKey) -> _Salvaged:
     """Return the items of a reply: an object with the key, a bare list, one item, or text that holds any of these."""
     if isinstance(reply, str):
         return _from_text(reply, key)
     if isinstance(reply, list):
-        return Salvaged(tuple(reply), ("wrong_key",))
+        return _Salvaged(tuple(reply), ("wrong_key",))
     if isinstance(reply, dict):
         return _from_object(reply, key)
-    return Salvaged((), ("no_reply",))
+    return _Salvaged((), ("no_reply",))
 
 
-def _from_object(reply: dict[str, object], key: ListKey) -> Salvaged:
+def _from_object(reply: dict[str, object], key: ListKey) -> _Salvaged:
     inner = reply.get(key)
     if isinstance(inner, list):
-        return Salvaged(tuple(inner))
+        return _Salvaged(tuple(inner))
     if isinstance(inner, dict):
-        return Salvaged((inner,), ("object_not_array",))
+        return _Salvaged((inner,), ("object_not_array",))
     if isinstance(inner, str) and inner.strip():
         found = _from_text(inner, key)
-        return found if found.items else Salvaged((inner,), ("object_not_array",))
+        return found if found.items else _Salvaged((inner,), ("object_not_array",))
     if _ITEM_KEYS & reply.keys():
-        return Salvaged((reply,), ("object_not_array",))
+        return _Salvaged((reply,), ("object_not_array",))
     lists = [value for value in reply.values() if isinstance(value, list)]
     if len(lists) == 1:
-        return Salvaged(tuple(lists[0]), ("wrong_key",))
-    return Salvaged((), ("no_reply",))
+        return _Salvaged(tuple(lists[0]), ("wrong_key",))
+    return _Salvaged((), ("no_reply",))
 
 
-def _from_text(text: str, key: ListKey) -> Salvaged:
+def _from_text(text: str, key: ListKey) -> _Salvaged:
     if not text.strip():
-        return Salvaged((), ("no_reply",))
+        return _Salvaged((), ("no_reply",))
     for candidate in [*_REPLY_SCHEMA_FENCE.findall(text), text]:
         start = min((at for at in (candidate.find("{"), candidate.find("[")) if at >= 0), default=-1)
         if start < 0:
@@ -139,10 +139,10 @@ def _from_text(text: str, key: ListKey) -> Salvaged:
             if partial is None:
                 continue
             found = salvage(partial, key)
-            return Salvaged(tuple(item for item in found.items if item), ("cut_json",))
+            return _Salvaged(tuple(item for item in found.items if item), ("cut_json",))
         if isinstance(value, dict | list):
             return salvage(value, key)
-    return Salvaged((), ("prose",))
+    return _Salvaged((), ("prose",))
 
 
 def _partial(text: str) -> object:
@@ -158,7 +158,7 @@ MAX_RAW_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class _Raw:
     """A reply that does not fit the schema: text, or arguments that could not be parsed."""
 
     text: str
@@ -171,14 +171,14 @@ class _KeepRaw(AbstractCapability[Any]):
     async def on_output_validate_error(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, error: ValidationError | ModelRetry
     ) -> Any:
-        return Raw(output if isinstance(output, str) else str(output))
+        return _Raw(output if isinstance(output, str) else str(output))
 
 
 @dataclass(frozen=True, slots=True)
 class StageReply:
     """A stage's reply."""
 
-    salvaged: Salvaged
+    salvaged: _Salvaged
     """The items of the reply."""
     raw: str
     """The text that the model wrote, at most 4,000 characters."""
@@ -216,7 +216,7 @@ class StageAgent:
                     capabilities=tracing,
                 )
         except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
-            return StageReply(Salvaged((), ("no_reply",)), raw=storable(str(error))[:MAX_RAW_CHARACTERS])
+            return StageReply(_Salvaged((), ("no_reply",)), raw=storable(str(error))[:MAX_RAW_CHARACTERS])
         output: object = result.output
         content = _content(output)
         return StageReply(
@@ -229,13 +229,13 @@ class StageAgent:
 def stage_agent(instructions: str, key: ListKey) -> StageAgent:
     """An agent that replies through the tool `submit`, or in text when the model does not call tools."""
     schema: type[BaseModel] = StepsReply if key == "steps" else ProposalsReply
-    output: Any = [ToolOutput(schema, name="submit", description="Hand in your result."), TextOutput(Raw)]
+    output: Any = [ToolOutput(schema, name="submit", description="Hand in your result."), TextOutput(_Raw)]
     agent = Agent(None, output_type=output, instructions=instructions, capabilities=[_KeepRaw()], retries=0)
     return StageAgent(agent, key)
 
 
 def _content(output: object) -> object:
-    return output.text if isinstance(output, Raw) else output.model_dump() if isinstance(output, BaseModel) else output
+    return output.text if isinstance(output, _Raw) else output.model_dump() if isinstance(output, BaseModel) else output
 
 
 def _json(output: object) -> str:

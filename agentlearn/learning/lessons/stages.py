@@ -1,37 +1,45 @@
-"""Stage 3: turn a batch's proposals into fewer operations, each naming the proposals that it replaces.
+"""The three stages: a trajectory becomes a summary, a group's summaries become proposals, a batch's proposals fewer.
 
-One line under each proposal says how the attempts at its task ended. A task is shown as a short number. Reasons are by
-unknown authors: each is cut short, on one line, without brackets and between quotation marks.
+Summarise: numbered steps. Compare and consolidate ask for proposals: every item that a model wrote becomes a proposal,
+and refused items keep the reason. The repair round lists the reasons once and asks for corrected items.
+
+Consolidate names the proposals that each operation replaces. One line under each proposal says how the attempts at its
+task ended. A task is shown as a short number. Reasons are by unknown authors: each is cut short, on one line, without
+brackets and between quotation marks.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import assert_never
+from typing import Literal, assert_never
 
 from agentlearn.errors import EndpointError
 from agentlearn.learning.batch import differ
-from agentlearn.learning.lessons.proposing import Proposed, ReplySource, propose
 from agentlearn.learning.lessons.stage_agent import (
+    MAX_RAW_CHARACTERS,
+    Fault,
     StageAgent,
     StageContext,
     StagePrompt,
+    StageReply,
     quoted_reason,
     reason_block,
     stage_agent,
     verdict_words,
 )
-from agentlearn.library.curate import CheckContext
+from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.rollout.transcript import transcript
+from agentlearn.text import storable
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.group import Group, Summary, SummaryStep
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash
 from agentlearn.types.operation import (
     Add,
+    Applied,
     Delete,
     Dropped,
-    End,
     Ended,
     Folded,
     Merge,
@@ -39,12 +47,13 @@ from agentlearn.types.operation import (
     Operation,
     Proposal,
     Quarantined,
+    Rejected,
 )
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory
+from agentlearn.types.trajectory import PromptRef, Trajectory
 
-MAX_STEP_CHARACTERS = 800
-MAX_STEPS = 40
+_MAX_STEP_CHARACTERS = 800
+_MAX_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ async def summarise(trajectory: Trajectory, task: Task, stage_context: StageCont
         steps = tuple(step for item in reply.salvaged.items if (step := _step(item, stage_context, faults)) is not None)
         faults.update(reply.salvaged.faults)
         if steps:
-            return Summarised(_summary(trajectory, stage_context, steps[:MAX_STEPS], reply.raw), faults)
+            return Summarised(_summary(trajectory, stage_context, steps[:_MAX_STEPS], reply.raw), faults)
         if "prose" in reply.salvaged.faults:
             raw = reply.raw
     # Prose still says what happened; it only does not name the experiences used.
@@ -117,7 +126,7 @@ def _step(item: object, stage_context: StageContext, faults: Counter[str]) -> Su
 def _one_line(text: str) -> str:
     """The text as one line, at most 800 characters, without control characters, lone surrogates and angle brackets."""
     words = "".join(c if c.isprintable() else " " for c in text).replace("<", "‹").replace(">", "›").split()
-    return " ".join(words)[:MAX_STEP_CHARACTERS]
+    return " ".join(words)[:_MAX_STEP_CHARACTERS]
 
 
 def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[SummaryStep, ...], raw: str) -> Summary:
@@ -132,10 +141,138 @@ def _summary(trajectory: Trajectory, stage_context: StageContext, steps: tuple[S
     )
 
 
-def used_labels(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
+def _used_labels(used: tuple[ExperienceId, ...], stage_context: StageContext) -> str:
     """Labels of the experiences that a step used, such as ` (used G1, G4)`; empty for none."""
     by_id = {identity: label for label, identity in stage_context.shown.labels.items()}
     return f" (used {', '.join(by_id[one] for one in used if one in by_id)})" if used else ""
+
+
+_ProposingStage = Literal["compare", "consolidate"]
+
+_FAULT_SENTENCES: Mapping[Fault, str] = {
+    "prose": "the reply was prose; an object with the key 'proposals' is needed",
+    "object_not_array": "the reply held one object; a list of objects under 'proposals' is needed",
+    "cut_json": "the reply's JSON ended too early; only its complete items could be read",
+    "wrong_key": "the list was not under the key 'proposals'",
+    "no_reply": "the reply held nothing that could be read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplySource:
+    """Values that all proposals of one reply share."""
+
+    stage: _ProposingStage
+    key: str
+    """Name of the question within its stage; part of every proposal's id."""
+    prompt: PromptRef
+    """The stage's prompt."""
+    labels: Mapping[str, ExperienceId]
+    """The library's experiences by the label that the model sees."""
+    supports: Mapping[str, ProposalId]
+    """The compare proposals that a consolidation may rest on, by label."""
+    task: TaskId | None = None
+    """The group's task; None for the consolidate stage."""
+    evidence: tuple[RolloutId, ...] = ()
+    """Rollouts that the question shows."""
+
+
+def _parse_reply(reply: StageReply, source: _ReplySource, *, repair: PromptRef | None = None) -> tuple[Proposal, ...]:
+    """Return every item of the reply as a proposal. A malformed reply adds one refused proposal per fault.
+
+    repair: the repair prompt, for the reply of the repair round.
+    """
+    found = list[Proposal]()
+
+    def add(raw: str, shown: str, refusal: Rejected | None, operation: Operation | None, *rests_on: ProposalId) -> None:
+        key = (source.stage, source.key, 0 if repair is None else 1, len(found), raw)
+        found.append(
+            Proposal(
+                id=ProposalId(content_hash("proposal", *key)),
+                stage=source.stage,
+                ordinal=len(found),
+                operation=operation if refusal is None else None,
+                refusal=refusal,
+                raw=shown,
+                task=source.task,
+                evidence=source.evidence,
+                rests_on=rests_on,
+                prompts=(source.prompt,) if repair is None else (source.prompt, repair),
+            )
+        )
+
+    for item in reply.salvaged.items:
+        raw = (storable(item) if isinstance(item, str) else json.dumps(item, default=str))[:MAX_RAW_CHARACTERS]
+        parsed = parse_item(item, stage=source.stage, labels=source.labels)
+        rests_on = dict.fromkeys(source.supports[label] for label in parsed.rests_on if label in source.supports)
+        refusal = parsed.refusal
+        if refusal is None and source.stage == "consolidate" and not rests_on:
+            words = "the item names no proposal in 'rests_on' that it carries on, such as 'P1'"
+            refusal = Rejected(code="unsupported", reason=words)
+        add(raw, raw, refusal, parsed.operation, *rests_on)
+    for fault in reply.salvaged.faults:
+        add(fault, reply.raw, Rejected(code=fault, reason=_FAULT_SENTENCES[fault]), None)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The result of one question."""
+
+    accepted: tuple[Proposal, ...]
+    """Proposals that pass every rule as things are now."""
+    ended: tuple[Ended, ...]
+    """The other proposals, with their ends."""
+    faults: tuple[Fault, ...]
+    """Faults in the shape of the replies."""
+    usable: bool
+    """False when no reply had items or was a well-formed empty list."""
+
+
+async def _propose(
+    agent: StageAgent,
+    question: str,
+    source: _ReplySource,
+    stage_context: StageContext,
+    context: CheckContext,
+    *,
+    limit: int | None = None,
+) -> Proposed:
+    """Ask, parse, check, and give refused items one repair round. Raises EndpointError.
+
+    limit: largest number of accepted proposals; those past it end as rejected.
+    """
+    unit = stage_context.unit(source.stage, source.key)
+    reply = await agent.ask(question, stage_context.endpoint, unit)
+    first = _parse_reply(reply, source)
+    accepted, ended = _checked((), first, stage_context, context)
+    faults, usable = reply.salvaged.faults, reply.salvaged.usable
+    number_of = {one.id: number for number, one in enumerate(first, start=1)}
+    refusals = [
+        f"- item {number_of[one.proposal.id]}: {one.end.code}: {one.end.reason}"
+        for one in ended
+        if isinstance(one.end, Rejected)
+    ]
+    if refusals and reply.messages:
+        repair = stage_context.prompts.repair.load()
+        message = repair.fill({"refusals": "\n".join(refusals)})
+        repaired = await agent.ask(message, stage_context.endpoint, unit, history=reply.messages)
+        second = _parse_reply(repaired, source, repair=repair.ref)
+        accepted_now, ended_now = _checked(accepted, second, stage_context, context)
+        accepted, ended = (*accepted, *accepted_now), (*ended, *ended_now)
+        faults, usable = (*faults, *repaired.salvaged.faults), usable or repaired.salvaged.usable
+    kept, over = accepted[:limit], accepted[limit:] if limit is not None else ()
+    too_many = Rejected(code="too_many_proposals", reason=f"only {limit} proposals are taken from one group")
+    return Proposed(kept, (*ended, *(Ended(proposal=one, end=too_many) for one in over)), faults, usable)
+
+
+def _checked(
+    before: tuple[Proposal, ...], proposals: tuple[Proposal, ...], stage_context: StageContext, context: CheckContext
+) -> tuple[tuple[Proposal, ...], tuple[Ended, ...]]:
+    """The proposals that would be applied after `before`, and the others with their ends."""
+    ended = next_version((*before, *proposals), stage_context.library, context).ended[len(before) :]
+    accepted = tuple(one.proposal for one in ended if isinstance(one.end, Applied))
+    return accepted, tuple(one for one in ended if not isinstance(one.end, Applied))
 
 
 @cache
@@ -152,7 +289,7 @@ async def compare(
     summaries: of the group's decided trajectories, by rollout.
     """
     prompt, limit = stage_context.prompts.compare, stage_context.options.max_proposals
-    source = ReplySource(
+    source = _ReplySource(
         stage="compare",
         key=group.task.id,
         prompt=prompt.load().ref,
@@ -162,7 +299,7 @@ async def compare(
         evidence=tuple(t.id for t in group.decided if t.id in summaries),
     )
     question = question_of(group, summaries, stage_context)
-    return await propose(_compare_agent(prompt, limit), question, source, stage_context, context, limit=limit)
+    return await _propose(_compare_agent(prompt, limit), question, source, stage_context, context, limit=limit)
 
 
 def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
@@ -172,7 +309,7 @@ def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context
     for number, trajectory in enumerate(compared, start=1):
         verdict, reward = _verdict(trajectory, compared, stage_context)
         steps = "\n".join(
-            f"{place}. {step.text}{used_labels(step.used, stage_context)}"
+            f"{place}. {step.text}{_used_labels(step.used, stage_context)}"
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
         )
         reason = reason_block(stage_context.reason_of(trajectory))
@@ -207,7 +344,7 @@ def _problem(task: Task, stage_context: StageContext) -> str:
     return f"<problem>\n{task.problem}\n</problem>\n{gold}"
 
 
-MOST_REWARDS = 8
+_MOST_REWARDS = 8
 """Of a larger group with partial rewards, the line gives only the number, the range and the mean."""
 
 
@@ -254,12 +391,9 @@ def _details(labels: Mapping[str, Proposal], stage_context: StageContext, groups
 
 def _evidence(group: Group, stage_context: StageContext) -> str:
     """How a group's attempts ended, and what was said about one that ended worst."""
-    said = next(filter(None, map(stage_context.reason_of, _worst(group))), "")
+    worst = (one for one in group.decided if one.reward == min(group.rewards_G))
+    said = next(filter(None, map(stage_context.reason_of, worst)), "")
     return f"{_outcomes(group.rewards_G)}{f'; reason: {quoted_reason(said)}' if said else ''}"
-
-
-def _worst(group: Group) -> Sequence[Trajectory]:
-    return [one for one in group.decided if one.reward == min(group.rewards_G)]
 
 
 def _outcomes(rewards_G: Sequence[float]) -> str:
@@ -267,17 +401,17 @@ def _outcomes(rewards_G: Sequence[float]) -> str:
         right = sum(reward == 1 for reward in rewards_G)
         return f"{right} right, {len(rewards_G) - right} wrong"
     falling = sorted(rewards_G, reverse=True)
-    if len(falling) <= MOST_REWARDS:
+    if len(falling) <= _MOST_REWARDS:
         return f"rewards {', '.join(f'{reward:.2f}' for reward in falling)}"
     mean = sum(falling) / len(falling)
     return f"{len(falling)} rewards from {falling[-1]:.2f} to {falling[0]:.2f}, mean {mean:.2f}"
 
 
-MAX_TRIES = 2
+_MAX_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Consolidated:
+class _Consolidated:
     """The result of the consolidate stage."""
 
     proposals: tuple[Proposal, ...]
@@ -297,19 +431,19 @@ def _agent(prompt: StagePrompt) -> StageAgent:
 
 async def consolidate(
     proposals: Sequence[Proposal], stage_context: StageContext, context: CheckContext, groups: Sequence[Group] = ()
-) -> Consolidated:
+) -> _Consolidated:
     """Consolidate the compare proposals of a batch, given in order of (task, ordinal). Tries twice.
 
     groups: those that the proposals come from, for the evidence that the stage is shown.
     """
     if not proposals:
-        return Consolidated((), (), ())
+        return _Consolidated((), (), ())
     labels = {f"P{number}": proposal for number, proposal in enumerate(proposals, start=1)}
     question, prompt = consolidate_question(labels, stage_context, groups), stage_context.prompts.consolidate
     faults: list[str] = []
     ended: list[Ended] = []
-    for attempt in range(MAX_TRIES):
-        source = ReplySource(
+    for attempt in range(_MAX_TRIES):
+        source = _ReplySource(
             stage="consolidate",
             key=f"try-{attempt}",
             prompt=prompt.load().ref,
@@ -318,20 +452,19 @@ async def consolidate(
             evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
         )
         try:
-            answer = await propose(_agent(prompt), question, source, stage_context, context)
+            answer = await _propose(_agent(prompt), question, source, stage_context, context)
         except EndpointError as error:
             faults.append(error.code)
             continue
         faults.extend(answer.faults)
-        ended.extend(_held(one, proposals) for one in answer.ended)
+        for one in answer.ended:  # a person who decides on a quarantined proposal needs its evidence
+            held = isinstance(one.end, Quarantined)
+            proposal = _narrowed(one.proposal, proposals) if held else one.proposal
+            ended.append(one.model_copy(update={"proposal": proposal}))
         if answer.usable:
-            return Consolidated(_with_evidence(answer, proposals), (*_ends(proposals, answer), *ended), tuple(faults))
-    return Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
-
-
-def _with_evidence(answer: Proposed, proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """The accepted proposals; the evidence of each is that of the compare proposals that it rests on."""
-    return tuple(_narrowed(accepted, proposals) for accepted in answer.accepted)
+            narrowed = tuple(_narrowed(accepted, proposals) for accepted in answer.accepted)
+            return _Consolidated(narrowed, (*_ends(proposals, answer), *ended), tuple(faults))
+    return _Consolidated(tuple(proposals), tuple(ended), tuple(faults), failed=True)
 
 
 def _narrowed(one: Proposal, proposals: Sequence[Proposal]) -> Proposal:
@@ -341,21 +474,11 @@ def _narrowed(one: Proposal, proposals: Sequence[Proposal]) -> Proposal:
     )
 
 
-def _held(ended: Ended, proposals: Sequence[Proposal]) -> Ended:
-    """A quarantined proposal with the evidence that a person needs; any other one as it is."""
-    if not isinstance(ended.end, Quarantined):
-        return ended
-    return ended.model_copy(update={"proposal": _narrowed(ended.proposal, proposals)})
-
-
 def _ends(proposals: Sequence[Proposal], answer: Proposed) -> list[Ended]:
     """How each compare proposal ended: folded when a consolidate proposal rests on it, else dropped."""
     into: dict[ProposalId, list[ProposalId]] = {proposal.id: [] for proposal in proposals}
     for consolidated in (*answer.accepted, *(one.proposal for one in answer.ended)):
         for support in consolidated.rests_on:
             into[support].append(consolidated.id)
-    return [Ended(proposal=proposal, end=_end(into[proposal.id])) for proposal in proposals]
-
-
-def _end(into: list[ProposalId]) -> End:
-    return Folded(into=tuple(into)) if into else Dropped(reason="not taken up by the consolidation")
+    unused = Dropped(reason="not taken up by the consolidation")
+    return [Ended(proposal=one, end=Folded(into=tuple(into[one.id])) if into[one.id] else unused) for one in proposals]

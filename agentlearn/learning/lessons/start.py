@@ -28,10 +28,10 @@ def start_library(settings: LearnSettings, libraries: LibraryStore, given: Libra
         chosen = history.load() if history.exists else EMPTY_LIBRARY
     else:
         chosen = libraries.load(settings.library)
-    return with_written(chosen, history.load(MAIN)) if history.exists else chosen
+    return _with_written(chosen, history.load(MAIN)) if history.exists else chosen
 
 
-def with_written(chosen: Library, main: Library) -> Library:
+def _with_written(chosen: Library, main: Library) -> Library:
     """Return a library with the lessons of another one that persons wrote, and with its withheld ones.
 
     It is the library itself where it has them all. A lesson that says the same as one of a person gives way to it.
@@ -60,14 +60,6 @@ def with_written(chosen: Library, main: Library) -> Library:
         experiences=shown,
         withheld=(*still, *withheld),
     )
-
-
-def starts_with_lessons(settings: LearnSettings) -> bool:
-    """Whether a run with these settings may start with lessons. Reads the libraries, and no lesson."""
-    if settings.library == NO_LIBRARY:
-        return False
-    libraries = LibraryStore(settings.store / "libraries")
-    return settings.library is not None or libraries.history(settings.library_name).exists
 
 
 def start_words(settings: LearnSettings, start: Library) -> str:

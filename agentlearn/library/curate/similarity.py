@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from agentlearn.types.ranking.chooser import lower_case_words, normalised
+from agentlearn.types.ranking import lower_case_words, normalised
 
 __all__ = [
     "COPIED_WORDS",

@@ -23,9 +23,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agentlearn.config.environment import variable_of
-from agentlearn.config.known_models import KNOWN_MODELS, KnownModel
 from agentlearn.config.model_folders import (
+    KNOWN_MODELS,
     FetchedState,
+    KnownModel,
     ModelRecord,
     fetched_folder,
     fetched_state,

@@ -19,7 +19,7 @@ from agentlearn.config import LAB, LearnSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing, only_stops, root_cause
-from agentlearn.learning.estimate import RunPlan, plan
+from agentlearn.learning.costs import RunPlan, plan
 from agentlearn.learning.open_run import domain_of
 from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.learning.report import LearnReport

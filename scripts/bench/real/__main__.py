@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from agentlearn.config.known_models import KNOWN_MODELS
-from agentlearn.config.model_folders import FetchedState, fetched_state
+from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_state
 from scripts.bench.real.measuring import (
     MODEL,
     ORIGINS,

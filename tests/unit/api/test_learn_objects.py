@@ -25,7 +25,7 @@ from agentlearn import (
     run_learning,
 )
 from agentlearn.cli.app import run as command
-from agentlearn.config.learn_options import LearnOptions
+from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, AllFailed, BudgetExceeded, ConfigError, DataError
 from agentlearn.learning.callbacks import Callbacks
@@ -437,6 +437,17 @@ def test_a_name_learns_as_the_command_does_also_where_a_library_of_its_name_exis
         stored = LearnSettings.model_validate_json(reader.run(report.run).settings)
     assert stored.given == ()
     assert stored.model_copy(update={"store": settings.store}) == settings
+
+
+def test_settings_in_one_object_are_those_of_keyword_arguments_which_win(tmp_path: Path) -> None:
+    def stored(name: str, **given: Any) -> LearnSettings:
+        report = learn_sync(desk_agent(), TICKETS[:4], reward=right_team, library="own", **given)
+        with read_store(tmp_path / name) as reader:
+            return LearnSettings.model_validate_json(reader.run(report.run).settings)
+
+    one = LearnSettings.model_validate({"domain": "x", **SMALL, "seed": 3, "store": tmp_path / "a"})
+    by_object, by_words = stored("a", settings=one, seed=4), stored("b", store=tmp_path / "b", **SMALL, seed=4)
+    assert by_object.model_copy(update={"store": by_words.store}) == by_words
 
 
 def test_the_options_are_the_settings_that_have_no_parameter() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.config.model_contents import contents_sha256
+from agentlearn.config.model_folders import contents_sha256
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.plan import plan_comparison
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learning.batch import Allocation, Batch, PlannedBatch
+from agentlearn.learning.batch import Allocation, Batch, LearnerState
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_cost, reflector_sees
 from agentlearn.learning.evidence import LessonBlock
 from agentlearn.types.experience import Library, library_of
@@ -18,19 +18,18 @@ NEW = library_of(["Read the question twice."], kind="add")
 GROWN = Library(parent=START.version, experiences=(*START.experiences, *NEW.experiences))
 
 
-def planned(library: Library, epoch: int = 1, size: int = 5) -> PlannedBatch:
+def planned(library: Library, epoch: int = 1, size: int = 5) -> tuple[Batch, LearnerState]:
     one = task()
     treatments = (Treatment(model="m", library=library.version),) * size
-    batch = Batch(epoch, 1, (one,), 1, first=True, last=True)
-    return PlannedBatch(batch, library, {one.id: treatments})
+    return Batch(epoch, 1, (one,), 1, first=True, last=True), LearnerState(library, {one.id: treatments})
 
 
-def masked(found: PlannedBatch) -> list[tuple[ExperienceId, ...]]:
+def masked(found: LearnerState) -> list[tuple[ExperienceId, ...]]:
     return [one.masked for one in found.treatments[task().id]]
 
 
 def test_only_lessons_that_the_run_started_with_are_hidden_and_each_equally_often() -> None:
-    found = masked(HiddenLessons(START, 2, seed=1).apply(planned(GROWN)))
+    found = masked(HiddenLessons(START, 2, seed=1).apply(*planned(GROWN)))
     for lesson in START.by_id:
         assert sum(lesson in one for one in found) == 2
     assert not any(lesson in one for lesson in NEW.by_id for one in found)
@@ -38,15 +37,15 @@ def test_only_lessons_that_the_run_started_with_are_hidden_and_each_equally_ofte
 
 def test_a_resumed_run_hides_the_same_and_another_epoch_or_seed_something_else() -> None:
     def hidden(seed: int, epoch: int) -> list[tuple[ExperienceId, ...]]:
-        return masked(HiddenLessons(START, 1, seed).apply(planned(START, epoch)))
+        return masked(HiddenLessons(START, 1, seed).apply(*planned(START, epoch)))
 
     assert hidden(1, 1) == hidden(1, 1)
     assert len({tuple(hidden(seed, epoch)) for seed in range(4) for epoch in range(1, 4)}) > 4
 
 
 def test_a_library_without_old_lessons_is_shown_whole() -> None:
-    batch = planned(NEW)
-    assert HiddenLessons(START, 1, seed=1).apply(batch) is batch
+    batch, state = planned(NEW)
+    assert HiddenLessons(START, 1, seed=1).apply(batch, state) is state
 
 
 def test_groups_are_made_whole_when_lessons_are_hidden() -> None:

@@ -5,7 +5,7 @@ import asyncio
 from agentlearn.config import LearnSettings
 from agentlearn.errors import BudgetExceeded, ConfigError, root_cause
 from agentlearn.learning.batch import GroupStream
-from agentlearn.learning.estimate import estimate
+from agentlearn.learning.costs import estimate
 from tests.support.shared_options import AS_PUBLISHED
 from tests.support.stages import group
 

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learning.estimate import StageEstimate, estimate
+from agentlearn.learning.costs import Course, PilotReport, StageEstimate, estimate, pilot_report, pilot_sets
 from agentlearn.learning.open_run import TaskSets
-from agentlearn.learning.pilot import PilotReport, pilot_report, pilot_sets
-from agentlearn.learning.run_size import average_library
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
 from tests.support.shared_options import AS_PUBLISHED
@@ -61,7 +59,7 @@ def reported(
     drawn: int = 20,
 ) -> PilotReport:
     """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
-    read = average_library(settings, len(whole.train)) if library is None else library
+    read = Course(settings, len(whole.train)).average_library() if library is None else library
     return pilot_report(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
 
 
@@ -109,7 +107,7 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
     whole = sets(4)
     without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
     for one in MEASURED:
-        more = 0 if one.stage == "judge" else one.calls * average_library(SETTINGS, 4)
+        more = 0 if one.stage == "judge" else one.calls * Course(SETTINGS, 4).average_library()
         assert found[one.stage].tokens_in == one.tokens_in + more
         cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
         assert cost is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentlearn.cli.ask import ask_before_spending
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError
-from agentlearn.learning.estimate import estimate, plan
+from agentlearn.learning.costs import estimate, plan
 from agentlearn.learning.open_run import domain_of
 from tests.support.shared_options import ALL_ROLLOUTS, AS_PUBLISHED
 from tests.support.small_math import few_math_tasks

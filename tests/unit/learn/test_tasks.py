@@ -9,7 +9,7 @@ import pytest
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.estimate import plan
+from agentlearn.learning.costs import plan
 from agentlearn.learning.open_run import TaskSets, task_sets, with_validation
 from agentlearn_math import domain
 

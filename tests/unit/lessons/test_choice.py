@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from agentlearn.config import LearnSettings
 from agentlearn.learning.batch_runner import BatchRunner
 from agentlearn.learning.lessons.candidates import Candidates
-from agentlearn.learning.lessons.choice import Choice, arms_of, choose, decided, version_lines
-from agentlearn.learning.lessons.validation import ROUND, Validated, Validation
+from agentlearn.learning.lessons.selection import (
+    ROUND,
+    Choice,
+    Validated,
+    Validation,
+    arms_of,
+    choose,
+    decided,
+    version_lines,
+)
 from agentlearn.learning.report import Delta, SelectedVersion
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import LibraryVersion, TaskId, rollout_id

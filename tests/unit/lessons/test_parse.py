@@ -5,6 +5,7 @@ import pytest
 from agentlearn.library.curate import ParsedItem, parse_item
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Rejected
+from tests.support.cases import cases
 
 ONE, TWO, THREE = (ExperienceId(name * 32) for name in "abc")
 LABELS = {"G1": ONE, "G2": TWO, "G3": THREE}
@@ -43,42 +44,7 @@ def test_valid_items_become_operations(subtests: pytest.Subtests):
 
 
 def test_invalid_items_are_refused(subtests: pytest.Subtests):
-    for item, expected in [
-        ("add", "not_an_object"),
-        ('{"op": "add"}', "not_an_object"),
-        ([{"op": "add"}], "not_an_object"),
-        (None, "not_an_object"),
-        (3, "not_an_object"),
-        ({}, "missing_field"),
-        ({"lesson": LESSON}, "missing_field"),
-        ({"op": None, "lesson": LESSON}, "missing_field"),
-        ({"op": ["add"], "lesson": LESSON}, "wrong_type"),
-        ({"op": "replace", "lesson": LESSON}, "unknown_op"),
-        ({"op": "add"}, "missing_field"),
-        ({"op": "modify", "lesson": LESSON}, "missing_field"),
-        ({"op": "modify", "target": "G1"}, "missing_field"),
-        ({"op": "merge", "lesson": LESSON}, "missing_field"),
-        ({"op": "delete"}, "missing_field"),
-        ({"op": "delete", "target": 3}, "wrong_type"),
-        ({"op": "delete", "target": {"id": "G3"}}, "wrong_type"),
-        ({"op": "delete", "target": "G4"}, "unknown_id"),
-        ({"op": "delete", "target": "P1"}, "unknown_id"),
-        ({"op": "delete", "target": ONE}, "unknown_id"),
-        ({"op": "delete", "target": "G1, G2"}, "unknown_id"),
-        ({"op": "delete", "targets": ["G1", "G2"]}, "too_many_targets"),
-        ({"op": "modify", "targets": [], "lesson": LESSON}, "too_many_targets"),
-        ({"op": "merge", "targets": ["G1"], "lesson": LESSON}, "too_few_targets"),
-        ({"op": "merge", "targets": "G1", "lesson": LESSON}, "too_few_targets"),
-        ({"op": "merge", "targets": ["G1", "G9"], "lesson": LESSON}, "unknown_id"),
-        ({"op": "merge", "targets": ["G1", 2], "lesson": LESSON}, "wrong_type"),
-        ({"op": "add", "lesson": 3}, "wrong_type"),
-        ({"op": "add", "lesson": [LESSON]}, "wrong_type"),
-        ({"op": "add", "lesson": " \n "}, "empty_lesson"),
-        ({"op": "add", "lesson": "word " * 33}, "too_long"),
-        ({"op": "add", "lesson": f"{LESSON}\n{LESSON}"}, "multi_line"),
-        ({"op": "add", "lesson": "a\ttab"}, "control_characters"),
-        ({"op": "add", "lesson": "half \ud800 a pair"}, "surrogates"),
-    ]:
+    for item, expected in cases(__file__, "invalid"):
         with subtests.test(repr((item, expected))):
             assert code(item) == expected
 

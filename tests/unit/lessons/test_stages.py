@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentlearn.learning.lessons.proposing import Proposed
-from agentlearn.learning.lessons.stages import Summarised, compare, consolidate, question_of, summarise
+from agentlearn.learning.lessons.stages import Proposed, Summarised, compare, consolidate, question_of, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of

@@ -19,14 +19,15 @@ from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.errors import EndpointError
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
-from agentlearn.models.calls.attempts import GARBLED
 from agentlearn.models.chat_model import MOST_BYTES
 from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
+from agentlearn.models.endpoint_state import GARBLED
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import refused_settings, remedy, service_words
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.transcript import steps_of
+from tests.support.cases import cases
 from tests.support.raw_http import Script, scripted
 from tests.support.stages import RUN, ListJournal
 
@@ -58,46 +59,7 @@ COMPLETION: dict[str, Any] = {
         "prompt_tokens_details": {"cached_tokens": 4},
     },
 }
-DEEP = "[" * 900 + "]" * 900
-VALUES = [
-    "null",
-    "true",
-    "false",
-    "0",
-    "1",
-    "-1",
-    "1.5",
-    "-0.0",
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1e400",
-    "10000000000000000000",
-    "9007199254740993",
-    "[]",
-    "{}",
-    "[null]",
-    '""',
-    '"x"',
-    '"5"',
-    '"\\ud800"',
-    '"\\u0000"',
-    "[[]]",
-    '{"a":{}}',
-    "[{}]",
-    '"length"',
-    '"content_filter"',
-    '[1,"2",null]',
-    '{"message":null}',
-    '"\\u001b[2J"',
-    DEEP,
-    "1" * 400,
-    '"' + "x" * 5000 + '"',
-    '{"content":[{"logprob":null}]}',
-    "[-5]",
-    "[1e99]",
-    "[0.5, NaN]",
-]
+VALUES = [*cases(__file__, "values"), "[" * 900 + "]" * 900, "1" * 400, '"' + "x" * 5000 + '"']
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 

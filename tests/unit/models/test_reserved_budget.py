@@ -16,7 +16,6 @@ from pydantic_ai.usage import RequestUsage
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import BudgetExceeded
 from agentlearn.models.budget import Budget
-from agentlearn.models.calls import model_call as usage_module
 from agentlearn.models.endings import is_at_limit
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
@@ -162,8 +161,8 @@ def test_a_limit_in_dollars_holds_with_64_calls_in_flight(
 
     served = Served(BudgetOptions(max_cost_usd=0.05), seed=seed, sizes=lognormal(1.0))
     served.state.free = False
-    monkeypatch.setattr("agentlearn.models.calls.model_call.cost_usd", price)
-    monkeypatch.setattr(usage_module, "price_of", prices)
+    monkeypatch.setattr("agentlearn.models.call.cost_usd", price)
+    monkeypatch.setattr("agentlearn.models.call.price_of", prices)
     with pytest.raises(BudgetExceeded, match=r"the run has spent \$0\.0\d+ of --max-cost-usd 0\.05"):
         asyncio.run(served.run(300, 1))
     assert 0.6 * 0.05 < served.call_context.budget.cost_usd <= 1.05 * 0.05

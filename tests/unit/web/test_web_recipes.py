@@ -3,7 +3,7 @@
 import pytest
 
 from agentlearn.config import LearnSettings, learn_settings, packaged_recipe, read_recipe
-from agentlearn.learning.estimate import plan
+from agentlearn.learning.costs import plan
 from agentlearn_web import domain
 from agentlearn_web.miniwob import PAGES
 from agentlearn_web.miniwob import domain as miniwob

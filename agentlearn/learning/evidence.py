@@ -1,4 +1,9 @@
-"""What is known about every lesson: its label, its effect, and how much more it would take to know.
+"""Evidence on single lessons: what each one does to the reward, measured by hiding it at random from some rollouts.
+
+A block is a set of rollouts that differ in nothing but the lessons that were hidden at random: those of one task in one
+batch of a run, or a few neighbouring episodes of an application. It gives one number for each lesson, so that a hundred
+rollouts of one task are no hundred pieces of evidence. From the blocks follow the label of each lesson, its effect, and
+how much more it would take to know.
 
 The labels hold whenever one looks. Of the lessons that are labelled harmful, at most a share `alpha` is not harmful on
 average, and the same holds for proven. One budget of errors serves all lessons that were ever tested under a library's
@@ -17,25 +22,207 @@ Lessons that a person wrote are reported and never parked here.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import fmean, pvariance, variance
 from typing import Literal
 
 from pydantic import Field
 
-from agentlearn.learning.evidence.blocks import DAY, LessonBlock, blocks_of
 from agentlearn.library.store import LibraryStore
 from agentlearn.stats import EProcess, anytime, benjamini_hochberg, e_bh, log_threshold, mean_test, typical_size
 from agentlearn.stats.clustered import cdf
-from agentlearn.store import StoreReader
+from agentlearn.store import ExposedRow, StoreReader
 from agentlearn.types.experience import Experience, Library, estimated_tokens
-from agentlearn.types.ids import ExperienceId
+from agentlearn.types.ids import ExperienceId, TaskId
+from agentlearn.types.trajectory import LIVE, measures
 from agentlearn.types.value import Value
+
+_DAY_US = 86_400_000_000
+_DAY = "day "
+"""How the name of a block's task starts where it is a day of an application's traffic."""
+_NOBODY: frozenset[TaskId] = frozenset()
+_HALF = 0.5
+"""What an undecided rollout counts in an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonBlock:
+    """One comparison of rollouts with and without a lesson."""
+
+    lesson: ExperienceId
+    model: str
+    effect: float
+    """Mean reward of the rollouts that were shown the lesson, minus that of those from which it was hidden. An
+    undecided rollout counts as half right."""
+    shown: int
+    """Number of rollouts with a reward that were shown the lesson."""
+    hidden: int
+    """Number of rollouts with a reward from which it was hidden."""
+    at: int
+    """When its first rollout began: microseconds since 1970."""
+    own_task: bool = False
+    """Whether the lesson was learned from this very task."""
+    lost_shown: int = 0
+    """Number of undecided rollouts that were shown the lesson."""
+    lost_hidden: int = 0
+    """Number of undecided rollouts from which it was hidden."""
+    level: float = 0.5
+    """Mean reward of the rollouts from which it was hidden."""
+    task: str = ""
+    """Its task, or the day of its episodes; empty: nothing else was compared on that task."""
+    family: str = ""
+    """Family of the task; empty without one."""
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the lowest and the highest effect that the undecided rollouts leave possible."""
+        lost = (self._lost_of_shown + self._lost_of_hidden) / 2
+        return self.effect - lost, self.effect + lost
+
+    def alike(self) -> tuple[float, float]:
+        """Return the effect if all undecided rollouts, with and without the lesson, were wrong; and if all were right.
+
+        Together they hold whatever share of the undecided rollouts is right, if it is the same on both sides.
+        """
+        more = (self._lost_of_shown - self._lost_of_hidden) / 2
+        return self.effect - more, self.effect + more
+
+    @property
+    def _lost_of_shown(self) -> float:
+        return self.lost_shown / (self.shown + self.lost_shown)
+
+    @property
+    def _lost_of_hidden(self) -> float:
+        return self.lost_hidden / (self.hidden + self.lost_hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A rollout or an episode with its mean reward."""
+
+    masked: frozenset[ExperienceId]
+    offered: frozenset[ExperienceId]
+    reward: float | None
+    """None when it is undecided."""
+    at: int
+    family: str
+
+
+def blocks_of(
+    rows: Iterable[ExposedRow], learned_from: Mapping[ExperienceId, AbstractSet[TaskId]] | None = None
+) -> list[LessonBlock]:
+    """The blocks of these rollouts, in the order in which they began.
+
+    A rollout counts for a lesson only where the lesson would have been shown, because retrieval chose it. The latest
+    attempt at a rollout counts. A rollout that was repeated with the same seed, lessons and model counts once. Rollouts
+    that only measure are left out, and so are recorded ones without feedback, and rewards outside 0..1.
+    learned_from: the tasks that each lesson was learned from.
+    """
+    from_tasks, live = defaultdict[tuple[str, ...], list[ExposedRow]](list), list[ExposedRow]()
+    for row in _once(rows):
+        if row.phase == LIVE:
+            live.append(row)
+        elif not measures(row.phase):
+            key = (row.run, row.phase, str(row.batch), row.task, row.model, row.library, row.arm)
+            from_tasks[key].append(row)
+    known = learned_from or {}
+    found = [one for members in from_tasks.values() for one in _of_task(members, known)]
+    return sorted([*found, *_of_live(live)], key=lambda one: (one.at, one.lesson, one.model))
+
+
+def _once(rows: Iterable[ExposedRow]) -> Iterator[ExposedRow]:
+    """Each rollout once: the latest attempt, and of exact repetitions the first."""
+    latest = dict[tuple[object, ...], ExposedRow]()
+    for row in sorted(rows, key=lambda row: (row.at, row.id)):
+        key = (row.run, row.phase, row.task, row.g) if row.phase != LIVE else (row.id,)
+        if key not in latest or row.attempt >= latest[key].attempt:
+            latest[key] = row
+    seen = set[tuple[object, ...]]()
+    for row in sorted(latest.values(), key=lambda row: (row.at, row.id)):
+        key = (row.phase, row.task, row.g, row.seed, row.model, row.library, tuple(row.masked))
+        if row.phase == LIVE or key not in seen:
+            seen.add(key)
+            yield row
+
+
+def _trial(row: ExposedRow) -> _Trial:
+    offered = frozenset(row.experiences) if row.offered is None else frozenset(row.offered) & {*row.experiences}
+    return _Trial(frozenset(row.masked), offered, row.reward, row.at, row.family)
+
+
+def _of_task(
+    rows: Sequence[ExposedRow], learned_from: Mapping[ExperienceId, AbstractSet[TaskId]]
+) -> Iterator[LessonBlock]:
+    trials, task = [_trial(row) for row in rows], rows[0].task
+    for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
+        own = task in learned_from.get(lesson, _NOBODY)
+        yield from _compared(lesson, rows[0].model, trials, task, own_task=own)
+
+
+def _compared(
+    lesson: ExperienceId, model: str, trials: Iterable[_Trial], task: str, *, own_task: bool = False
+) -> Iterator[LessonBlock]:
+    offered = [one for one in trials if lesson in one.offered]
+    shown = [one.reward for one in offered if lesson not in one.masked]
+    hidden = [one.reward for one in offered if lesson in one.masked]
+    known = [[reward for reward in side if reward is not None] for side in (shown, hidden)]
+    if not (shown and hidden and any(known)) or not all(0 <= reward <= 1 for side in known for reward in side):
+        return
+    means = [fmean(_HALF if reward is None else reward for reward in side) for side in (shown, hidden)]
+    families = {one.family for one in offered}
+    yield LessonBlock(
+        lesson,
+        model,
+        effect=max(-1.0, min(1.0, means[0] - means[1])),
+        shown=len(known[0]),
+        hidden=len(known[1]),
+        at=min(one.at for one in offered),
+        own_task=own_task,
+        lost_shown=len(shown) - len(known[0]),
+        lost_hidden=len(hidden) - len(known[1]),
+        level=means[1],
+        task=task,
+        family=families.pop() if len(families) == 1 else "",
+    )
+
+
+def _of_live(rows: Iterable[ExposedRow]) -> Iterator[LessonBlock]:
+    """Blocks of live traffic: neighbouring episodes of one day that had the same library version and model."""
+
+    def stratum(row: ExposedRow) -> tuple[str, str, str, int]:
+        return row.run_name, row.model, row.library, row.at // _DAY_US
+
+    for (_, model, _, day), members in groupby(sorted(rows, key=lambda row: (*stratum(row), row.at, row.id)), stratum):
+        trials = _episodes(members)
+        for lesson in sorted({lesson for trial in trials for lesson in trial.masked}):
+            waiting = list[_Trial]()
+            for trial in (one for one in trials if lesson in one.offered):
+                waiting.append(trial)
+                if len({lesson in one.masked for one in waiting}) == 2:
+                    yield from _compared(lesson, model, waiting, f"{_DAY}{day}")
+                    waiting = []
+
+
+def _episodes(rows: Iterable[ExposedRow]) -> list[_Trial]:
+    """One trial for each episode that was shown the same lessons throughout, in order of time."""
+    by_episode = defaultdict[str, list[ExposedRow]](list)
+    for row in rows:
+        if row.reward is not None:
+            by_episode[row.episode or row.id].append(row)
+    found = list[_Trial]()
+    for members in by_episode.values():
+        trials = [_trial(row) for row in members]
+        if len({(one.masked, one.offered) for one in trials}) == 1:
+            reward, at = fmean(row.reward or 0.0 for row in members), min(row.at for row in members)
+            found.append(replace(trials[0], reward=reward, at=at))
+    return sorted(found, key=lambda one: one.at)
+
 
 EvidenceLabel = Literal["proven", "unknown", "harmful"]
 """proven: the lesson raises the reward. harmful: it lowers the reward. unknown: neither has been shown."""
-Scope = Literal["", "these_tasks", "tasks_like_these"]
+_Scope = Literal["", "these_tasks", "tasks_like_these"]
 """What a label holds for; empty without a label."""
 _Z = 1.959964
 """Standard errors by which a bound must be on the side of the label: 5 % for two looks, at all blocks or the latest."""
@@ -80,7 +267,7 @@ class LessonEvidence(Value):
     """Undecided rollouts of these comparisons that were shown the lesson."""
     undecided_hidden: int = 0
     """Undecided rollouts of these comparisons from which it was hidden."""
-    holds_for: Scope = ""
+    holds_for: _Scope = ""
     """What the label holds for: the tasks of these comparisons, or also tasks like these."""
     units: int = 0
     """Independent units of these comparisons: families, or tasks that have none; days of an application's episodes."""
@@ -120,7 +307,43 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
     for block in blocks:
         by_lesson[block.lesson, block.model].append(block)
     tested = [_tested(lesson, model, found, rules) for (lesson, model), found in sorted(by_lesson.items())]
-    return _labelled([one for one in tested if one.known.blocks or one.known.own_task_blocks], rules)
+    counted = [one for one in tested if one.known.blocks]
+    chosen: dict[int, set[int]] = {}
+    halves, like_these, ps = set[int](), set[int](), dict[int, float]()
+    for sign in (-1, 1):
+        # A lesson whose latest blocks say the opposite, or whose bounds allow the opposite, takes no part in a label:
+        # its e-value counts as 0, which is never more than it is, so that the bound on wrong labels stays as it is.
+        sides = [one.sides[sign] if sign * one.known.points > 0 else _NOTHING for one in counted]
+        labelled = {*e_bh([side.log_e if side.bounded else -math.inf for side in sides], rules.alpha)}
+        halves |= {*e_bh([side.log_e_halves for side in sides], rules.alpha)}
+        chosen[sign] = labelled
+        if labelled:
+            ps |= {index: _p_like_these(counted[index].units, sign) for index in labelled}
+            corrected = benjamini_hochberg([ps[one] if one in labelled else 1.0 for one in range(len(counted))])
+            like_these |= {index for index, p in enumerate(corrected) if p <= rules.alpha}
+    found, place = list[LessonEvidence](), 0
+    for each in tested:
+        one, index = each.known, place if each.known.blocks else -1
+        place += one.blocks > 0
+        label: EvidenceLabel = "harmful" if index in chosen[-1] else "proven" if index in chosen[1] else "unknown"
+        scope: _Scope = "" if label == "unknown" else "tasks_like_these" if index in like_these else "these_tasks"
+        withheld = ""
+        if label == "unknown" and index in halves:
+            withheld = (
+                f"{one.undecided_shown:,} of {one.shown + one.undecided_shown:,} rollouts with it and"
+                f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it are undecided, and"
+                " their true rewards could change the label"
+            )
+        together = chosen[-1 if one.points < 0 else 1]
+        known = 0 if index in together else one.rollouts_to_know
+        if known:
+            missing = log_threshold(len(counted), len(together) + 1, rules.alpha)
+            missing -= each.sides[-1 if one.points < 0 else 1].log_e
+            needed = math.ceil(known * max(missing, 0.0))
+            known = needed if needed < _MOST_FORECAST else None
+        more = {"label": label, "holds_for": scope, "p_like_these": ps.get(index), "withheld": withheld}
+        found.append(one.model_copy(update={**more, "rollouts_to_know": known}))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +353,8 @@ class _Tested:
     known: LessonEvidence
     units: Sequence[Sequence[LessonBlock]]
     """Its blocks by independent unit."""
-    harmful: "_Side"
-    proven: "_Side"
+    sides: Mapping[int, "_Side"]
+    """The evidence that it is harmful (-1), and that it is proven (1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,82 +369,7 @@ class _Side:
     """Whether the bounds of the effect leave the label, beyond chance."""
 
 
-def _labelled(tested: Sequence[_Tested], rules: EvidenceRules) -> tuple[LessonEvidence, ...]:
-    """The evidence with labels, and with the rollouts that a label would still take.
-
-    A lesson whose latest blocks say the opposite, or whose bounds allow the opposite, takes no part in a label: its
-    e-value counts as 0, which is never more than it is, so that the bound on wrong labels stays as it is.
-    """
-    counted = [one for one in tested if one.known.blocks]
-    harmful = [one.harmful if one.known.points < 0 else _NOTHING for one in counted]
-    proven = [one.proven if one.known.points > 0 else _NOTHING for one in counted]
-    labels: tuple[tuple[EvidenceLabel, list[_Side]], ...] = (("harmful", harmful), ("proven", proven))
-    chosen = {
-        label: _rejected(counted, [side.log_e if side.bounded else -math.inf for side in sides], rules)
-        for label, sides in labels
-    }
-    halves = _rejected(counted, [side.log_e_halves for side in harmful], rules)
-    halves |= _rejected(counted, [side.log_e_halves for side in proven], rules)
-    either = chosen["harmful"] | chosen["proven"]
-    ps = {
-        key: p_like_these(one.units, -1 if key in chosen["harmful"] else 1)
-        for one in counted
-        if (key := _key(one.known)) in either
-    }
-    like_these = _like_these(counted, chosen["harmful"], ps, rules) | _like_these(counted, chosen["proven"], ps, rules)
-    found = list[LessonEvidence]()
-    for each in tested:
-        one, key = each.known, _key(each.known)
-        label: EvidenceLabel = (
-            "harmful" if key in chosen["harmful"] else "proven" if key in chosen["proven"] else "unknown"
-        )
-        scope: Scope = "" if label == "unknown" else "tasks_like_these" if key in like_these else "these_tasks"
-        side, together = (each.harmful, chosen["harmful"]) if one.points < 0 else (each.proven, chosen["proven"])
-        found.append(
-            one.model_copy(
-                update={
-                    "label": label,
-                    "holds_for": scope,
-                    "p_like_these": ps.get(key),
-                    "withheld": _undecided_words(one) if label == "unknown" and key in halves else "",
-                    "rollouts_to_know": _rollouts_to_know(one, side.log_e, len(counted), together, rules),
-                }
-            )
-        )
-    return tuple(found)
-
-
 _NOTHING = _Side(-math.inf, -math.inf, bounded=False)
-
-
-def _rejected(counted: Sequence[_Tested], log_e: Sequence[float], rules: EvidenceRules) -> frozenset["_Key"]:
-    return frozenset(_key(counted[index].known) for index in e_bh(log_e, rules.alpha))
-
-
-def _like_these(
-    counted: Sequence[_Tested], chosen: frozenset["_Key"], ps: Mapping["_Key", float], rules: EvidenceRules
-) -> frozenset["_Key"]:
-    """The lessons among the chosen ones whose label also holds for tasks like these. ps: of the chosen ones."""
-    if not chosen:
-        return frozenset()
-    keys = [_key(one.known) for one in counted]
-    corrected = benjamini_hochberg([ps[key] if key in chosen else 1.0 for key in keys])
-    return frozenset(key for key, p in zip(keys, corrected, strict=True) if p <= rules.alpha)
-
-
-def _undecided_words(one: LessonEvidence) -> str:
-    return (
-        f"{one.undecided_shown:,} of {one.shown + one.undecided_shown:,} rollouts with it and"
-        f" {one.undecided_hidden:,} of {one.hidden + one.undecided_hidden:,} without it are undecided, and their true"
-        " rewards could change the label"
-    )
-
-
-_Key = tuple[ExperienceId, str]
-
-
-def _key(one: LessonEvidence) -> _Key:
-    return one.lesson, one.model
 
 
 def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rules: EvidenceRules) -> _Tested:
@@ -230,7 +378,7 @@ def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rule
     latest = effects[-rules.window :]
     interval = anytime(latest, alpha=rules.interval_alpha) if latest else None
     units, unit = _units(blocks)
-    harmful, proven = _side(blocks, -1, rules), _side(blocks, 1, rules)
+    sides = {sign: _side(blocks, sign, rules) for sign in (-1, 1)}
     known = LessonEvidence(
         lesson=lesson,
         model=model,
@@ -247,11 +395,11 @@ def _tested(lesson: ExperienceId, model: str, found: Sequence[LessonBlock], rule
         units=len(units),
         unit=unit,
         own_task_blocks=len(found) - len(blocks),
-        log_e_harmful=harmful.log_e,
-        log_e_proven=proven.log_e,
+        log_e_harmful=sides[-1].log_e,
+        log_e_proven=sides[1].log_e,
         rollouts_to_know=_growth_forecast(blocks, latest),
     )
-    return _Tested(known, units, harmful, proven)
+    return _Tested(known, units, sides)
 
 
 def _side(blocks: Sequence[LessonBlock], sign: int, rules: EvidenceRules) -> _Side:
@@ -282,11 +430,11 @@ def _units(blocks: Sequence[LessonBlock]) -> tuple[list[list[LessonBlock]], Lite
     units = defaultdict[str, list[LessonBlock]](list)
     for name, one in zip(names, blocks, strict=True):
         units[name].append(one)
-    days = sum(name.startswith(DAY) for name in units)
+    days = sum(name.startswith(_DAY) for name in units)
     return list(units.values()), "days" if days else "families" if families - {""} and len(families) > 1 else "tasks"
 
 
-def p_like_these(units: Sequence[Sequence[LessonBlock]], sign: int) -> float:
+def _p_like_these(units: Sequence[Sequence[LessonBlock]], sign: int) -> float:
     """p that the mean effect over units has this sign by chance, for units that are drawn at random.
 
     units: the blocks of each. A mean with the other sign gives 1. It is the larger p of Student's t and `mean_test`,
@@ -319,19 +467,6 @@ def _growth_forecast(blocks: Sequence[LessonBlock], latest: Sequence[float]) -> 
     return math.ceil(min(rollouts / growth, _MOST_FORECAST))
 
 
-def _rollouts_to_know(
-    one: LessonEvidence, log_e: float, tested: int, together: frozenset[_Key], rules: EvidenceRules
-) -> int | None:
-    if _key(one) in together:
-        return 0
-    per_unit = one.rollouts_to_know
-    if per_unit is None:
-        return None
-    missing = log_threshold(tested, len(together) + 1, rules.alpha) - log_e
-    needed = math.ceil(per_unit * max(missing, 0.0))
-    return needed if needed < _MOST_FORECAST else None
-
-
 def evidence_of(
     evidence: Iterable[LessonEvidence], model: str | None = None
 ) -> Mapping[ExperienceId, tuple[LessonEvidence, ...]]:
@@ -359,9 +494,7 @@ class LibraryEvidence:
         return sum(bool(one.blocks) for one in self.evidence)
 
 
-def library_evidence(
-    reader: StoreReader, libraries: LibraryStore, name: str, rules: EvidenceRules | None = None
-) -> LibraryEvidence:
+def library_evidence(reader: StoreReader, libraries: LibraryStore, name: str) -> LibraryEvidence:
     """The evidence on a library's lessons. Raises LibraryError for an unknown name.
 
     Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
@@ -372,7 +505,7 @@ def library_evidence(
     hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
     learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
     blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
-    return LibraryEvidence(name, libraries.load(name), judge(blocks, rules))
+    return LibraryEvidence(name, libraries.load(name), judge(blocks))
 
 
 def lessons_ever(versions: Iterable[Library]) -> tuple[ExperienceId, ...]:

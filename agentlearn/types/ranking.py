@@ -1,4 +1,7 @@
-"""The choice of the lessons that an agent is shown.
+"""Which lessons fit a task, by their words: an index of words, ranks, and the choice of the lessons to show. Pure.
+
+It needs no other package, so that `Library.render(query=…)` works in every install. `agentlearn.library.retrieval` adds
+embeddings.
 
 The weight of a word in a text does not depend on the query, so it is computed once. A query adds the weights of its
 words, the most telling word first, and stops to look at further texts as soon as none of them can enter the ranking.
@@ -22,7 +25,7 @@ from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.value import Value
 
-RANK_OFFSET = 60
+_RANK_OFFSET = 60
 """The larger, the less the first few places of one ranking count against agreement of several."""
 
 
@@ -34,12 +37,12 @@ def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
     scores: defaultdict[int, float] = defaultdict(float)
     for ranking in rankings:
         for rank, place in enumerate(ranking, start=1):
-            scores[place] += 1 / (RANK_OFFSET + rank)
+            scores[place] += 1 / (_RANK_OFFSET + rank)
     return sorted(scores.items(), key=lambda one: (-round(one[1], 12), one[0]))
 
 
-DEFAULT_SHOWN_TOKENS = 4_000
-DEFAULT_SHOWN_LESSONS = 8
+_DEFAULT_SHOWN_TOKENS = 4_000
+_DEFAULT_SHOWN_LESSONS = 8
 
 
 class Retrieval(Value):
@@ -47,9 +50,9 @@ class Retrieval(Value):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    max_shown_tokens: int = Field(default=DEFAULT_SHOWN_TOKENS, ge=1)
+    max_shown_tokens: int = Field(default=_DEFAULT_SHOWN_TOKENS, ge=1)
     """All lessons are shown while they have at most this many tokens; above that, those that fit the task."""
-    shown_lessons: int = Field(default=DEFAULT_SHOWN_LESSONS, ge=0, le=1_000)
+    shown_lessons: int = Field(default=_DEFAULT_SHOWN_LESSONS, ge=0, le=1_000)
     """The largest number of lessons to show of a library above that size; 0: always show all."""
     embedder: str | None = None
     """The embedding model, such as `openai:text-embedding-3-small`; None: lessons are chosen by their words alone."""
@@ -142,7 +145,7 @@ K1 = 1.2
 """How much a second occurrence of a word in a text counts."""
 B = 0.75
 """How much the length of a text counts."""
-MOST_TERMS = 64
+_MOST_TERMS = 64
 """The largest number of words of a query that are used: those that can count most."""
 _FEWEST_COMMON = 10
 """In few texts, a word that many of them hold still tells something."""
@@ -172,7 +175,7 @@ class TermIndex:
         depth: the largest number of texts to return. Texts of equal score are in their own order.
         """
         known = {word for word in search_words(capped_query(query)) if word in self.postings}
-        words = nsmallest(MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
+        words = nsmallest(_MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
         scores = self._scores(words, depth)
         lowest = _lowest_of_best(scores, depth) - _MARGIN
         rounded = ((place, round(score, _DIGITS)) for place, score in scores.items() if score >= lowest)
@@ -236,7 +239,7 @@ _MOST_INDEXES = 16
 """Number of indexes that are kept in memory."""
 
 
-class Tagged(Protocol):
+class _Tagged(Protocol):
     """A lesson, as retrieval sees it."""
 
     @property
@@ -289,7 +292,7 @@ EVERYTHING = ChosenLessons(None)
 class LessonIndex:
     """The lessons of one version that may be shown, prepared for queries. The index of words is built when needed."""
 
-    def __init__(self, lessons: Sequence[Tagged], *, whole: bool) -> None:
+    def __init__(self, lessons: Sequence[_Tagged], *, whole: bool) -> None:
         self.lessons = lessons
         self.whole = whole
         """Whether these are all lessons of the version."""
@@ -407,7 +410,7 @@ def fused_depth(retrieval: Retrieval) -> int:
     return max(_FUSED, 4 * retrieval.shown_lessons)
 
 
-def shown_part(lessons: Sequence[Tagged], retrieval: Retrieval) -> Sequence[Tagged]:
+def shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_Tagged]:
     """The lessons that pass the filters by tag and domain. The same object where all do."""
     tags, domains = frozenset(retrieval.tags), frozenset(retrieval.domains)
     passed = [
@@ -419,11 +422,11 @@ def shown_part(lessons: Sequence[Tagged], retrieval: Retrieval) -> Sequence[Tagg
 
 
 _Key = tuple[int, tuple[str, ...], tuple[str, ...]]
-_kept: OrderedDict[_Key, tuple[Sequence[Tagged], LessonIndex]] = OrderedDict()
+_kept: OrderedDict[_Key, tuple[Sequence[_Tagged], LessonIndex]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def lesson_index(lessons: Sequence[Tagged], retrieval: Retrieval) -> LessonIndex:
+def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonIndex:
     """The index of the lessons of a version that pass the filters, built once as long as these lessons are in use."""
     key = (id(lessons), retrieval.tags, retrieval.domains)
     with _lock:
@@ -440,7 +443,7 @@ def lesson_index(lessons: Sequence[Tagged], retrieval: Retrieval) -> LessonIndex
         return index
 
 
-def shown_tokens(lessons: Sequence[Tagged], retrieval: Retrieval) -> int:
+def shown_tokens(lessons: Sequence[_Tagged], retrieval: Retrieval) -> int:
     """The estimated tokens of the lessons that one prompt shows; where they are chosen, those of average length."""
     index = lesson_index(lessons, retrieval)
     if index.shows_all(retrieval):

@@ -1,0 +1,421 @@
+"""Choosing the version that a run publishes: comparing versions on validation tasks, and whether the best is published.
+
+Versions are compared in rounds, until one is left or the rounds are used up. A round is one rollout per version on each
+of at most 20 tasks. All versions of a round have the same seeds and are interleaved. All of them are in the first
+round, the start too, so each can be compared with the start rollout by rollout. Later rounds have only the versions
+that deserve more rollouts.
+
+Lessons of the selected version that strangers could have shaped are measured one by one then, so that none of them
+passes because another one helps.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from agentlearn.config import LearnSettings
+from agentlearn.config.command_words import command_words
+from agentlearn.learning.batch_runner import BatchRunner, by_majority, typical
+from agentlearn.learning.evaluate import ArmNames, Scores, held_out, score_of
+from agentlearn.learning.lessons.candidates import Candidates, Standing
+from agentlearn.learning.report import Delta, HeldOutScore, LessonWorth, Role, SelectedVersion, VersionLine
+from agentlearn.types.experience import Library
+from agentlearn.types.group import Group
+from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId, derive_seed
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+
+_PHASE = "validation"
+ROUND = 20
+"""Rollouts of one version in one round."""
+_ARMS: ArmNames = ("the library at the start", "the selected version")
+_WITHOUT_AND_WITH: ArmNames = ("the version without it", "the version with it")
+_Members = Mapping[str, Sequence[Trajectory]]
+"""Rollouts by version, or by another name of what they were shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """What the comparison found."""
+
+    tasks: tuple[Task, ...]
+    """The validation tasks of the rounds that were made."""
+    arms: tuple[Library, ...]
+    """All versions that were compared, the start first."""
+    left: tuple[Library, ...]
+    """Those that may be the best."""
+    scores: Mapping[LibraryVersion, Scores]
+    judged: bool
+    """Whether some rollout was decided in every version, so that they could be compared."""
+
+    @property
+    def rollouts(self) -> int:
+        """Number of rollouts of all versions together."""
+        return sum(len(one.observations) for one in self.scores.values())
+
+    def score(self, version: LibraryVersion) -> HeldOutScore | None:
+        """Return a version's score; None for one that was not compared."""
+        return score_of(self.tasks, self.scores[version]) if version in self.scores else None
+
+    def against_start(self, version: LibraryVersion, seed: int) -> Delta | None:
+        """Return a version minus the start, over the rollouts that both have; None for one that was not compared."""
+        start = self.arms[0].version
+        if not self.judged or version == start or version not in self.scores:
+            return None
+        before, after = self._paired(start, version)
+        return held_out(self.tasks, before, after, arms=_ARMS, seed=seed).delta
+
+    def more_undecided(self, version: LibraryVersion) -> int:
+        """Return how many more rollouts of a version than of the start could not be judged, in the same rounds."""
+        before, after = self._paired(self.arms[0].version, version)
+        undecided = [sum(one.score is None for one in side.observations) for side in (before, after)]
+        return undecided[1] - undecided[0]
+
+    def _paired(self, first: LibraryVersion, second: LibraryVersion) -> tuple[Scores, Scores]:
+        """The rollouts of two versions in the rounds that both were in."""
+        sides = (self.scores[first], self.scores[second])
+        shared = set.intersection(*({(one.task, one.g) for one in side.observations} for side in sides))
+        before, after = (
+            Scores(side.k, tuple(one for one in side.observations if (one.task, one.g) in shared)) for side in sides
+        )
+        return before, after
+
+
+@dataclass(slots=True, kw_only=True)
+class Validation:
+    """The comparison of one run. A resumed run takes its finished rollouts from the store."""
+
+    settings: LearnSettings
+    batches: BatchRunner
+    candidates: Candidates
+    """They learn from every judged rollout of the comparison, and say which versions are left."""
+    tasks: tuple[Task, ...]
+    _members: dict[str, list[Trajectory]] = field(default_factory=dict[str, list[Trajectory]])
+
+    async def run(self, arms: Sequence[Library]) -> Validated:
+        """Compare the versions. arms: the start first."""
+        self._members = {one.version: [] for one in arms}
+        left, judged = tuple(arms), False
+        for work in self._rounds():
+            phases = {f"{_PHASE}:{one.version[:12]}": one for one in left}
+            found = await self.batches.measure(phases, work, seeds=_PHASE)
+            for phase, one in phases.items():
+                self._members[one.version] += found[phase]
+            judged = self._observe() or judged
+            if not judged:
+                break
+            left = self.candidates.contenders(left)
+            if len(left) == 1:
+                break
+        members = self._judged(self._members)
+        scores = {
+            one.version: Scores.of(members[one.version], self.tasks, 1 + max(t.g for t in members[one.version]))
+            for one in arms
+        }
+        used = {one.task for every in members.values() for one in every}
+        tasks = tuple(task for task in self.tasks if task.id in used)
+        return Validated(tasks, tuple(arms), left, scores, judged)
+
+    async def alone(self, version: Library, lessons: Collection[ExperienceId], *, most: int) -> tuple[LessonWorth, ...]:
+        """Measure lessons of a version one by one: its first rollouts of the comparison are repeated without each.
+
+        Each lesson gets the same number of rollouts. most: largest number of all together. Nothing is measured where
+        that is less than one for each lesson, and for a version that `run` did not compare.
+        """
+        shown = self._members.get(version.version, [])
+        pairs = min(len(shown), most // max(1, len(lessons)))
+        if not pairs or not lessons:
+            return ()
+        by_id = {task.id: task for task in self.tasks}
+        work = [(by_id[one.task], one.g) for one in shown[:pairs]]
+        phases = {f"{_PHASE}:{version.version[:12]}:without-{one[:12]}": one for one in lessons}
+        found = await self.batches.measure(dict.fromkeys(phases, version), work, seeds=_PHASE, hidden=phases)
+        judged = self._judged({**self._members, **found})
+        tasks, k = list({task.id: task for task, _ in work}.values()), 1 + max(g for _, g in work)
+        pair = {(task.id, g) for task, g in work}
+        with_all = Scores.of([one for one in judged[version.version] if (one.task, one.g) in pair], tasks, k)
+        worth: list[LessonWorth] = []
+        for phase, lesson in phases.items():
+            without = Scores.of(judged[phase], tasks, k)
+            compared = held_out(tasks, without, with_all, arms=_WITHOUT_AND_WITH, seed=self.settings.seed)
+            worth.append(LessonWorth(lesson=lesson, delta=compared.delta))
+        return tuple(worth)
+
+    def _rounds(self) -> list[list[tuple[Task, int]]]:
+        """Tasks and numbers of rollouts, round by round. The tasks are shuffled, so that each round has all kinds."""
+        order = list(self.tasks)
+        Random(derive_seed(_PHASE, self.settings.seed)).shuffle(order)
+        work = [(task, g) for g in range(self.settings.validation_rollouts) for task in order]
+        return [work[at : at + ROUND] for at in range(0, len(work), ROUND)]
+
+    def _observe(self) -> bool:
+        """Give the rollouts to the candidates as they are judged now, and return whether there was one.
+
+        Without labels a rollout that was decided in one round may be undecided after the next one.
+        A rollout that is undecided in one version is left out of all versions of its round.
+        """
+        members = self._judged(self._members)
+        family = {task.id: task.cluster for task in self.tasks}
+        undecided = {(one.task, one.g) for every in members.values() for one in every if one.reward is None}
+        seen = False
+        self.candidates.forget(_PHASE)
+        for version, every in members.items():
+            for one in every:
+                if one.reward is not None and (one.task, one.g) not in undecided:
+                    # Under a name of its own: in validation a task's level differs from that in learning, where the
+                    # temperature is higher, and not every version met every task.
+                    name = TaskId(f"{_PHASE} {one.task}")
+                    self.candidates.observe(_PHASE, name, family[one.task], one.g, LibraryVersion(version), one.reward)
+                    seen = True
+        return seen
+
+    def _judged(self, members: _Members) -> _Members:
+        """These rollouts with their rewards. Without labels, the majority answer of all of them on a task is right.
+
+        Each version has one vote, its most frequent answer. So a version that repeats one wrong answer gains nothing,
+        and two versions that disagree decide nothing.
+        """
+        if self.settings.labels == "gold":
+            return members
+        judged: dict[str, list[Trajectory]] = {version: [] for version in members}
+        for task in self.tasks:
+            domain = self.batches.rollouts.domain
+            of_task = [(v, one) for v, every in members.items() for one in every if one.task == task.id]
+            group = Group(task=task, trajectories=tuple(one for _, one in of_task))
+            typical_of = (typical([one for v, one in of_task if v == version], domain) for version in members)
+            decided = by_majority(group, domain, [one for one in typical_of if one is not None]).trajectories
+            for (version, _), one in zip(of_task, decided, strict=True):
+                judged[version].append(one)
+        return judged
+
+
+_Z = 1.959964
+_Basis = Literal["validation", "rollouts", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The version that the evidence favours."""
+
+    start: Library
+    selected: Library
+    last: Library
+    """The last version that the updates made."""
+    basis: _Basis
+    versions: int
+    """Versions that it was chosen from, with the start and the start without learned lessons."""
+    why: str
+    """Why it was chosen, to complete the sentence `it …`."""
+    standings: tuple[Standing, ...] = ()
+    """What is known of each version at the end."""
+    learned: tuple[Standing, ...] = ()
+    """What the rollouts to learn from alone say about each version."""
+    validated: Validated | None = None
+    learned_from: bool = False
+    """Whether the validation tasks are the tasks learned from."""
+    delta: Delta | None = None
+    """The selected version minus the start on the validation tasks."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether another version than the start was selected."""
+        return self.selected.version != self.start.version
+
+    @property
+    def blind(self) -> bool:
+        """Whether versions should have been compared and nothing at all is known of them."""
+        broken = self.validated is not None and not self.validated.judged
+        return broken and _unseen(self.standings, self.start)
+
+    @property
+    def bare(self) -> Library:
+        """The start without the lessons that no person wrote."""
+        return self.start.only_written()
+
+
+def arms_of(candidates: Candidates, finalists: int) -> tuple[Library, ...]:
+    """Return the versions to compare on validation tasks: the start, the start without learned lessons, the finalists.
+
+    Of versions with the same lessons only the first is compared.
+    """
+    arms: dict[tuple[str, ...], Library] = {}
+    for one in (candidates.start, candidates.bare):
+        arms.setdefault(_lessons(one), one)
+    fixed = len(arms)
+    for one in candidates.finalists(len(candidates.libraries)):
+        if len(arms) < fixed + finalists:
+            arms.setdefault(_lessons(one), one)
+    return tuple(arms.values())
+
+
+def choose(
+    candidates: Candidates,
+    last: Library,
+    settings: LearnSettings,
+    *,
+    learned: Sequence[Standing],
+    validated: Validated | None,
+    learned_from: bool,
+) -> Choice:
+    """Return the version with the best evidence. learned: the standings before validation.
+
+    validated: None when versions were not compared on validation tasks.
+    """
+    standings = candidates.standings()
+    selected, basis, why = _selected(candidates, last, settings, standings, validated)
+    delta = validated.against_start(selected.version, settings.seed) if validated is not None else None
+    return Choice(
+        start=candidates.start,
+        selected=selected,
+        last=last,
+        basis=basis,
+        versions=len(standings),
+        why=why,
+        standings=standings,
+        learned=tuple(learned),
+        validated=validated,
+        learned_from=learned_from,
+        delta=delta,
+    )
+
+
+def decided(
+    choice: Choice,
+    held_out: Delta | None,
+    *,
+    name: str,
+    store: Path,
+    waits: str = "",
+    alone: tuple[LessonWorth, ...] = (),
+) -> SelectedVersion:
+    """Return whether the selected version is published.
+
+    held_out: it minus the start on held-out tasks. waits: why it waits for a person whatever its score; empty when it
+    does not. alone: what its lessons are worth by themselves, as far as that was measured.
+    """
+    against = _against(choice, held_out) or waits
+    status: Literal["published", "pending", "unchanged"] = "pending" if against else "published"
+    if not choice.changed and not waits:
+        status = "unchanged"
+    version, validated = choice.selected.version, choice.validated
+    compared = validated is not None and validated.judged
+    return SelectedVersion(
+        selected=version,
+        last=choice.last.version,
+        basis=choice.basis,
+        tasks=len(validated.tasks) if validated is not None and compared else 0,
+        learned_from=choice.learned_from and compared,
+        rollouts=validated.rollouts if validated is not None else 0,
+        delta=choice.delta,
+        alone=alone,
+        status=status,
+        reason=against or _in_favour(choice),
+        command=command_words("library", "approve", f"{name}@{version[:12]}", store=store)
+        if status == "pending"
+        else "",
+    )
+
+
+def version_lines(choice: Choice, made_at: dict[LibraryVersion, int]) -> tuple[VersionLine, ...]:
+    """Return a line for each version. made_at: number of updates before each, 0 if not there."""
+    learned = {one.library.version: one for one in choice.learned}
+    known = any(one.rollouts for one in choice.standings)
+    validated = choice.validated
+    roles: dict[str, Role] = {one.version: "finalist" for one in (validated.arms if validated is not None else ())}
+    roles |= {choice.bare.version: "empty", choice.start.version: "start", choice.selected.version: "selected"}
+    lines = list[VersionLine]()
+    for now in choice.standings:
+        library, version = now.library, now.library.version
+        spread = _Z * now.sd
+        interval = (now.estimate - spread, now.estimate + spread) if version != choice.start.version else None
+        lines.append(
+            VersionLine(
+                version=version,
+                parent=library.parent,
+                updates=made_at.get(version, 0),
+                lessons=len(library),
+                tokens=library.tokens,
+                rollouts=learned[version].rollouts,
+                reward=learned[version].reward,
+                estimate=now.estimate if known else None,
+                ci=interval if known else None,
+                validation=validated.score(version) if validated is not None and validated.judged else None,
+                role=roles.get(version, "candidate"),
+            )
+        )
+    return tuple(lines)
+
+
+def _selected(
+    candidates: Candidates,
+    last: Library,
+    settings: LearnSettings,
+    standings: Sequence[Standing],
+    validated: Validated | None,
+) -> tuple[Library, _Basis, str]:
+    if len(standings) == len({candidates.bare.version, candidates.start.version}):
+        return candidates.start, "last", "is the only version: learning changed nothing"
+    if settings.select == "last":
+        return last, "last", "is the last version, as select 'last' asks for"
+    if validated is not None and validated.judged:
+        return candidates.choose(validated.left), "validation", "has the best evidence"
+    broken = "" if validated is None else "; no rollout on validation tasks could be judged"
+    if _unseen(standings, candidates.start):
+        return last, "last", f"is the last version, and no rollout says which is best{broken}"
+    return candidates.best(), "rollouts", f"has the best evidence of the rollouts to learn from{broken}"
+
+
+def _unseen(standings: Sequence[Standing], start: Library) -> bool:
+    """Whether no version that the run made was shown to a judged rollout."""
+    fixed = {start.version, start.only_written().version}
+    return not any(one.rollouts for one in standings if one.library.version not in fixed)
+
+
+def _against(choice: Choice, held_out: Delta | None) -> str:
+    """Why the selected version is not published; empty when nothing speaks against it."""
+    delta, validated = choice.delta, choice.validated
+    if not choice.changed:
+        return ""
+    if held_out is not None and held_out.verdict == "worse":
+        return f"held-out tasks got worse: {_numbers(held_out)}"
+    if delta is not None and delta.ci is not None and delta.ci[1] < 0:
+        return f"it is below the library at the start on {_tasks(choice, delta)}: {_numbers(delta)}"
+    if delta is not None and validated is not None and delta.worst is not None and delta.worst.low < 0:
+        more = validated.more_undecided(choice.selected.version)
+        if more > 0 and (delta.mean is None or delta.mean >= 0):  # what was lost decides which version is better
+            return f"{more} more of its rollouts than of the start's on {_tasks(choice, delta)} could not be judged"
+    if choice.selected.version == choice.bare.version and (delta is None or delta.ci is None or delta.ci[0] <= 0):
+        if len(choice.bare):
+            return "it has only the lessons that a person wrote, and it is not shown that the others do harm"
+        return "it has no lessons, and it is not shown that the lessons at the start do harm"
+    if choice.blind:
+        return "nothing is known of it: no rollout on validation tasks could be judged"
+    return ""
+
+
+def _in_favour(choice: Choice) -> str:
+    if choice.basis != "validation":
+        return f"it {choice.why}"
+    chosen = f"it {choice.why} of {choice.versions} versions"
+    if choice.delta is None:
+        return f"{chosen}: none was better on {_tasks(choice)}"
+    return f"{chosen}: {_numbers(choice.delta)} against the start on {_tasks(choice, choice.delta)}"
+
+
+def _tasks(choice: Choice, delta: Delta | None = None) -> str:
+    """The validation tasks in words; with a difference, those that it is about: a version leaves after any round."""
+    count = len(choice.validated.tasks) if choice.validated is not None else 0
+    count = count if delta is None or not delta.n else delta.n
+    one = "task" if count == 1 else "tasks"
+    return f"{count} {one} learned from" if choice.learned_from else f"{count} validation {one}"
+
+
+def _numbers(delta: Delta) -> str:
+    mean = "no number" if delta.mean is None else f"{delta.mean:+.2f}"
+    return mean if delta.ci is None else f"{mean} [{delta.ci[0]:+.2f}, {delta.ci[1]:+.2f}]"
+
+
+def _lessons(library: Library) -> tuple[str, ...]:
+    return tuple(one.lesson for one in library.experiences)
