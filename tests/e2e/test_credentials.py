@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.command import agentlearn
-from tests.support.openai_script import Reply, Request, Solver, error
+from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
 PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 19)}
@@ -37,13 +37,17 @@ class Gate:
         return None
 
 
-def repeating(request: Request) -> Reply:
-    """A model whose answers hold the key."""
-    reply = SOLVER(request)
-    message = dict(reply.message or {})
-    if message.get("content"):
-        message["content"] = f"{KEY} {PASSWORD} {message['content']}"
-    return replace(reply, message=message)
+def repeating(*secrets: str) -> Script:
+    """A model whose answers hold these secrets."""
+
+    def script(request: Request) -> Reply:
+        reply = SOLVER(request)
+        message = dict(reply.message or {})
+        if message.get("content"):
+            message["content"] = " ".join([*secrets, message["content"]])
+        return replace(reply, message=message)
+
+    return script
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def leaks(folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_credentials_of_an_address_are_nowhere_but_in_memory(tasks: str, tmp_path: Path) -> None:
     gate = Gate(wanted=f"Basic {BASIC}")
-    with OpenAIStub(repeating, gate=gate) as stub:
+    with OpenAIStub(repeating(KEY, PASSWORD, BASIC), gate=gate) as stub:
         host = stub.base_url.removeprefix("http://").removesuffix("/v1")
         model = f"http://{USER}:{quote(PASSWORD, safe='')}@{host}/v1?key={quote(QUERY)}#any"
         said = everything_said(tasks, tmp_path, gate, model, f"http://{host}/v1#any")
@@ -112,7 +116,7 @@ def everything_said(tasks: str, tmp_path: Path, gate: Gate, model: str, shown: s
 def test_an_api_key_that_a_service_repeats_is_nowhere(tasks: str, tmp_path: Path) -> None:
     gate, said = Gate(wanted=f"Bearer {KEY}"), list[str]()
     for key, status in ((KEY, 0), (f"{KEY}-wrong", 1)):
-        with OpenAIStub(repeating, gate=gate) as stub:
+        with OpenAIStub(repeating(KEY), gate=gate) as stub:
             words = ("learn", tasks, *QUICK, "--model", f"{stub.base_url}#any", "--log", "debug")
             done = agentlearn(*words, cwd=tmp_path, expect=status, env={"AGENTLEARN_API_KEY": key})
             said.append(done.stdout + done.stderr)
