@@ -175,19 +175,16 @@ def test_a_run_that_torchrun_stops_is_interrupted_and_resumes_exactly(
     resume_equals(store, tmp_path / "resumed", local)
 
 
-def test_with_a_server_two_processes_distil_lessons_as_one_does_and_resume_exactly(
-    recipe: Path, tmp_path: Path
-) -> None:
+def test_with_a_server_two_processes_distil_lessons_as_one_does(recipe: Path, tmp_path: Path) -> None:
     common = (
         *("--sampler", "vllm", "--distill", "lessons", "--set", "guided_share=0.25"),
         *("--set", "teacher=ema", "--set", "teacher_update_rate=0.5"),
     )
     options = (*common, "--processes", "shard")
-    stores = {name: tmp_path / name / "store" for name in ("one", "two", "lost")}
+    stores = {name: tmp_path / name / "store" for name in ("one", "two")}
     for store in stores.values():
         LibraryStore(store / "libraries").publish("lessons", library_of(["Prefer early letters."], kind="add"))
     one = trained(recipe, stores["one"], *common, count=1)
     two = trained(recipe, stores["two"], *options)
     assert_alike(two, one, "distill/divergence", "answer_tokens")
     assert min(values["distill/divergence"] for values in two.values()) > 1e-3
-    check_ends_and_resumes(recipe, tmp_path / "lost", "1 step 3", stores["two"], *options)
