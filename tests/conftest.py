@@ -4,7 +4,6 @@ import gc
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from tests.support.leftovers import no_asyncio_task_left, no_process_left
 
 CHILD = str(Path(__file__).parent / "support" / "child")
-NO_TIME_LEFT = "the time for slow tests is used up"
 FOREIGN_PREFIXES = ("AGENTLEARN_", "ANTHROPIC_", "AZURE_", "DEEPSEEK_", "GEMINI_", "GOOGLE_", "HF_", "OPENAI_")
 FOREIGN_SUFFIXES = ("_API_KEY", "_TOKEN", "_PROXY")
 
@@ -40,9 +38,11 @@ def guard_sockets() -> None:
 
 
 def choose_examples() -> None:
-    """Hypothesis: the same examples every time, unless HYPOTHESIS_PROFILE=dev goes looking for new ones."""
+    """Hypothesis: the same few examples every time, unless HYPOTHESIS_PROFILE=dev goes looking for many new ones."""
     slow = [HealthCheck.too_slow]
-    settings.register_profile("ci", derandomize=True, database=None, deadline=None, suppress_health_check=slow)
+    settings.register_profile(
+        "ci", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=slow
+    )
     settings.register_profile("dev", deadline=None, max_examples=500, suppress_health_check=slow)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
@@ -60,25 +60,6 @@ def pytest_collection_finish() -> None:
     """
     gc.set_threshold(20_000, 10, 50)
     gc.enable()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that limits the time of slow tests."""
-    parser.addoption("--start-slow-until", type=float, help="start no slow test after this time (seconds since 1970)")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a slow test when the time for slow tests is used up."""
-    until: float | None = item.config.getoption("--start-slow-until")
-    if until is not None and item.get_closest_marker("slow") and time.time() > until:
-        pytest.skip(NO_TIME_LEFT)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many slow tests were not started."""
-    left_out = sum(NO_TIME_LEFT in str(one.longrepr) for one in terminalreporter.stats.get("skipped", ()))
-    if left_out:
-        terminalreporter.write_line(f"{left_out} slow tests did not run: {NO_TIME_LEFT}")
 
 
 @pytest.fixture(autouse=True)

@@ -39,85 +39,79 @@ def sentence(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-@pytest.mark.parametrize("path", list(commands(build())), ids=" ".join)
-def test_every_command_has_help(path: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    assert run([*path, "--help"]) == 0
-    printed = capfd.readouterr()
-    assert printed.out.startswith("Usage: agentlearn")
-    assert printed.err == ""
+def test_every_command_has_help(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for path in commands(build()):
+        with subtests.test(" ".join(path)):
+            assert run([*path, "--help"]) == 0
+            printed = capfd.readouterr()
+            assert printed.out.startswith("Usage: agentlearn")
+            assert printed.err == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["lern"], 'Did you mean "learn"?'),
-        (["lern", "math"], 'Did you mean "learn"?'),
-        (["runs", "lst"], 'Did you mean "list"?'),
-        (["learn", "math", "--epoch", "3"], "Did you mean --epochs?"),
-        (["train", "math", "--epoch", "3"], "Did you mean --epochs?"),
-        (["compare", "none", "--lgs", "x"], "Did you mean --logs?"),
-        (["learn", "math", "--epochs", "three"], 'unable to convert "three" into int'),
-        (["learn", "math", "--epochs", "0"], "epochs is 0, but input should be greater than or equal to 1"),
-        (["learn"], "say what to learn"),
-        (["train"], "say what to train on"),
-        (["compare"], "say what to compare"),
-        (["solve", "maths", "What is 1 + 1?"], "'maths'"),
-    ],
+def test_a_mistake_gets_one_sentence(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for command, words in {
+        "lern math": 'Did you mean "learn"?',
+        "runs lst": 'Did you mean "list"?',
+        "train math --epoch 3": "Did you mean --epochs?",
+        "compare none --lgs x": "Did you mean --logs?",
+        "learn math --epochs three": 'unable to convert "three" into int',
+        "learn": "say what to learn",
+        "train": "say what to train on",
+        "compare": "say what to compare",
+        "solve maths 1+1": "'maths'",
+    }.items():
+        with subtests.test(command):
+            assert words in sentence(command.split(), capfd)
+
+
+def test_with_json_an_error_is_one_object(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for command, code in {
+        "lern": "usage",
+        "learn math --epochs 0": "out_of_range",
+        "learn": "no_task",
+        "runs list": "no_store",
+    }.items():
+        with subtests.test(command):
+            assert run([*command.split(), "--json"]) == 2
+            printed = capfd.readouterr()
+            error = json.loads(printed.out)["error"]
+            assert (list(error), error["code"]) == (["code", "message"], code)
+            assert printed.err == f"agentlearn: {error['message']}\n"
+
+
+MISSING = (
+    ("torch", "train math", "train"),
+    ("torch", "train math --model vllm:folder", "train"),
+    ("torch", "train hf:gsm8k --model folder --reward number", "train"),
+    ("torch", "learn math --model local:folder", "train"),
+    ("torch", "solve math 1+1 --model local:folder", "train"),
+    ("torch", "lab build", "train"),
+    ("torch", "lab export there", "train"),
+    ("vllm", "learn math --model vllm:folder", "vllm"),
+    ("vllm", "compare none hot=none,temperature=1 --domain math --model vllm:folder", "vllm"),
+    ("playwright", "learn web", "web"),
+    ("playwright", "solve web 1+1", "web"),
+    ("playwright", "domain check web", "web"),
+    ("miniwob", "learn miniwob", "web"),
+    ("miniwob", "solve miniwob click-button", "web"),
+    ("reasoning_gym", "learn gym:basic_arithmetic --model sim:novice", "gym"),
+    ("reasoning_gym", "data check gym:basic_arithmetic", "gym"),
+    ("huggingface_hub", "learn math --data hf:gsm8k", "hub"),
+    ("huggingface_hub", "data check hf:gsm8k", "hub"),
+    ("opentelemetry.sdk", "learn math --otel", "otel"),
+    ("opentelemetry.sdk", "solve math 1+1 --otel", "otel"),
 )
-def test_a_mistake_gets_one_sentence(arguments: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert words in sentence(arguments, capfd)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["lern", "--json"], "usage"),
-        (["learn", "math", "--epochs", "0", "--json"], "out_of_range"),
-        (["learn", "--json"], "no_task"),
-        (["runs", "list", "--json"], "no_store"),
-    ],
-)
-def test_with_json_an_error_is_one_object(arguments: list[str], code: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 2
-    printed = capfd.readouterr()
-    error = json.loads(printed.out)["error"]
-    assert (list(error), error["code"]) == (["code", "message"], code)
-    assert printed.err == f"agentlearn: {error['message']}\n"
-
-
-MISSING = [
-    ("torch", ["train", "math"], "train"),
-    ("torch", ["train", "math", "--model", "vllm:folder"], "train"),
-    ("torch", ["train", "hf:gsm8k", "--model", "folder", "--reward", "number"], "train"),
-    ("torch", ["learn", "math", "--model", "local:folder"], "train"),
-    ("torch", ["solve", "math", "What is 1 + 1?", "--model", "local:folder"], "train"),
-    ("torch", ["lab", "build"], "train"),
-    ("torch", ["lab", "export", "there"], "train"),
-    ("vllm", ["learn", "math", "--model", "vllm:folder"], "vllm"),
-    ("vllm", ["compare", "none", "hot=none,temperature=1", "--domain", "math", "--model", "vllm:folder"], "vllm"),
-    ("playwright", ["learn", "web"], "web"),
-    ("playwright", ["solve", "web", "Where is it?"], "web"),
-    ("playwright", ["domain", "check", "web"], "web"),
-    ("miniwob", ["learn", "miniwob"], "web"),
-    ("miniwob", ["solve", "miniwob", "click-button"], "web"),
-    ("reasoning_gym", ["learn", "gym:basic_arithmetic", "--model", "sim:novice"], "gym"),
-    ("reasoning_gym", ["data", "check", "gym:basic_arithmetic"], "gym"),
-    ("huggingface_hub", ["learn", "math", "--data", "hf:gsm8k"], "hub"),
-    ("huggingface_hub", ["data", "check", "hf:gsm8k"], "hub"),
-    ("opentelemetry.sdk", ["learn", "math", "--otel"], "otel"),
-    ("opentelemetry.sdk", ["solve", "math", "What is 1 + 1?", "--otel"], "otel"),
-]
-
-
-@pytest.mark.parametrize(("module", "arguments", "extra"), MISSING)
 def test_a_missing_extra_gets_one_sentence_with_the_pip_line(
-    module: str, arguments: list[str], extra: str, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    if find_spec(module) is not None:
-        pytest.skip(f"{module} is installed")
     Path("folder").mkdir()
     Path("folder", "config.json").write_text('{"model_type": "qwen2"}')
-    words = sentence(arguments, capfd)
-    assert "pip install" in words
-    assert f"agentlearn-lib[{extra}]'" in words
-    assert not Path(".agentlearn").exists() or extra == "web", "nothing was started"
+    for module, command, extra in MISSING:
+        if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
+            with subtests.test(command):
+                words = sentence(command.split(), capfd)
+                assert "pip install" in words
+                assert f"agentlearn-lib[{extra}]'" in words
+                assert not Path(".agentlearn").exists() or extra == "web", "nothing was started"

@@ -1,90 +1,53 @@
 """No byte that is stored, printed, exported or logged holds a credential, whatever way it was given."""
 
 import base64
+import itertools
 import json
-import threading
-import urllib.request
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.support.command import agentlearn
-from tests.support.openai_script import Solver
+from tests.support.openai_script import Reply, Request, Script, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
 PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 19)}
 USER, PASSWORD, QUERY, KEY = "canary-user", "canary/pass#word", "canary query value", "sk-canary-0123456789"
 BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 FORMS = [form for one in (PASSWORD, QUERY, KEY, BASIC) for form in (one, quote(one, safe=""), one.replace(" ", "+"))]
-QUICK = (
-    "--reward",
-    "number",
-    "--sandbox",
-    "unsafe-local",
-    "--epochs",
-    "1",
-    "--batch-size",
-    "4",
-    "--eval-rollouts",
-    "1",
-)
+QUICK = ("--reward", "number", "--epochs", "1", "--batch-size", "4", "--eval-rollouts", "1", "--tools", "none")
+SOLVER = Solver(answers=PROBLEMS, success_rate=0.5, final="Answer: {0}".format)
 
 
 class Gate:
-    """A service behind credentials that repeats what it was sent in its refusals, and now and then in an answer."""
+    """Lets requests with the right credentials pass. Refusals, and now and then a failure, repeat what was sent."""
 
-    def __init__(self, stub: OpenAIStub, *, wanted: str) -> None:
-        self.asked, self.refused, self.lock = 0, 0, threading.Lock()
-        gate = self
+    def __init__(self, *, wanted: str) -> None:
+        self.wanted, self.refused, self.asked = wanted, 0, itertools.count(1)
 
-        class Connection(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.pass_on(None)
-
-            def do_POST(self) -> None:
-                self.pass_on(self.rfile.read(int(self.headers["Content-Length"])))
-
-            def pass_on(self, body: bytes | None) -> None:
-                sent = self.headers.get("Authorization", "")
-                echo = f"Incorrect API key provided: {sent.split()[-1] if sent else 'none'} at {self.path}"
-                with gate.lock:
-                    gate.asked += 1
-                    every_fifth = gate.asked % 5 == 0
-                if sent != wanted or (QUERY.replace(" ", "+") not in self.path and wanted.startswith("Basic")):
-                    gate.refused += 1
-                    self.reply(401, json.dumps({"error": {"message": echo}}).encode())
-                elif every_fifth and body is not None:
-                    self.reply(500, json.dumps({"error": {"message": f"{echo} {PASSWORD}"}}).encode())
-                else:
-                    address = stub.base_url + self.path.partition("?")[0].removeprefix("/v1")
-                    asked = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-                    with urllib.request.urlopen(asked) as found:
-                        answer = found.read()
-                    self.reply(200, answer.replace(b'"content": "', f'"content": "{echo} '.encode()))
-
-            def reply(self, status: int, body: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  named by the base class
-                """Print nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+    def __call__(self, path: str, sent: str) -> Reply | None:
+        echo = f"Incorrect API key provided: {sent.split()[-1] if sent else 'none'} at {path}"
+        if sent != self.wanted or (QUERY.replace(" ", "+") not in path and self.wanted.startswith("Basic")):
+            self.refused += 1
+            return error(401, {"error": {"message": echo}})
+        if next(self.asked) % 5 == 0:
+            return error(500, {"error": {"message": f"{echo} {PASSWORD}"}})
+        return None
 
 
-@pytest.fixture
-def stub() -> Iterator[OpenAIStub]:
-    with OpenAIStub(Solver(answers=PROBLEMS, success_rate=0.5)) as stub:
-        yield stub
+def repeating(*secrets: str) -> Script:
+    """A model whose answers hold these secrets."""
+
+    def script(request: Request) -> Reply:
+        reply = SOLVER(request)
+        message = dict(reply.message or {})
+        if message.get("content"):
+            message["content"] = " ".join([*secrets, message["content"]])
+        return replace(reply, message=message)
+
+    return script
 
 
 @pytest.fixture
@@ -106,10 +69,18 @@ def leaks(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_credentials_of_an_address_are_nowhere_but_in_memory(stub: OpenAIStub, tasks: str, tmp_path: Path) -> None:
-    gate = Gate(stub, wanted=f"Basic {BASIC}")
-    host = f"127.0.0.1:{gate.port}"
-    model = f"http://{USER}:{quote(PASSWORD, safe='')}@{host}/v1?key={quote(QUERY)}#any"
+def test_credentials_of_an_address_are_nowhere_but_in_memory(tasks: str, tmp_path: Path) -> None:
+    gate = Gate(wanted=f"Basic {BASIC}")
+    with OpenAIStub(repeating(KEY, PASSWORD, BASIC), gate=gate) as stub:
+        host = stub.base_url.removeprefix("http://").removesuffix("/v1")
+        model = f"http://{USER}:{quote(PASSWORD, safe='')}@{host}/v1?key={quote(QUERY)}#any"
+        said = everything_said(tasks, tmp_path, gate, model, f"http://{host}/v1#any")
+    assert [form for form in FORMS for text in said if form in text] == []
+    assert leaks(tmp_path) == []
+
+
+def everything_said(tasks: str, tmp_path: Path, gate: Gate, model: str, shown: str) -> list[str]:
+    """What many commands print that are given the address of the model."""
     environment = {"AGENTLEARN_API_KEY": KEY, "HF_TOKEN": KEY, "OPENAI_API_KEY": KEY}
     said = list[str]()
 
@@ -129,7 +100,7 @@ def test_credentials_of_an_address_are_nowhere_but_in_memory(stub: OpenAIStub, t
     assert gate.refused > 0
     run("learn", "--resume", run_id, *more, AGENTLEARN_MODEL=model)
     out = run("runs", "show", run_id) + run("runs", "list")
-    assert f"http://{host}/v1#any" in out
+    assert shown in out
     arms = (f"none,model={model}", f"warm=none,model={model},temperature=0.9")
     for file in ("out.csv", "out.json", "out.html"):
         words = ("--domain", tasks, "--reward", "number", "--k", "1", "--sandbox", "unsafe-local", "--yes")
@@ -138,18 +109,17 @@ def test_credentials_of_an_address_are_nowhere_but_in_memory(stub: OpenAIStub, t
         run("store", "export", "--format", form, "--out", str(tmp_path / f"exported.{form}"))
     run("store", "snapshot")
     run("doctor", "--model", model, "--yes")
-    assert [form for form in FORMS for text in said if form in text] == []
-    assert leaks(tmp_path) == []
+    return said
 
 
 @pytest.mark.slow
-def test_an_api_key_that_a_service_repeats_is_nowhere(stub: OpenAIStub, tasks: str, tmp_path: Path) -> None:
-    gate = Gate(stub, wanted=f"Bearer {KEY}")
-    said = list[str]()
+def test_an_api_key_that_a_service_repeats_is_nowhere(tasks: str, tmp_path: Path) -> None:
+    gate, said = Gate(wanted=f"Bearer {KEY}"), list[str]()
     for key, status in ((KEY, 0), (f"{KEY}-wrong", 1)):
-        words = ("learn", tasks, *QUICK, "--model", f"http://127.0.0.1:{gate.port}/v1#any", "--log", "debug")
-        done = agentlearn(*words, cwd=tmp_path, expect=status, env={"AGENTLEARN_API_KEY": key})
-        said.append(done.stdout + done.stderr)
+        with OpenAIStub(repeating(KEY), gate=gate) as stub:
+            words = ("learn", tasks, *QUICK, "--model", f"{stub.base_url}#any", "--log", "debug")
+            done = agentlearn(*words, cwd=tmp_path, expect=status, env={"AGENTLEARN_API_KEY": key})
+            said.append(done.stdout + done.stderr)
     assert "[secret]" in said[1]
     assert KEY not in "".join(said)
     assert leaks(tmp_path) == []

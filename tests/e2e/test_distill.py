@@ -1,6 +1,5 @@
 """Whole runs that distil lessons: what teacher and student read, exact resume, and results that are not published."""
 
-import asyncio
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,22 +9,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.errors import ConfigError, Interrupted  # noqa: E402
-from agentlearn.learning.callbacks import Update  # noqa: E402
+from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.library import LibraryStore  # noqa: E402
 from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
-from agentlearn.train.report import TrainCallbacks  # noqa: E402
-from agentlearn.train.run_training import run_training, run_training_sync  # noqa: E402
-from agentlearn.train.settings import (  # noqa: E402
-    TrainSettings,
-    resumed_train_settings,
-    train_settings,
-)
+from agentlearn.train.settings import train_settings  # noqa: E402
 from agentlearn.train.teaching import RolloutPrompts  # noqa: E402
 from agentlearn.types.experience import library_of  # noqa: E402
 from agentlearn.types.task import Task  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402
+from tests.support.letters_training import (  # noqa: E402
+    WORDS,
+    Stopping,
+    letters_fields,
+    one_word_tasks,
+    resumed,
+    stopped,
+    trained,
+)
 from tests.support.tiny_model import saved, tiny_network  # noqa: E402
 
 LESSONS = ("Answer with few letters.", "Prefer letters from the start of the alphabet.")
@@ -38,32 +39,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("tasks") / "letters.jsonl"
-    words = ("plum", "fig", "date", "pear", "lime", "kiwi")
-    file.write_text("".join(json.dumps({"problem": f"Say {one}.", "answer": one}) + "\n" for one in words))
-    return file
+    return one_word_tasks(tmp_path_factory.mktemp("tasks") / "letters.jsonl", *WORDS[:6])
 
 
-def settings_of(weights: Path, tasks: Path, store: Path, **changes: Any) -> TrainSettings:
-    gradient: dict[str, Any] = {"learning_rate": 1e-2} | changes.pop("gradient", {})
+def fields_of(weights: Path, tasks: Path, store: Path, **changes: Any) -> dict[str, Any]:
     LibraryStore(store / "libraries").publish("letters", library_of(LESSONS, kind="add"))
-    fields: dict[str, Any] = {
-        "domain": "letters",
-        "reward": "tests.support.letters:share_of_early_letters",
-        "data": str(tasks),
-        "test_share": 0.0,
-        "evaluate": False,
-        "model": str(weights),
-        "distill": "letters",
-        "epochs": 1,
-        "batch_size": 2,
-        "group_size": 4,
-        "max_output_tokens": 8,
-        "save_every": 1,
-        "store": store,
-        "gradient": gradient,
-    }
-    return train_settings(fields | changes)
+    return letters_fields(weights, tasks, store, **({"distill": "letters", "save_every": 1, "gradient": {}} | changes))
 
 
 def trajectories(store: Path, run: str) -> list[Trajectory]:
@@ -80,8 +61,7 @@ def first_turn(trajectory: Trajectory) -> SampledTokens:
 def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
     weights: Path, tasks: Path, tmp_path: Path
 ) -> None:
-    chosen = settings_of(weights, tasks, tmp_path, gradient={"guided_share": 0.5})
-    report = run_training_sync(chosen)
+    report = trained(fields_of(weights, tasks, tmp_path, gradient={"guided_share": 0.5}))
     library = LibraryStore(tmp_path / "libraries").load("letters")
     assert report.distilled == library.version
     by_task = dict[str, dict[bool, SampledTokens]]()
@@ -104,93 +84,45 @@ def test_the_teacher_reads_exactly_what_a_rollout_with_the_lessons_reads(
     assert report.weights.sha256_before != report.weights.sha256_after
 
 
-class Stopping(TrainCallbacks):
-    """Stops the run after some updates."""
-
-    def __init__(self, after: int) -> None:
-        self.after, self.updates = after, 0
-        self.call_context: Any = None
-
-    def opened(self, call_context: Any, *rest: Any) -> None:
-        self.call_context = call_context
-
-    def updated(self, step: str, update: Update) -> None:
-        self.updates += 1
-        if self.updates == self.after:
-            self.call_context.stop(Interrupted("stopped by the test"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "gradient",
     [
-        {"teacher": "live", "guided_share": 0.25, "iterations": 2},
-        {"teacher": "ema", "lora_rank": 4, "distill_top_k": 5},
+        {"teacher": "ema", "lora_rank": 4, "distill_top_k": 5, "guided_share": 0.25, "iterations": 2},
         {"loss": "dapo", "reference": "copy", "kl": "k3", "kl_beta": 0.01, "stop_at_kl": 100.0},
     ],
-    ids=["live", "ema, adapter", "mixed"],
+    ids=["ema, adapter", "mixed"],
 )
 def test_a_run_that_was_stopped_ends_with_the_weights_of_an_undisturbed_one(
     weights: Path, tasks: Path, tmp_path: Path, gradient: dict[str, Any]
 ) -> None:
-    whole = run_training_sync(settings_of(weights, tasks, tmp_path / "whole", gradient=gradient))
+    whole = trained(fields_of(weights, tasks, tmp_path / "whole", gradient=gradient))
     store = tmp_path / "stopped"
-    with pytest.raises(Interrupted):
-        asyncio.run(run_training(settings_of(weights, tasks, store, gradient=gradient), Stopping(2)))
+    stopped(fields_of(weights, tasks, store, gradient=gradient), Stopping(2))
     LibraryStore(store / "libraries").publish("letters", library_of(["Say nothing."], kind="add"))
-    with read_store(store) as reader:
-        (begun,) = reader.runs()
-    run, again = resumed_train_settings(begun.run, store, {})
-    report = asyncio.run(run_training(again, resume=run))
+    report = resumed(store)
     assert report.weights.sha256_after == whole.weights.sha256_after != whole.weights.sha256_before
     assert report.distilled == whole.distilled  # not the version that was published meanwhile
     assert [line.teacher for line in report.updates] == [line.teacher for line in whole.updates]
 
 
 @pytest.mark.slow
-def test_a_run_ends_early_when_it_moves_too_far_and_says_so(weights: Path, tasks: Path, tmp_path: Path) -> None:
-    chosen = settings_of(
-        weights,
-        tasks,
-        tmp_path,
-        epochs=4,
-        gradient={"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"},
-    )
-    report = run_training_sync(chosen)
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_run_ends_early_when_it_moves_too_far_and_does_not_go_on_when_it_is_resumed(
+    weights: Path, tasks: Path, tmp_path: Path, interrupted: bool
+) -> None:
+    gradient = {"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"}
+    fields = fields_of(weights, tasks, tmp_path, epochs=4, gradient=gradient)
+    if interrupted:
+        stopped(fields, Stopping(at_end=True))
+        report = resumed(tmp_path)
+    else:
+        report = trained(fields)
     assert len(report.updates) < 12
-    assert any("ended early: the divergence from the model at the start is" in note for note in report.notes)
+    assert sum("ended early: " in note for note in report.notes) == 1
+    assert any("the divergence from the model at the start is" in note for note in report.notes)
     assert report.weights.published
     assert Path(report.weights.path).is_dir()
-
-
-class StoppingAtTheEnd(Stopping):
-    """Stops the run after the update that ends it early."""
-
-    def updated(self, step: str, update: Update) -> None:
-        if update.ends:
-            self.call_context.stop(Interrupted("stopped by the test"))
-
-
-@pytest.mark.slow
-def test_a_run_that_had_ended_early_does_not_go_on_when_it_is_resumed(
-    weights: Path, tasks: Path, tmp_path: Path
-) -> None:
-    chosen = settings_of(
-        weights,
-        tasks,
-        tmp_path,
-        epochs=4,
-        gradient={"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"},
-    )
-    with pytest.raises(Interrupted):
-        asyncio.run(run_training(chosen, StoppingAtTheEnd(0)))
-    with read_store(tmp_path) as reader:
-        (begun,) = reader.runs()
-        made = len(reader.metrics(begun.run))
-    run, again = resumed_train_settings(begun.run, tmp_path, {})
-    report = asyncio.run(run_training(again, resume=run))
-    assert len(report.updates) <= made + 1
-    assert sum(note.startswith("the run has ended early: ") for note in report.notes) == 1
 
 
 def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: Path) -> None:
@@ -219,10 +151,10 @@ def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
         return found.model_copy(update={"delta": found.delta.model_copy(update={"verdict": "worse"})})
 
     monkeypatch.setattr(RunResult, "held_out", property(worse))
-    chosen = settings_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
-    report = run_training_sync(chosen)
+    chosen = fields_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
+    report = trained(chosen)
     assert not report.weights.published
-    assert not chosen.folder.exists()
+    assert not train_settings(chosen).folder.exists()
     assert (Path(report.weights.path) / "model.safetensors").is_file()
 
 
@@ -240,33 +172,25 @@ falling.gold_is_answer = False  # pyright: ignore[reportFunctionMemberAccess]
 
 def test_weights_whose_own_rewards_fell_are_not_published(weights: Path, tasks: Path, tmp_path: Path) -> None:
     """Also without held-out tasks."""
-    chosen = settings_of(weights, tasks, tmp_path, reward=f"{__name__}:falling", epochs=2)
-    report = run_training_sync(chosen)
+    chosen = fields_of(weights, tasks, tmp_path, reward=f"{__name__}:falling", epochs=2)
+    report = trained(chosen)
     assert not report.weights.published
-    assert not chosen.folder.exists()
+    assert not train_settings(chosen).folder.exists()
     assert "own rewards on the same 6 tasks fell from" in report.notes[0]
     assert "to 0.00 at their last" in report.notes[0]
 
 
-def test_a_library_without_lessons_and_one_that_does_not_exist_are_refused(
-    weights: Path, tasks: Path, tmp_path: Path
+def test_what_does_not_fit_together_is_said(
+    weights: Path, tasks: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    chosen = settings_of(weights, tasks, tmp_path)
-    LibraryStore(tmp_path / "libraries").publish("letters", library_of([], kind="add"))
-    with pytest.raises(ConfigError, match="has no lessons to distil; learn some first"):
-        run_training_sync(chosen)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+    for changes, sentence in (
         ({"library": "letters"}, "reads none; leave --library out"),
         ({"distill": "none", "gradient": {"loss": "distill"}}, "give a library with --distill"),
         ({"gradient": {"distill_coef": 0.0, "loss": "dapo", "reference": "none"}}, "a weight above 0"),
-    ],
-)
-def test_what_does_not_fit_together_is_said(
-    weights: Path, tasks: Path, tmp_path: Path, changes: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(ConfigError, match=sentence):
-        settings_of(weights, tasks, tmp_path, **changes)
+    ):
+        with subtests.test(sentence), pytest.raises(ConfigError, match=sentence):
+            train_settings(fields_of(weights, tasks, tmp_path, **changes))
+    chosen = fields_of(weights, tasks, tmp_path)
+    LibraryStore(tmp_path / "libraries").publish("letters", library_of([], kind="add"))
+    with pytest.raises(ConfigError, match="has no lessons to distil; learn some first"):
+        trained(chosen)

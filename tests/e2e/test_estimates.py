@@ -54,15 +54,8 @@ class Talkative:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--limit", "5", "--epochs", "1"),
-        ("--limit", "20", "--model", "sim:novice", "--no-eval", "--stop-after", "2", "--revisit-every", "6"),
-    ],
-    ids=" ".join,
-)
-def test_the_estimate_for_models_that_ship_holds(options: tuple[str, ...], tmp_path: Path, said: Json) -> None:
+def test_the_estimate_for_models_that_ship_holds(tmp_path: Path, said: Json) -> None:
+    options = ("--limit", "12", "--model", "sim:novice", "--no-eval", "--stop-after", "2", "--revisit-every", "6")
     command = ("learn", "math", *options, *NO_VALIDATION, "--store", str(tmp_path / "store"))
     planned, report = said(*command, "--dry-run"), said(*command)
     assert_near(tokens(report["stages"].values()), tokens(planned["estimate"]["stages"]))
@@ -73,52 +66,15 @@ def test_the_estimate_for_models_that_ship_holds(options: tuple[str, ...], tmp_p
 
 
 @pytest.mark.slow
-def test_the_forecast_of_a_comparison_holds(tmp_path: Path, said: Json) -> None:
-    command = (
-        "compare",
-        "none",
-        "none,temperature=0.2",
-        "--domain",
-        "math",
-        "--k",
-        "2",
-        "--store",
-        str(tmp_path / "s"),
-    )
-    for limit in ("4", "20"):
-        planned = said(*command, "--limit", limit, "--dry-run")
-        made = sum(one["new"]["tokens_in"] + one["new"]["tokens_out"] for one in planned["arms"])
-        before = _stored(tmp_path / "s")
-        said(*command, "--limit", limit)
-        assert_near(_stored(tmp_path / "s") - before, made)
-
-
-def _stored(store: Path) -> int:
-    from agentlearn.store import read_store
-
-    if not store.exists():
-        return 0
-    with read_store(store) as reader:
-        return sum(
-            tokens_of.tokens_in + tokens_of.tokens_out
-            for row in reader.runs()
-            for tokens_of in reader.stage_totals(row.run)
-        )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("words", "limit", "tools"), [(8, 60, "python"), (2_000, 16, "none")])
-def test_after_a_pilot_the_estimate_for_a_service_holds(
-    words: int, limit: int, tools: str, tmp_path: Path, said: Json
-) -> None:
+def test_after_a_pilot_the_estimate_for_a_service_holds(tmp_path: Path, said: Json) -> None:
     answers = {f"What is {n} plus {n + 1}, in whole numbers?": str(2 * n + 1) for n in range(90)}
     data = tmp_path / "sums.csv"
     with data.open("w", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *answers.items()])
-    with OpenAIStub(Talkative(answers, words)) as stub:
+    with OpenAIStub(Talkative(answers, words=2_000)) as stub:
         command = (
             *("learn", str(data), "--reward", "number", "--model", f"{stub.base_url}#stub", "--epochs", "1"),
-            *("--limit", str(limit), "--tools", tools, *NO_VALIDATION, "--store", str(tmp_path / "store")),
+            *("--limit", "16", "--tools", "none", *NO_VALIDATION, "--store", str(tmp_path / "store")),
         )
         assumed = said(*command, "--dry-run")["estimate"]
         said(*command, "--pilot", "6")

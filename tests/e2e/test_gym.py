@@ -43,6 +43,7 @@ def learned(
         return report, [reader.trajectory(one) for one in ids]
 
 
+@pytest.mark.slow
 def test_its_own_scorer_judges_by_default(source: str, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = read_tasks(source, domain="any", split="train")
     report, rollouts = learned(capsys, {task.problem: task.answer or "" for task in tasks}, source)

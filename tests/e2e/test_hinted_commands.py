@@ -35,53 +35,30 @@ def run_hints(text: str, cwd: Path, *, least: int) -> str:
     return printed
 
 
-def test_the_commands_that_learn_names_work(tmp_path: Path) -> None:
-    words = agentlearn_here("learn", "math", *QUICK, "--eval-rollouts", "1", cwd=tmp_path).stdout
-    assert "library    math@" in words
+def test_the_commands_that_learn_compare_and_errors_name_work(tmp_path: Path) -> None:
+    words = agentlearn_here("learn", "math", *QUICK, "--select", "last", "--no-eval", cwd=tmp_path).stdout
+    version = re.search(r"library    math@([0-9a-f]{8})", words)
+    assert version is not None
     printed = run_hints(words, tmp_path, least=2)
     assert "[G1] " in printed
     assert "group      " in printed
-
-
-def test_a_run_that_learned_nothing_names_no_library(tmp_path: Path) -> None:
-    words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
-    assert "library    no library was written: no task had rollouts with different rewards" in words
-    assert "library show" not in words
-    run_hints(words, tmp_path, least=1)
-    agentlearn_here("library", "show", "math", "--store", STORE, cwd=tmp_path, expect=2)
-
-
-def test_a_run_that_learned_nothing_leaves_the_library_as_it_was(tmp_path: Path) -> None:
-    learned = agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path).stdout
-    version = re.search(r"math@([0-9a-f]{8})", learned)
-    assert version is not None
-    words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
-    assert f"library    math@{version[1]} " in words
-    assert f"version {version[1]}" in run_hints(words, tmp_path, least=2)
-
-
-def test_a_pilot_names_no_library(tmp_path: Path) -> None:
-    words = agentlearn_here("learn", "math", *QUICK, "--pilot", "2", cwd=tmp_path).stdout
-    assert "library show" not in words
-    run_hints(words, tmp_path, least=1)
-
-
-def test_the_commands_that_compare_and_solve_name_work(tmp_path: Path) -> None:
-    agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
-    arms = ("none", "math", "--model", "sim:novice", "--limit", "12", "-k", "2", "--store", STORE)
-    words = agentlearn_here("compare", *arms, cwd=tmp_path).stdout
-    assert "rollout    " in run_hints(words, tmp_path, least=2)
-    run_hints(agentlearn_here("library", "list", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=0)
-    shown = agentlearn_here("runs", "list", "--store", STORE, cwd=tmp_path).stdout
-    for line in shown.splitlines():
-        run = line.split()[0]
-        run_hints(
-            agentlearn_here("runs", "show", run, "--short", "--store", STORE, cwd=tmp_path).stdout, tmp_path, least=1
-        )
-
-
-def test_the_commands_in_error_messages_work(tmp_path: Path) -> None:
-    agentlearn_here("learn", "math", *QUICK, "--no-eval", cwd=tmp_path)
+    nothing = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    assert f"library    math@{version[1]} " in nothing
+    assert f"version {version[1]}" in run_hints(nothing, tmp_path, least=2)
+    arms = ("none", "math", "--model", "sim:novice", "--limit", "4", "-k", "2", "--store", STORE)
+    assert "rollout    " in run_hints(agentlearn_here("compare", *arms, cwd=tmp_path).stdout, tmp_path, least=2)
+    for line in agentlearn_here("runs", "list", "--store", STORE, cwd=tmp_path).stdout.splitlines():
+        shown = agentlearn_here("runs", "show", line.split()[0], "--short", "--store", STORE, cwd=tmp_path).stdout
+        run_hints(shown, tmp_path, least=1)
     for command in (("trace", "zz"), ("runs", "show", "zz")):
         error = agentlearn_here(*command, "--store", STORE, cwd=tmp_path, expect=2).stderr
         run_hints(error, tmp_path, least=1)
+
+
+def test_a_run_that_learned_nothing_and_a_pilot_name_no_library(tmp_path: Path) -> None:
+    words = agentlearn_here("learn", "math", *QUICK, "--group-size", "1", "--no-eval", cwd=tmp_path).stdout
+    assert "library    no library was written: no task had rollouts with different rewards" in words
+    words += agentlearn_here("learn", "math", *QUICK, "--pilot", "2", cwd=tmp_path).stdout
+    assert "library show" not in words
+    run_hints(words, tmp_path, least=2)
+    agentlearn_here("library", "show", "math", "--store", STORE, cwd=tmp_path, expect=2)

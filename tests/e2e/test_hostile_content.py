@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.e2e.test_page_in_browser import FLAGS, PROGRAM, unfold, view
-from tests.support.command import agentlearn
+from tests.e2e.test_page_in_browser import PROGRAM, launched, unfold, view
+from tests.support.command import agentlearn_here
 from tests.support.hostile import CONTROLS, FORGED, POISON, assert_harmless, unseen
 from tests.support.openai_script import Reply, Request, Solver, digest, error, stage_of, submit, text, user_text
 from tests.support.openai_stub import OpenAIStub
@@ -136,26 +135,15 @@ def screens(world: Path) -> dict[str, tuple[int, str]]:
         last = ("--select", "last", "--validation-rollouts", "0")  # a library is published whatever it is worth
         show("learn", *tasks, *last, "--group-size", "4", "--epochs", "1", "--eval-rollouts", "1", "--log", "debug")
         show("solve", "solve", "math", f"number 1 {POISON}", *model)
-        show(
-            "compare",
-            "compare",
-            "none",
-            "library.json",
-            "warm=none,temperature=0.9",  # without it nothing could be said, and the command would be refused
-            "--domain",
-            "tasks.jsonl",
-            "--reward",
-            "exact",
-            "-k",
-            "4",
-            *model,
-        )
+        # Without "warm" nothing could be said, and the command would be refused.
+        arms = ("none", "library.json", "warm=none,temperature=0.9", "--domain", "tasks.jsonl", "--reward", "exact")
+        show("compare", "compare", *arms, "-k", "2", *model)
         show("doctor", "doctor", *model[:2])
     for run in json.loads(on_pipe(world, "runs", "list"))["runs"]:
         kind = run["kind"]
         show(f"runs show {kind}", "runs", "show", run["run"])
         show(f"trace {kind}", "trace", run["run"], "--full")
-        for number, group in enumerate(json.loads(on_pipe(world, "trace", run["run"]))["groups"][:3]):
+        for number, group in enumerate(json.loads(on_pipe(world, "trace", run["run"]))["groups"][:2]):
             show(f"trace {kind} group {number}", "trace", group["address"], "--full")
             show(f"trace {kind} rollout {number}", "trace", group["rollouts"][0])
     for name, command in COMMANDS.items():
@@ -175,12 +163,12 @@ def test_no_command_sends_hostile_text_to_its_terminal(screens: dict[str, tuple[
     assert any("\x1b[1m" in written for _, written in screens.values()), "colours were on"
 
 
-def test_json_output_is_harmless_too(world: Path, screens: dict[str, tuple[int, str]]) -> None:
+@pytest.mark.usefixtures("screens")
+def test_json_output_is_harmless_too(world: Path) -> None:
     kinds = {one["kind"]: one["run"] for one in json.loads(on_pipe(world, "runs", "list"))["runs"]}
     assert kinds.keys() == {"learn", "solve", "eval", "import"}
     for run in kinds.values():
         assert json.loads(on_pipe(world, "runs", "show", run))["rollouts"]
-        assert json.loads(on_pipe(world, "trace", run))["groups"]
     group = json.loads(on_pipe(world, "trace", kinds["learn"]))["groups"][0]["address"]
     assert json.loads(on_pipe(world, "trace", group))["task"]["problem"].endswith(POISON)
     library = json.loads(on_pipe(world, "library", "show", "library.json"))
@@ -189,7 +177,7 @@ def test_json_output_is_harmless_too(world: Path, screens: dict[str, tuple[int, 
 
 def on_pipe(world: Path, *command: str) -> str:
     """What a command prints with `--json`, which is harmless."""
-    done = agentlearn(*command, "--json", "--store", STORE, cwd=world)
+    done = agentlearn_here(*command, "--json", "--store", STORE, cwd=world)
     assert_harmless(done.stdout)
     assert_harmless(done.stderr)
     return done.stdout
@@ -199,8 +187,7 @@ def on_pipe(world: Path, *command: str) -> str:
 def test_no_page_runs_or_loads_anything(world: Path, screens: dict[str, tuple[int, str]]) -> None:
     pages = sorted((world / STORE / "reports").glob("*.html"))
     assert len(pages) == 3, "of the run, of the comparison, of the logs"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM, chromium_sandbox=False, args=list(FLAGS))
+    with launched() as browser:
         for file in pages:
             with view(browser, file) as page:
                 unfold(page)
@@ -214,4 +201,3 @@ def test_no_page_runs_or_loads_anything(world: Path, screens: dict[str, tuple[in
                 words = page.evaluate("document.body.textContent")
                 assert unseen(words) <= {r"'\t'"}
                 assert "<script>window.hacked=1</script>" in words, "the text is shown as it is"
-        browser.close()

@@ -55,17 +55,6 @@ def learned_and_used(program: Any, store: Path) -> None:
     assert (found.arms[0].score or 0) < 0.9
 
 
-@pytest.mark.slow
-def test_a_function_with_a_plain_client_learns(tmp_path: Path) -> None:
-    with OpenAIStub(service) as stub:
-
-        async def program(task: Task, lessons: str) -> str:
-            async with client_of(stub) as client:
-                return await ask(client, f"Name the team.\n{lessons}", task.problem)
-
-        learned_and_used(program, tmp_path)
-
-
 class State(TypedDict, total=False):
     """What the nodes of the graph share."""
 

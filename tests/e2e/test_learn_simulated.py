@@ -1,43 +1,33 @@
 """`learn math` with the simulated model: what must hold of it, on small runs through the command line."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from agentlearn_demo.math.novice import skills
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.support.command import agentlearn_here, learn
-from tests.support.small_math import few_math_tasks
 
-SMALL = ("--limit", "8", "--epochs", "1", "--batch-size", "8", "--no-eval", "--validation-rollouts", "0")
-IN_ANOTHER_PROCESS = """
-import sys
-from agentlearn.cli.app import run
-from tests.support.small_math import few_math_tasks
-
-with few_math_tasks():
-    sys.exit(run(sys.argv[1:]))
-"""
+SMALL = ("--limit", "5", "--epochs", "1", "--batch-size", "5", "--no-eval", "--validation-rollouts", "0")
+Small = tuple[Path, dict[str, Any]]
 
 
-def test_the_same_seed_gives_the_same_library_whatever_the_concurrency(tmp_path: Path) -> None:
-    small = ("--limit", "4", "--epochs", "1", "--batch-size", "4", "--no-eval")
-    with few_math_tasks():
-        first = learn(tmp_path, *small, "--seed", "3", "--store", "a", "--concurrency", "1", here=True)
-        other = learn(tmp_path, *small, "--seed", "5", "--store", "c", here=True)
-    again = ("learn", "math", "--json", "--model", "sim:novice", *small, "--seed", "3", "--concurrency", "64")
-    store = str(tmp_path / "b")
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ANOTHER_PROCESS, *again, "--store", store],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=1200, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    second = json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """A small run: its folder and its report."""
+    folder = tmp_path_factory.mktemp("small")
+    return folder, learn(folder, *SMALL, "--seed", "3", "--concurrency", "1", here=True)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_library_whatever_the_concurrency(tmp_path: Path, small: Small) -> None:
+    first = small[1]
+    second = learn(tmp_path, *SMALL, "--seed", "3", "--concurrency", "64")
+    other = learn(tmp_path, *SMALL, "--seed", "5", "--store", "c", here=True)
     assert first["library"]["lessons"] > 0
     assert other["library"]["lessons"] > 0
     assert first["library"]["version"] == second["library"]["version"]
@@ -63,10 +53,9 @@ def test_learning_without_labels_goes_by_majority(tmp_path: Path) -> None:
     assert "labels none" in trace["trajectory"]["verdict"]["reason"]
 
 
-def test_only_groups_that_differ_ask_for_summaries(tmp_path: Path) -> None:
-    report = learn(tmp_path, *SMALL, here=True)
-    groups, calls = report["groups"], report["stages"]
-    assert groups["mixed"] + groups["all_right"] + groups["all_wrong"] == 8
+def test_only_groups_that_differ_ask_for_summaries(small: Small) -> None:
+    groups, calls = small[1]["groups"], small[1]["stages"]
+    assert groups["mixed"] + groups["all_right"] + groups["all_wrong"] == 5
     # Three to five summaries for each mixed group; a misshapen one is asked for once more.
     assert 3 * groups["mixed"] <= calls["summarise"]["calls"] <= 10 * groups["mixed"]
     assert groups["mixed"] <= calls["compare"]["calls"] <= 2 * groups["mixed"]
@@ -89,19 +78,17 @@ def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_earlier_library_can_be_learned_on(tmp_path: Path) -> None:
-    first = learn(tmp_path, *SMALL, "--seed", "3", here=True)
-    second = learn(tmp_path, *SMALL, "--seed", "5", "--from", "math", here=True)
+def test_an_earlier_library_can_be_learned_on(small: Small) -> None:
+    folder, first = small
+    second = learn(folder, *SMALL, "--seed", "5", "--from", "math", here=True)
     assert second["library"]["lessons"] >= first["library"]["lessons"]
-    assert len(agentlearn_here("library", "log", "math", cwd=tmp_path).stdout.splitlines()) >= 2
+    assert len(agentlearn_here("library", "log", "math", cwd=folder).stdout.splitlines()) >= 2
 
 
 def test_solving_one_problem_shows_the_steps(tmp_path: Path) -> None:
     problem = "Find the number of ordered pairs of positive integers whose product is 36."
-    solve = ("solve", "math", problem, "--model", "sim:novice")
-    done = agentlearn_here(*solve, cwd=tmp_path)
+    done = agentlearn_here("solve", "math", problem, "--model", "sim:novice", cwd=tmp_path)
     assert "simulated" in done.stdout
     assert "answer: " in done.stdout
-    found = json.loads(agentlearn_here(*solve, "--json", cwd=tmp_path).stdout)
-    assert found["phase"] == "solve"
-    assert len(json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]) == 2
+    (run,) = json.loads(agentlearn_here("runs", "list", "--json", cwd=tmp_path).stdout)["runs"]
+    assert run["kind"] == "solve"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import signal
 import subprocess
@@ -50,10 +49,10 @@ def start(store: Path, log: Path, number: int, count: int) -> subprocess.Popen[s
 
 
 @pytest.mark.slow
-def test_eight_processes_record_while_some_are_killed_and_a_learner_opens_the_store(tmp_path: Path) -> None:
-    store, count, chance = tmp_path / "store", 1_000, random.Random(5)
-    running = {number: start(store, tmp_path / f"log-{number}", number, count) for number in range(8)}
-    victims = {number: chance.randint(40, 900) for number in (2, 5, 7)}
+def test_six_processes_record_while_some_are_killed_and_a_learner_opens_the_store(tmp_path: Path) -> None:
+    store, count, chance = tmp_path / "store", 400, random.Random(5)
+    running = {number: start(store, tmp_path / f"log-{number}", number, count) for number in range(6)}
+    victims = {number: chance.randint(40, 400) for number in (2, 5)}
     began, opened = time.monotonic(), 0
 
     def kill(number: int, after: int) -> None:
@@ -82,58 +81,22 @@ def test_eight_processes_record_while_some_are_killed_and_a_learner_opens_the_st
         out, complaints = process.communicate(timeout=60)
         assert complaints == ""
         assert (out == "all\n") == (number not in victims)
-    lines = [line.split() for number in range(8) for line in (tmp_path / f"log-{number}").read_text().splitlines()]
+    lines = [line.split() for number in range(6) for line in (tmp_path / f"log-{number}").read_text().splitlines()]
     records = [identity for what, identity in (one for one in lines if len(one) == 2) if what == "record"]
     judged = {identity for what, identity in (one for one in lines if len(one) == 2) if what == "feedback"}
     assert opened > 2
-    assert len(records) >= 5 * count
+    assert len(records) >= 4 * count
     with read_store(store) as reader:
         rows: dict[str, float | None] = {row.id: row.reward for row in reader.selected(Selection(domain="support"))}
         assert len(rows) == len(reader.selected(Selection(domain="support")))
         assert set(records) <= rows.keys()
-        assert len(rows) <= 8 * count
+        assert len(rows) <= 6 * count
         assert all(rows[identity] is not None for identity in judged)
         answers = [
             one.trajectory.answer
             for one in reader.whole([row.id for row in reader.selected(Selection(domain="support"))[:1500]])
         ]
         assert len(set(answers)) == len(answers)
-    assert check_store(store).sound
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    if not (Path("/proc").exists() and os.access("/bin/sh", os.X_OK)):
-        pytest.skip("needs a shell")
-    store = tmp_path / "store"
-    program = f"""
-import resource, signal
-from agentlearn import Recorder
-from agentlearn.errors import StoreError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-chat = lambda text: [{{"role": "user", "content": "a?"}}, {{"role": "assistant", "content": text}}]
-recorder = Recorder("support", {str(store)!r})
-kept = [recorder.record_sync(chat("b"))]
-_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-try:
-    recorder.record_sync(chat("x" * 400_000))
-except StoreError as error:
-    assert "could not be written" in str(error), error
-    assert "\\n" not in str(error)
-else:
-    raise AssertionError("it was stored")
-resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-kept.append(recorder.record_sync(chat("c")))
-recorder.close()
-print(*kept)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=ROOT, check=False
-    )
-    assert done.stderr == ""
-    with read_store(store) as reader:
-        assert {row.id for row in reader.selected(Selection())} == set(done.stdout.split())
     assert check_store(store).sound
 
 

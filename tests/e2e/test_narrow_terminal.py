@@ -48,54 +48,50 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     lesson = "When you write the answer down, be careful and accurate, and mind each of the things that can go wrong."
     rows = [f"What is {n} + {n}, and what else would you say about the sum?,{2 * n}" for n in range(12)]
     (cwd / "tasks.csv").write_text("\n".join(["question,answer", *rows, "What is 0 + 0?,none at all"]))
-    options = ("--model", "sim:novice", "--limit", "10")
-    with few_math_tasks():
-        learned = shown(cwd, COLUMNS, "learn", "math", *options, "--epochs", "1", "--hidden-rollouts", "1")
+    options = ("--model", "sim:novice", "--limit", "3")
+    brief = ("--epochs", "1", "--hidden-rollouts", "1", "--eval-rollouts", "1", "--validation-rollouts", "0")
+    with few_math_tasks(every=20):
+        learned = shown(cwd, COLUMNS, "learn", "math", *options, *brief, "--select", "last", "--seed", "3")
         (cwd / "learn.txt").write_text(learned)
         agentlearn_here("library", "add", "math", lesson, cwd=cwd)
-        (cwd / "compare.txt").write_text(shown(cwd, COLUMNS, "compare", "none", "math", "--domain", "math", *options))
+        (cwd / "compare.txt").write_text(
+            shown(cwd, COLUMNS, "compare", "none", "math", "--domain", "math", *options, "-k", "1")
+        )
         yield cwd
 
 
-COMMANDS = {
-    "dry run": ("learn", "math", "--model", "openai:gpt-5-mini", "--dry-run"),
-    "not allowed": ("learn", "math", "--model", "openai:gpt-5-mini"),
-    "unknown": ("learn", "maths"),
-    "doctor": ("doctor",),
-    "runs list": ("runs", "list"),
-    "runs show": ("runs", "show", "{run}"),
-    "trace": ("trace", "{run}"),
-    "library list": ("library", "list"),
-    "library show": ("library", "show", "math", "--origins"),
-    "library query": ("library", "show", "math", "--query", "How many integers are from 3 to 90?"),
-    "library log": ("library", "log", "math"),
-    "library diff": ("library", "diff", "math"),
-    "library effects": ("library", "effects", "math"),
-    "library audit": ("library", "audit", "math"),
-    "library card": ("library", "card", "math"),
-    "library pending": ("library", "pending"),
-    "data check": ("data", "check", "tasks.csv", "--reward", "number"),
-    "power": ("power", "--effect", "0.05", "--model", "sim:novice"),
-    "store check": ("store", "check"),
-    "models list": ("models", "list"),
-}
+COMMANDS = (
+    *(
+        "learn math --model openai:gpt-5-mini --dry-run",
+        "learn math --model openai:gpt-5-mini",
+        "learn maths",
+        "doctor",
+    ),
+    *("runs list", "runs show {run}", "trace {run}", "library list", "library show math --origins"),
+    *("library show math --query QUERY", "library log math", "library diff math", "library effects math"),
+    *("library audit math", "library card math", "library pending", "data check tasks.csv --reward number"),
+    *("power --effect 0.05 --model sim:novice", "store check", "models list"),
+)
 
 
-@pytest.mark.parametrize("name", ["learn", "compare"])
-def test_a_run_prints_no_line_wider_than_80_columns(folder: Path, name: str) -> None:
-    text = (folder / f"{name}.txt").read_text()
-    assert "held out" in text or "rollouts" in text
-    assert list(lines_that_are_too_wide(text, COLUMNS)) == []
+def test_a_run_prints_no_line_wider_than_80_columns(folder: Path) -> None:
+    for name in ("learn", "compare"):
+        text = (folder / f"{name}.txt").read_text()
+        assert "held out" in text or "rollouts" in text
+        assert list(lines_that_are_too_wide(text, COLUMNS)) == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_word_is_split_at_80_columns(folder: Path, name: str) -> None:
+def test_no_word_is_split_at_80_columns(folder: Path, subtests: pytest.Subtests) -> None:
     run_id = re.search(r"runs show (\w{26})", (folder / "learn.txt").read_text())
     assert run_id is not None
-    arguments = [one.format(run=run_id[1]) for one in COMMANDS[name]]
-    narrow, wide = (shown(folder, columns, *arguments) for columns in (COLUMNS, 4_000))
-    words = {*wide.split(), "\\"}
-    long = " ".join(word for word in words if len(word) > LONG)
-    assert narrow.strip()
-    assert list(lines_that_are_too_wide(narrow, COLUMNS)) == []
-    assert [word for word in narrow.split() if word not in words and word not in long] == []
+    for command in COMMANDS:
+        arguments = command.format(run=run_id[1]).split()
+        if arguments[-1] == "QUERY":
+            arguments[-1] = "How many integers are from 3 to 90?"
+        with subtests.test(command):
+            narrow, wide = (shown(folder, columns, *arguments) for columns in (COLUMNS, 4_000))
+            words = {*wide.split(), "\\"}
+            long = " ".join(word for word in words if len(word) > LONG)
+            assert narrow.strip()
+            assert list(lines_that_are_too_wide(narrow, COLUMNS)) == []
+            assert [word for word in narrow.split() if word not in words and word not in long] == []

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import agentlearn_here, learn
+from tests.support.command import learn
 from tests.support.openai_script import Malformed, Reply, Request, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
 PROBLEMS = {
     rf"A triangle with {n} rows of dots is drawn as in $\frac{{n(n+1)}}{{2}}$. How many dots has it?": n * (n + 1) // 2
-    for n in range(11, 31)
+    for n in range(11, 25)
 }
-_ALL = ("--group-size", "5", "--stop-after", "5", "--validation-rollouts", "0")
+_ALL = ("--group-size", "3", "--stop-after", "3", "--validation-rollouts", "0")
 REAL = ("--sandbox", "unsafe-local", "--epochs", "1", "--batch-size", "10", "--eval-rollouts", "2", *_ALL)
 
 
@@ -28,28 +28,17 @@ def aime_like(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def gsm_like(tmp_path: Path) -> Path:
-    """`question`, and an `answer` whose last line has four hashes."""
-    path = tmp_path / "gsm_like.jsonl"
-    rows = [{"question": p, "answer": f"Add the rows.\n<<1+1=2>>2\n#### {a:,}"} for p, a in PROBLEMS.items()]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    return path
-
-
 def solver(**options: Any) -> Solver:
     return Solver(answers={p: str(a) for p, a in PROBLEMS.items()}, success_rate=0.5, **options)
 
 
-@pytest.mark.parametrize("file", ["aime_like", pytest.param("gsm_like", marks=pytest.mark.slow)])
-def test_task_files_learn_to_the_end_with_tool_calls(file: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    path: Path = request.getfixturevalue(file)
+def test_a_task_file_is_learned_from_to_the_end_with_tool_calls(aime_like: Path, tmp_path: Path) -> None:
     with OpenAIStub(solver()) as stub:
-        report = learn(tmp_path, "--data", str(path), "--model", f"{stub.base_url}#any", *REAL)
+        report = learn(tmp_path, "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL, here=True)
         counts = dict(stub.counts)
     assert report["simulated"] is False
-    assert report["tasks"] == {"train": 14, "test": 6}
-    assert report["rollouts"] == {"ok": 14 * 5 + 2 * 6 * 2, "failed": 0, "undecided": 0}
+    assert report["tasks"] == {"train": 10, "test": 4}
+    assert report["rollouts"] == {"ok": 10 * 3 + 2 * 4 * 2, "failed": 0, "undecided": 0}
     assert report["library"]["lessons"] > 0
     assert 0.2 < report["before"]["mean"] < 0.8
     # The server's own count: nothing was asked that the report does not know of.
@@ -60,19 +49,6 @@ def test_task_files_learn_to_the_end_with_tool_calls(file: str, request: pytest.
 
 
 @pytest.mark.slow
-def test_a_csv_file_with_held_out_tasks_of_its_own(tmp_path: Path) -> None:
-    pairs = list(PROBLEMS.items())
-    for name, some in {"train.csv": pairs[:8], "test.csv": pairs[8:12]}.items():
-        lines = ["question,answer", *(f'"{p}",{a}' for p, a in some)]
-        (tmp_path / name).write_text("\n".join(lines))
-    with OpenAIStub(solver()) as stub:
-        report = learn(
-            tmp_path, "--data", "train.csv", "--test-data", "test.csv", "--model", f"{stub.base_url}#any", *REAL
-        )
-    assert report["tasks"] == {"train": 8, "test": 4}
-
-
-@pytest.mark.slow
 def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path) -> None:
     stages = ("summarise", "compare", "consolidate")
     script = solver(malformed={stage: Malformed(rate=0.3) for stage in stages})
@@ -80,7 +56,16 @@ def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path)
         # The stub ignores lessons, so no version is better than the start: take the last one.
         options = [*(one if one != "1" else "3" for one in REAL), "--select", "last"]
         report = learn(
-            tmp_path, "--data", str(aime_like), "--model", f"{stub.base_url}#any", *options, "--no-eval", "--seed", "2"
+            tmp_path,
+            "--data",
+            str(aime_like),
+            "--model",
+            f"{stub.base_url}#any",
+            *options,
+            "--no-eval",
+            "--seed",
+            "2",
+            here=True,
         )
     assert report["library"]["lessons"] > 0
     faults = report["stages"]["summarise"]["malformed"]
@@ -91,18 +76,13 @@ def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["prose", "cut"])
-def test_even_when_every_consolidation_is_malformed_lessons_grow(kind: Any, aime_like: Path, tmp_path: Path) -> None:
-    with OpenAIStub(solver(malformed={"consolidate": Malformed(kinds=(kind,))})) as stub:
-        report = learn(
-            tmp_path,
-            *("--data", str(aime_like), "--limit", "8", "--model", f"{stub.base_url}#any"),
-            *(*REAL, "--no-eval", "--select", "last"),
-        )
+def test_even_when_every_consolidation_is_malformed_lessons_grow(aime_like: Path, tmp_path: Path) -> None:
+    with OpenAIStub(solver(malformed={"consolidate": Malformed(kinds=("prose",))})) as stub:
+        options = ("--data", str(aime_like), "--limit", "8", "--model", f"{stub.base_url}#any")
+        report = learn(tmp_path, *options, *REAL, "--no-eval", "--select", "last", here=True)
     assert report["proposals"]["rejected"]
-    if kind == "prose":
-        assert report["library"]["lessons"] > 0
-        assert any("consolidation failed twice" in note for note in report["notes"])
+    assert report["library"]["lessons"] > 0
+    assert any("consolidation failed twice" in note for note in report["notes"])
 
 
 def breaking(every: int) -> Callable[[Request], Reply]:
@@ -130,13 +110,3 @@ def test_refusals_are_tried_again_and_counted(aime_like: Path, tmp_path: Path) -
     assert report["rollouts"]["failed"] == 0
     assert set(report["failed_requests"]) == {"status_429", "status_500"}
     assert sum(line["retried"] for line in report["stages"].values()) == sum(report["failed_requests"].values())
-
-
-def test_a_service_that_refuses_everybody_stops_the_run(aime_like: Path, tmp_path: Path) -> None:
-    with OpenAIStub(lambda _: error(401, {"error": {"message": "bad key"}})) as stub:
-        done = agentlearn_here(
-            "learn", "math", "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL, cwd=tmp_path, expect=1
-        )
-    assert "agentlearn: no call has been answered (1 tried): http://127.0.0.1" in done.stderr
-    assert "refused with status 401 (asked once)" in done.stderr
-    assert "--resume" not in done.stdout, "there is nothing to resume"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run
-from tests.support.command import agentlearn, agentlearn_here
+from tests.support.command import agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 
@@ -60,29 +60,3 @@ def test_the_example_of_the_docs(
     assert run(show) == 0
     lessons = capsys.readouterr().out
     assert "[G1] When" in lessons
-
-
-@pytest.mark.slow
-def test_the_reasons_of_the_docs_reach_the_model_that_writes_lessons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_rows, _, spoken = walk_through()["python"]
-    exec(compile(make_rows, "docs/learn.md", "exec"), {})
-    Path("spoken_price_reward.py").write_text(spoken)
-    answers = {row["question"]: row["answer"] for row in csv.DictReader(Path("prices.csv").read_text().splitlines())}
-    checked = agentlearn("data", "check", "prices.csv", "--reward", "spoken_price_reward:score", cwd=tmp_path).stdout
-    assert "50 usable" in checked
-
-    def final(printed: str) -> str:
-        return f"<answer>{printed if printed in answers.values() else 'a lot'}</answer>"
-
-    with OpenAIStub(Solver(answers=answers, final=final)) as stub:
-        learn = ["learn", "prices.csv", "--reward", "spoken_price_reward:score", "--model", f"{stub.base_url}#any"]
-        assert run([*learn, "--epochs", "1", "--no-eval", "--limit", "4"]) == 0
-    capsys.readouterr()
-    asked = [str(request) for request in stub.requests]
-    reason = r"<reason>\nthe answer is not a whole number of coins\n</reason>\n"
-    for stage in ("<trajectory>", "<attempts>"):
-        assert any(reason in text.replace("\\\\n", "\\n") for text in asked if stage in text)
-    assert not any("<reason>" in text for text in asked if "<attempts>" not in text and "<trajectory>" not in text)

@@ -9,11 +9,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from agentlearn.views.learn_page import learn_page
 from agentlearn_evals.page import comparison_page
@@ -92,31 +91,20 @@ COLLISIONS = """() => {
 }"""
 
 
-@dataclass
-class Seen:
-    """What happened while a page was open."""
-
-    page: Page
-    console: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    dialogs: list[str] = field(default_factory=list)
-
-    def assert_quiet(self, url: str) -> None:
-        assert self.console == []
-        assert self.errors == []
-        assert self.dialogs == []
-        assert [one for one in self.requests if one != url and not one.startswith("data:")] == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def launched() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=PROGRAM, chromium_sandbox=False, args=list(FLAGS), timeout=PATIENCE_MS
         )
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +118,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "hostile": comparison_page(hostile, trace_of=lambda rollout: "\n".join(HOSTILE)),
         "learned": learn_page(learn_record(tasks=60, epochs=3)),
         "learned-hostile": learn_page(learn_record(text="".join(HOSTILE))),
-        "blank": "<!doctype html><title>blank</title>",
     }
     for name, html in pages.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -138,27 +125,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def opened(context: BrowserContext, file: Path) -> Iterator[Seen]:
-    """The page, watched from before it is loaded; what it did is judged at the end."""
-    seen = Seen(context.new_page())
-    seen.page.set_default_timeout(PATIENCE_MS)
-    seen.page.on("console", lambda message: seen.console.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
-    seen.page.goto(file.as_uri())
-    yield seen
-    seen.assert_quiet(file.as_uri())
-
-
-@contextmanager
 def view(
     browser: Browser, file: Path, *, width: int = DESK, scheme: str = "light", scripts: bool = True
 ) -> Iterator[Page]:
+    """The page, watched from before it is loaded; what it did is judged at the end."""
     size = {"width": width, "height": 900}
     context = browser.new_context(viewport=size, color_scheme=scheme, java_script_enabled=scripts)
-    with opened(context, file) as seen:
-        yield seen.page
+    page, loaded, said = context.new_page(), list[str](), list[str]()
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: loaded.append(request.url))
+    page.goto(file.as_uri())
+    yield page
+    assert said == []
+    assert [one for one in loaded if one != file.as_uri() and not one.startswith("data:")] == []
     context.close()
 
 
@@ -166,13 +148,9 @@ def unfold(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme", "name"), [(PHONE, "dark", "rich"), (DESK, "light", "learned"), (PHONE, "light", "learned")]
-)
-def test_every_text_is_readable_and_nothing_overflows(
-    browser: Browser, files: Path, width: int, scheme: str, name: str
-) -> None:
-    with view(browser, files / f"{name}.html", width=width, scheme=scheme) as page:
+@pytest.mark.parametrize(("scheme", "name"), [("dark", "rich"), ("light", "learned")])
+def test_every_text_is_readable_and_nothing_overflows(browser: Browser, files: Path, scheme: str, name: str) -> None:
+    with view(browser, files / f"{name}.html", width=PHONE, scheme=scheme) as page:
         unfold(page)
         found = page.evaluate(TOO_PALE, 4.5)
         assert found["pale"] == []
@@ -181,21 +159,15 @@ def test_every_text_is_readable_and_nothing_overflows(
         assert page.evaluate(COLLISIONS) == []
 
 
-@pytest.mark.parametrize("name", ["minimal", "hostile", "learned-hostile"])
-def test_other_pages_do_not_overflow_either(browser: Browser, files: Path, name: str) -> None:
-    with view(browser, files / f"{name}.html", width=PHONE) as page:
-        unfold(page)
-        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-
-
 @pytest.mark.parametrize("name", ["hostile", "learned-hostile"])
 def test_hostile_texts_do_nothing(browser: Browser, files: Path, name: str) -> None:
-    with view(browser, files / f"{name}.html") as page:
+    with view(browser, files / f"{name}.html", width=PHONE) as page:
         unfold(page)
         assert page.evaluate("window.hacked === undefined")
         assert page.locator("img, iframe").count() == 0
         assert page.locator("script").count() == 1
         assert "<script>window.hacked=1</script>" in page.locator("h1").inner_text()
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
 
 
 def test_the_policy_stops_what_would_get_in(browser: Browser, files: Path) -> None:
@@ -237,8 +209,7 @@ def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, file
             if met[-1] == "BUTTON Difference":
                 break
         assert met[0] == "A Skip to the details"
-        assert met[1].startswith("A Save as SVG: ")
-        assert met[2] == "A Differences"
+        assert "A Differences" in met[:3]
         assert met[-3:] == ["DIV Arms compared with none (simulated)", "BUTTON Arm", "BUTTON Difference"]
         assert [one for one in met if one.endswith("(not seen)")] == []
 
@@ -256,15 +227,6 @@ def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, file
         assert table.locator("th[aria-sort]").count() == 0
 
 
-def test_wide_tables_scroll_inside_themselves_on_a_phone(browser: Browser, files: Path) -> None:
-    with view(browser, files / "rich.html", width=PHONE) as page:
-        table = page.get_by_role("region", name=re.compile("^Score, failures"))
-        assert table.evaluate("(box) => box.scrollWidth > box.clientWidth")
-        assert table.evaluate("(box) => { box.scrollLeft = 200; return box.scrollLeft; }") == 200
-        name = table.locator("tbody th").first
-        assert name.evaluate("(th) => th.getBoundingClientRect().left") >= 0  # stays in view
-
-
 def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
     with view(browser, files / "rich.html", scripts=False) as page:
         assert page.locator("thead button").count() == 0
@@ -275,19 +237,10 @@ def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
         assert row.is_visible()
 
 
-def test_the_pictures_are_not_blank_and_dark_is_dark(browser: Browser, files: Path) -> None:
-    sizes: dict[str, int] = {}
-    for name, scheme in (("blank", "light"), ("rich", "light"), ("rich", "dark")):
-        with view(browser, files / f"{name}.html", scheme=scheme) as page:
-            sizes[f"{name} {scheme}"] = len(page.screenshot(timeout=PATIENCE_MS))
-            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            dark = max(int(part) for part in re.findall(r"\d+", paper)[:3]) < 60
-            assert dark is (scheme == "dark") or name == "blank"
-    assert min(sizes["rich light"], sizes["rich dark"]) > 5 * sizes["blank light"]
-
-
 def test_print_is_black_on_white_without_the_contents(browser: Browser, files: Path) -> None:
     with view(browser, files / "rich.html", scheme="dark") as page:
+        shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert max(int(part) for part in re.findall(r"\d+", shown)[:3]) < 60
         page.emulate_media(media="print", color_scheme="dark")
         assert not page.locator("nav").is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"

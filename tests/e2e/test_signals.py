@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -15,72 +16,75 @@ from agentlearn.store import read_store
 from tests.support.command import AGENTLEARN, agentlearn, agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
-from tests.support.signalled import run_and_signal, says
+from tests.support.signalled import Signalled, run_and_signal, says
 
 pytestmark = pytest.mark.slow
 
-LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--batch-size", "6", "--seed", "3")
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--no-eval", "--seed", "3")
 LESSON = '{"experiences": {"G0": "When a range has two ends, include both endpoints of the range."}, "next_id": 1}'
+HOSTILE = "x\x1b[2J\u202e"
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """The report of the run that nothing disturbs."""
-    return json.loads(agentlearn(*LEARN, "--json", cwd=tmp_path_factory.mktemp("plain")).stdout)
-
-
-def calls(report: dict[str, object]) -> dict[str, int]:
-    stages = report["stages"]
-    assert isinstance(stages, dict)
-    return {name: stage["calls"] for name, stage in stages.items()}
-
-
-@pytest.mark.parametrize(("moment", "number"), list(enumerate((*SIGNALS, signal.SIGTERM, signal.SIGINT))))
-def test_a_signal_at_any_moment_ends_a_run_that_goes_on_to_the_same_end(
-    tmp_path: Path, plain: dict[str, object], number: signal.Signals, moment: int
-) -> None:
-    done = run_and_signal(*LEARN, cwd=tmp_path, numbers=[number], after=moment * 1.2 + 0.4, group=moment % 2 == 1)
-    assert done.noise == []
-    assert (done.left, done.files) == ((), ())
-    if done.status == 0:
-        return  # the run had ended
-    assert done.status == 128 + number
-    if done.resume is None:
-        assert done.lines[-1] in {
-            "agentlearn: interrupted",
-            "agentlearn: interrupted before the run started; nothing was done",
-        }
-        return
-    with read_store(tmp_path / ".agentlearn") as reader:
+def state_of(folder: Path) -> str:
+    with read_store(folder / ".agentlearn") as reader:
         (row,) = reader.runs()
-    assert row.state == "interrupted"
-    report = json.loads(agentlearn_here(*done.resume, "--json", cwd=tmp_path).stdout)
-    assert report["library"] == plain["library"]
-    assert calls(report) == calls(plain)
+    return row.state
 
 
-def test_a_second_signal_ends_at_once_and_the_last_line_says_how_to_go_on(tmp_path: Path) -> None:
-    number = signal.SIGINT
+def resume_of(done: Signalled, number: signal.Signals) -> list[str] | None:
+    """The command that goes on; None if the run had ended before the signal."""
+    assert (done.noise, done.left, done.files) == ([], (), ())
+    if done.status == 0:
+        return None
+    assert done.status == 128 + number
+    assert done.resume is not None, done.lines
+    return done.resume
+
+
+@pytest.mark.parametrize("moment", ["the rollouts", "the publishing"])
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, moment: str) -> None:
+    plain, stopped = tmp_path / "plain", tmp_path / "stopped"
+    plain.mkdir()
+    stopped.mkdir()
+    number = signal.SIGINT if moment == "the rollouts" else signal.SIGTERM
+    after = 3.0 if moment == "the rollouts" else lambda _: any((stopped / ".agentlearn").rglob("HEAD"))
+    done = run_and_signal(*LEARN, cwd=stopped, numbers=[number], after=after, group=number == signal.SIGINT)
+    if done.lines and done.lines[-1].startswith("agentlearn: interrupted"):
+        return  # on a slow machine the run had not started
+    resume = resume_of(done, number)
+    if resume and resume[:2] == ["learn", "--resume"]:
+        assert state_of(stopped) == "interrupted"
+        whole = json.loads(agentlearn_here(*LEARN, "--json", cwd=plain).stdout)
+        report = json.loads(agentlearn_here(*resume, "--json", cwd=stopped).stdout)
+        assert report["library"] == whole["library"]
+        calls = [{name: one["calls"] for name, one in found["stages"].items()} for found in (report, whole)]
+        assert calls[0] == calls[1]
+    elif resume:
+        assert resume[:2] == ["runs", "show"]
+        agentlearn_here(*resume, cwd=stopped)
+
+
+def test_a_second_signal_ends_at_once_and_the_last_line_is_harmless_and_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"problem": "1+1", "answer": "2"}\n{"problem": "2+2", "answer": "4"}\n')
     with OpenAIStub(Solver(answers={}, success_rate=0.0), latency_s=600.0) as stub:
         command = ("learn", "tasks.jsonl", "--reward", "number", "--model", f"{stub.base_url}#m", "--test-share", "0")
         done = run_and_signal(
-            *command, cwd=tmp_path, numbers=[number, number], after=lambda _: bool(stub.requests), gap_s=2.0
+            *command,
+            *("--store", HOSTILE),
+            cwd=tmp_path,
+            numbers=2 * [signal.SIGINT],
+            after=lambda _: bool(stub.requests),
+            gap_s=2.0,
         )
-    assert done.status == 128 + number
+    assert done.status == 128 + signal.SIGINT
     assert (done.noise, done.left) == ([], ())
     assert any("waiting for" in line for line in done.lines)
-    assert done.resume is not None
-    assert done.resume[:2] == ["learn", "--resume"]
+    assert "agentlearn learn --resume" in done.lines[-1]
+    assert not {"\x1b[2J", "\u202e"} & {text for text in ("\x1b[2J", "\u202e") if text in "\n".join(done.lines)}
 
 
 def test_a_closed_terminal_ends_a_run_in_good_order(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-
-    def take_terminal() -> None:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
     child = subprocess.Popen(
         [str(AGENTLEARN), *LEARN],
         cwd=tmp_path,
@@ -88,7 +92,7 @@ def test_a_closed_terminal_ends_a_run_in_good_order(tmp_path: Path) -> None:
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=take_terminal,  # noqa: PLW1509  it makes one system call
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  it makes one system call
     )
     os.close(theirs)
     shown = b""
@@ -96,9 +100,7 @@ def test_a_closed_terminal_ends_a_run_in_good_order(tmp_path: Path) -> None:
         shown += os.read(ours, 65_536)
     os.close(ours)
     assert child.wait(timeout=120) == 128 + signal.SIGHUP
-    with read_store(tmp_path / ".agentlearn") as reader:
-        (row,) = reader.runs()
-    assert row.state == "interrupted"
+    assert state_of(tmp_path) == "interrupted"
 
 
 def test_a_run_under_nohup_ignores_a_closed_terminal(tmp_path: Path) -> None:
@@ -112,59 +114,85 @@ def test_a_run_under_nohup_ignores_a_closed_terminal(tmp_path: Path) -> None:
         assert child.wait(timeout=120) == 0
 
 
-def test_an_interrupted_comparison_names_the_command_that_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "good.json").write_text(LESSON)
-    command = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "20", "--k", "3")
-    done = run_and_signal(*command, "--fresh", cwd=tmp_path, numbers=[signal.SIGTERM], after=says("  run  "))
-    assert (done.status, done.noise, done.left, done.files) == (143, [], (), ())
-    assert done.resume is not None
-    assert done.resume == list(command)
-    assert "1 look" not in agentlearn_here(*done.resume, cwd=tmp_path).stderr
+def test_an_interrupted_comparison_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
+    command = ("compare", "none", "good.json", "--domain", "math", "--model", "sim:novice", "--limit", "6", "--k", "2")
+    arms = []
+    for folder in (tmp_path / "whole", tmp_path / "stopped"):
+        folder.mkdir()
+        (folder / "good.json").write_text(LESSON)
+        resume = [*command]
+        if folder.name == "stopped":
+            done = run_and_signal(*command, "--fresh", cwd=folder, numbers=[signal.SIGTERM], after=says("  run  "))
+            resume = resume_of(done, signal.SIGTERM) or resume
+            assert resume == [*command]
+        report = json.loads(agentlearn_here(*resume, "--json", cwd=folder).stdout)
+        arms.append([(one["arm"], one["score"], one["low"], one["high"]) for one in report["arms"]])
+    assert arms[0] == arms[1]
 
 
-@pytest.mark.parametrize(
-    ("command", "number", "after"),
-    [
-        (("solve", "math", "How many ordered pairs?", "--model", "sim:novice"), signal.SIGINT, 0.7),
-        (("data", "check", "tasks.jsonl"), signal.SIGTERM, 0.7),
-        (("doctor",), signal.SIGHUP, 0.7),
-        (("store", "import", "logs.jsonl", "--domain", "math"), signal.SIGINT, 0.7),
-        (("sim", "serve"), signal.SIGTERM, 0.7),
-        (("library", "list"), signal.SIGINT, 0.0),
-    ],
-    ids=lambda one: "-".join(one[:2]) if isinstance(one, tuple) else str(one),
-)
-def test_a_signal_ends_every_command_without_noise(
-    tmp_path: Path, command: tuple[str, ...], number: signal.Signals, after: float
-) -> None:
+@pytest.mark.parametrize("command", [("data", "check", "tasks.jsonl"), ("sim", "serve")], ids=" ".join)
+def test_a_signal_ends_a_command_that_is_no_run_without_noise(tmp_path: Path, command: tuple[str, ...]) -> None:
     tasks = [{"problem": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(500)]
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in tasks))
-    messages = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
-    (tmp_path / "logs.jsonl").write_text(2000 * (json.dumps({"messages": messages, "reward": 1.0}) + "\n"))
-    done = run_and_signal(*command, cwd=tmp_path, numbers=[number], after=after)
+    done = run_and_signal(*command, cwd=tmp_path, numbers=[signal.SIGTERM], after=0.7)
     assert (done.noise, done.left, done.files) == ([], (), ())
-    assert done.status == 128 + number or done.status in {0, 1, 2}, done.lines
-    if done.status == 128 + number:
-        assert done.lines[-1].startswith("agentlearn: interrupted")
+    assert done.status in {0, 1, 2, 128 + signal.SIGTERM}, done.lines
+    assert done.status < 128 or done.lines[-1].startswith("agentlearn: interrupted")
 
 
-def test_output_that_nobody_reads_gives_the_status_of_a_broken_pipe(tmp_path: Path) -> None:
-    line = f"{AGENTLEARN} --help | true; echo ${{PIPESTATUS[0]}}; {AGENTLEARN} lern | true; echo ${{PIPESTATUS[0]}}"
-    ended = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.stdout.split() == ["141", "2"]
+def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from tests.support.letters_training import one_word_tasks
+    from tests.support.tiny_model import saved, tiny_network
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    weights = saved(tmp_path / "tiny", tiny_network(context=1024))
+    tasks = one_word_tasks(tmp_path / "letters.jsonl", "plum", "fig", "date", "pear")
+    (tmp_path / "train.yaml").write_text(
+        f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\nmodel: {weights}\n"
+        "test_share: 0\nevaluate: false\nepochs: 3\nbatch_size: 2\ngroup_size: 2\nmax_output_tokens: 8\n"
+        "save_every: 3\ntensorboard: false\ngradient:\n  learning_rate: 0.01\n  loss: grpo\n"
+    )
+    command, hashes = ["train", str(tmp_path / "train.yaml")], []
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+        if name == "stopped":
+            done = run_and_signal(*command, cwd=tmp_path / name, numbers=[signal.SIGTERM], after=says("update 2/6"))
+            command = resume_of(done, signal.SIGTERM) or command
+            assert command[:2] == ["train", "--resume"]
+            assert state_of(tmp_path / name) == "interrupted"
+        report = json.loads(agentlearn(*command, "--json", cwd=tmp_path / name).stdout)
+        hashes.append(report["weights"]["sha256_after"])
+    assert hashes[0] == hashes[1]
 
 
-def test_output_that_nobody_reads_is_no_error_message(tmp_path: Path) -> None:
-    line = "A --help | true; A data check nothing.jsonl 2>&1 | true; A doctor | head -1".replace("A ", f"{AGENTLEARN} ")
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    assert [line for line in done.stderr.splitlines() if "still checking" not in line] == []
-    assert done.stdout.count("\n") == 1
+def test_an_early_interrupt_shows_no_line_of_ours_in_a_traceback(tmp_path: Path) -> None:
+    """Python's own start, before it runs a line of agentlearn, cannot be changed from here."""
+    for delay_s in (0.0, 0.1, 0.25):
+        child = subprocess.Popen(
+            [str(AGENTLEARN), "library", "list"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        time.sleep(delay_s)
+        child.send_signal(signal.SIGINT)
+        assert b"command_process" not in child.communicate(timeout=60)[0]
+        assert child.returncode in {0, 1, 130, -signal.SIGINT}
 
 
-@pytest.mark.parametrize(("closed", "status"), [("> /dev/full", 1), (">&-", 0), (">&- 2>&-", 0), ("<&-", 0)])
-def test_a_stream_that_cannot_be_used_gives_one_sentence_at_most(tmp_path: Path, closed: str, status: int) -> None:
-    command = ["bash", "-c", f"{AGENTLEARN} library list {closed}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") <= 1
+def test_streams_that_nobody_reads_or_that_cannot_be_used_give_one_sentence_at_most(tmp_path: Path) -> None:
+    def shell(line: str) -> tuple[list[str], list[str]]:
+        command = ["bash", "-c", line.replace("A ", f"{AGENTLEARN} ")]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        return done.stdout.split(), done.stderr.splitlines()
+
+    said, complaints = shell(
+        "A --help | true; echo ${PIPESTATUS[0]}; A lern 2>&1 | true; A library list >&- 2>&-; echo $?"
+    )
+    assert (said, complaints) == (["141", "0"], [])
+    (status,), complaints = shell("A library list > /dev/full; echo $?")
+    assert status == "1"
+    assert len(complaints) == 1
+    assert complaints[0].startswith("agentlearn: ")

@@ -1,6 +1,6 @@
 """Training in two processes: the losses of one, exact resume, and an end within a minute when a process is lost."""
 
-import json
+import hashlib
 import os
 import socket
 import subprocess
@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ pytest.importorskip("accelerate")
 from agentlearn.library import LibraryStore
 from agentlearn.store import read_store
 from agentlearn.types.experience import library_of
+from tests.support.letters_training import WORDS, one_word_tasks, run_in
 from tests.support.tiny_model import saved, tiny_network
 
 pytestmark = pytest.mark.slow
@@ -35,13 +35,10 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def recipe(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipe")
-    words = ("plum", "fig", "date", "pear", "lime", "kiwi")
-    (folder / "tasks.jsonl").write_text(
-        "".join(json.dumps({"problem": f"Say {w}.", "answer": w}) + "\n" for w in words)
-    )
+    tasks = one_word_tasks(folder / "tasks.jsonl", *WORDS[:6])
     file = folder / "train.yaml"
     file.write_text(
-        f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {folder / 'tasks.jsonl'}\n"
+        f"domain: letters\nreward: tests.support.letters:share_of_early_letters\ndata: {tasks}\n"
         f"model: {weights}\nevaluate: false\nepochs: 1\nbatch_size: 2\ngroup_size: 4\nmax_output_tokens: 6\n"
         "save_every: 1\ntensorboard: false\n"
         "gradient:\n  learning_rate: 1.0e-2\n  tokens_per_microbatch: 256\n  iterations: 2\n"
@@ -56,8 +53,6 @@ class Ended:
     statuses: list[int]
     said: list[str]
     """What each process wrote."""
-    seconds: float
-    """From the first end of a process to the last."""
 
 
 def ranks(arguments: Sequence[str], folder: Path, *, count: int = 2, die: str = "") -> Ended:
@@ -94,7 +89,7 @@ def ranks(arguments: Sequence[str], folder: Path, *, count: int = 2, die: str = 
             one.kill()
             one.wait()
     said = [(folder / f"said-{rank}").read_text() for rank in range(count)]
-    return Ended([one.returncode for one in running], said, time.monotonic() - first)
+    return Ended([one.returncode for one in running], said)
 
 
 def environment(folder: Path, die: str = "") -> dict[str, str]:
@@ -116,8 +111,6 @@ def metrics(store: Path) -> dict[int, Mapping[str, float]]:
 
 
 def sha256(store: Path) -> str:
-    import hashlib
-
     return hashlib.sha256((store / "weights" / "letters" / "model.safetensors").read_bytes()).hexdigest()
 
 
@@ -137,17 +130,19 @@ def check_ends_and_resumes(recipe: Path, folder: Path, die: str, whole: Path, *o
 
 def resume_equals(store: Path, folder: Path, whole: Path) -> None:
     """Resume an interrupted run, and compare with the run that was not interrupted."""
-    with read_store(store) as reader:
-        (run,) = reader.runs()
-    resumed = ranks(["train", "--resume", run.run, "--store", str(store)], folder)
+    resumed = ranks(["train", "--resume", run_in(store), "--store", str(store)], folder)
     assert resumed.statuses == [0, 0], resumed.said
     wanted, found = metrics(whole), metrics(store)
     assert [found[at]["loss"] for at in sorted(found)] == [wanted[at]["loss"] for at in sorted(wanted)]
     assert sha256(store) == sha256(whole)
 
 
-def losses(found: Mapping[int, Mapping[str, float]], name: str = "loss") -> list[float]:
-    return [found[at][name] for at in sorted(found)]
+def assert_alike(two: Mapping[int, Mapping[str, float]], one: Mapping[int, Mapping[str, float]], *names: str) -> None:
+    assert sorted(two) == sorted(one)
+    for at, values in one.items():
+        for name in ("loss", "grad_norm", *names):
+            assert two[at][name] == pytest.approx(values[name], abs=1e-5, rel=1e-4), (at, name)
+    assert max(abs(values["loss"]) for values in one.values()) > 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -161,87 +156,35 @@ def local(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_that_sample_their_share_have_the_losses_of_one(
     recipe: Path, local: Path, tmp_path: Path
 ) -> None:
-    one, two = trained(recipe, tmp_path / "one", count=1), metrics(local)
-    assert len(one) == len(two) == 3
-    for name in ("loss", "reward", "entropy", "grad_norm"):
-        assert losses(two, name) == pytest.approx(losses(one, name), abs=1e-5, rel=1e-4), name
-    trained(recipe, tmp_path / "again" / "store")
-    assert sha256(tmp_path / "again" / "store") == sha256(local)
-    assert max(map(abs, losses(one))) > 1e-3
+    assert_alike(metrics(local), trained(recipe, tmp_path / "one", count=1), "reward", "entropy")
 
 
-@pytest.mark.parametrize("die", ["1 sample 2", "0 step 3"])
-def test_a_lost_process_ends_the_run_which_resumes_exactly(die: str, recipe: Path, local: Path, tmp_path: Path) -> None:
-    check_ends_and_resumes(recipe, tmp_path, die, local)
+def test_a_lost_process_ends_the_run_which_resumes_exactly(recipe: Path, local: Path, tmp_path: Path) -> None:
+    check_ends_and_resumes(recipe, tmp_path, "0 step 3", local)
 
 
-@pytest.mark.parametrize("moment", ["0 step 3"])
 def test_a_run_that_torchrun_stops_is_interrupted_and_resumes_exactly(
-    moment: str, recipe: Path, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: Path, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENTLEARN_TEST_SIGTERM", "1")
     store = tmp_path / "store"
-    ended = ranks(["train", str(recipe), "--store", str(store)], tmp_path / "stopped", die=moment)
+    ended = ranks(["train", str(recipe), "--store", str(store)], tmp_path / "stopped", die="0 step 3")
     assert ended.statuses == [143, 0], ended.said
     assert "Traceback" not in "".join(ended.said)
     assert "train --resume" in ended.said[0]
     resume_equals(store, tmp_path / "resumed", local)
 
 
-@pytest.fixture(scope="module")
-def served_by_one(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Mapping[str, float]]:
-    return trained(recipe, tmp_path_factory.mktemp("one") / "store", "--sampler", "vllm", count=1)
-
-
-@pytest.mark.parametrize("processes", ["shard"])
-def test_with_a_server_two_processes_have_the_losses_of_one_and_resume_exactly(
-    processes: str, recipe: Path, served_by_one: dict[int, Any], tmp_path: Path
-) -> None:
-    options = ("--sampler", "vllm", "--processes", processes)
-    two = trained(recipe, tmp_path / "whole" / "store", *options)
-    for name in ("loss", "reward", "entropy", "grad_norm"):
-        assert losses(two, name) == pytest.approx(losses(served_by_one, name), abs=1e-5, rel=1e-4), name
-    assert max(map(abs, losses(two))) > 1e-3
-    check_ends_and_resumes(recipe, tmp_path / "in-update", "1 step 3", tmp_path / "whole" / "store", *options)
-
-
-DISTILL = (
-    *("--distill", "lessons", "--set", "guided_share=0.25"),
-    *("--set", "teacher=ema", "--set", "teacher_update_rate=0.5"),
-)
-
-
-def with_lessons(store: Path) -> Path:
-    """The store, with a library to distil."""
-    LibraryStore(store / "libraries").publish("lessons", library_of(["Prefer early letters."], kind="add"))
-    return store
-
-
-@pytest.fixture(scope="module")
-def distilled_by_one(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Mapping[str, float]]:
-    store = with_lessons(tmp_path_factory.mktemp("distilled") / "store")
-    return trained(recipe, store, "--sampler", "vllm", *DISTILL, count=1)
-
-
-@pytest.mark.parametrize("processes", ["replicate"])
-def test_lessons_are_distilled_alike_in_two_processes_and_in_one_and_a_run_resumes_exactly(
-    processes: str, recipe: Path, distilled_by_one: dict[int, Any], tmp_path: Path
-) -> None:
-    options = ("--sampler", "vllm", "--processes", processes, *DISTILL)
-    two = trained(recipe, with_lessons(tmp_path / "whole" / "store"), *options)
-    for name in ("loss", "distill/divergence", "answer_tokens", "grad_norm"):
-        assert losses(two, name) == pytest.approx(losses(distilled_by_one, name), abs=1e-5, rel=1e-4), name
-    assert min(losses(two, "distill/divergence")) > 1e-3
-    with_lessons(tmp_path / "in-update" / "store")
-    check_ends_and_resumes(recipe, tmp_path / "in-update", "1 step 3", tmp_path / "whole" / "store", *options)
-
-
-@pytest.mark.parametrize("rank", [1])
-def test_a_process_lost_while_a_server_samples_ends_the_run(rank: int, recipe: Path, tmp_path: Path) -> None:
-    options = ("--sampler", "vllm", "--processes", "shard")
-    store = tmp_path / "store"
-    died = f"{rank} served 12"
-    ended = ranks(["train", str(recipe), "--store", str(store), *options], tmp_path / "ranks", die=died)
-    assert ended.statuses[rank] == -9, ended.said
-    assert ended.statuses[1 - rank] == 3, ended.said
-    assert "Traceback" not in ended.said[1 - rank]
+def test_with_a_server_two_processes_distil_lessons_as_one_does(recipe: Path, tmp_path: Path) -> None:
+    common = (
+        *("--sampler", "vllm", "--distill", "lessons", "--set", "guided_share=0.25"),
+        *("--set", "teacher=ema", "--set", "teacher_update_rate=0.5"),
+    )
+    options = (*common, "--processes", "shard")
+    stores = {name: tmp_path / name / "store" for name in ("one", "two")}
+    for store in stores.values():
+        LibraryStore(store / "libraries").publish("lessons", library_of(["Prefer early letters."], kind="add"))
+    one = trained(recipe, stores["one"], *common, count=1)
+    two = trained(recipe, stores["two"], *options)
+    assert_alike(two, one, "distill/divergence", "answer_tokens")
+    assert min(values["distill/divergence"] for values in two.values()) > 1e-3

@@ -50,12 +50,13 @@ def test_a_reply_that_is_wrong_in_one_place() -> None:
     assert {"undecided", "failed"} <= set(ended)
 
 
-@pytest.mark.parametrize("name", ["double", "", "no_such_tool", "x" * 300, "\ud800", "\x00", "final_result"])
-def test_a_tool_call_with_odd_arguments(name: str) -> None:
-    def body(arguments: str, identity: Any) -> bytes:
+def test_a_tool_call_with_odd_names_and_arguments() -> None:
+    def body(name: str, arguments: str, identity: Any) -> bytes:
         call = {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
         message = {"role": "assistant", "content": None, "tool_calls": [call, call]}
         choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
         return json.dumps({**COMPLETION, "choices": [choice]}).encode()
 
-    asyncio.run(outcomes([body(one, identity) for one in ARGUMENTS for identity in ("t1", "", None, "\ud800", "\x00")]))
+    names = ("", "no_such_tool", "x" * 300, "\ud800", "\x00", "final_result")
+    odd = [body("double", one, identity) for one in ARGUMENTS for identity in ("t1", "", None, "\ud800")]
+    asyncio.run(outcomes([*odd, *(body(name, one, "t1") for name in names for one in ("{}", "7", '{"n": 1'))]))

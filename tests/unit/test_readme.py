@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import agentlearn_here
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-AGENTLEARN = Path(sysconfig.get_path("scripts")) / "agentlearn"
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELLS = ("sh", "bash", "console")
 
@@ -67,10 +67,7 @@ def calls_in(line: str) -> list[list[str]]:
 @cache
 def help_text(*path: str) -> str:
     """What `agentlearn PATH --help` prints; the command line must accept it."""
-    call = [str(AGENTLEARN), *path, "--help"]
-    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
-    assert shown.returncode == 0, f"agentlearn {' '.join(path)} --help failed: {shown.stderr or shown.stdout}"
-    return shown.stdout
+    return agentlearn_here(*path, "--help", cwd=ROOT).stdout
 
 
 def listed(word: str, page: str) -> bool:
@@ -96,35 +93,26 @@ def test_the_readme_shows_python_and_commands() -> None:
     assert COMMANDS, "README.md shows no agentlearn command in an ```sh block"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snippet", PYTHON, ids=lambda snippet: snippet.name)
 def test_python_snippet_runs(snippet: Snippet, tmp_path: Path) -> None:
-    code = compile(snippet.code, f"README.md:{snippet.line}", "exec")
-    assert code
-    if not snippet.executable:
-        return
-    program = tmp_path / "snippet.py"
-    program.write_text(snippet.code, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", program.name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert ran.returncode == 0, f"README.md:{snippet.line} failed\n{ran.stdout}\n{ran.stderr}"
+    assert compile(snippet.code, f"README.md:{snippet.line}", "exec")
+    if snippet.executable:
+        command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", snippet.code]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+        assert ran.returncode == 0, f"README.md:{snippet.line} failed\n{ran.stdout}\n{ran.stderr}"
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_command_exists_with_its_options(arguments: tuple[str, ...]) -> None:
-    if not arguments or arguments[0].startswith("-"):
-        help_text()
-        return
-    assert listed(arguments[0], help_text()), f"agentlearn --help does not list {arguments[0]!r}"
-    path = command_path(arguments)
-    for option in (word.split("=")[0] for word in arguments if word.startswith("--")):
-        page = help_text(*path)
-        assert re.search(rf"{re.escape(option)}(?![\w-])", page), f"agentlearn {' '.join(path)} has no {option}"
+def test_commands_exist_with_their_options(subtests: pytest.Subtests) -> None:
+    for arguments in COMMANDS:
+        with subtests.test(" ".join(arguments)):
+            if not arguments or arguments[0].startswith("-"):
+                continue
+            assert listed(arguments[0], help_text()), f"agentlearn --help does not list {arguments[0]!r}"
+            path = command_path(arguments)
+            for option in (word.split("=")[0] for word in arguments if word.startswith("--")):
+                page = help_text(*path)
+                assert re.search(rf"{re.escape(option)}(?![\w-])", page), f"agentlearn {path} has no {option}"
 
 
 def shown_problems() -> list[str]:
@@ -140,36 +128,31 @@ def test_the_readme_and_the_justfile_show_solve() -> None:
         assert 'solve math "' in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("problem", shown_problems())
-def test_the_shown_problems_are_answered_right_with_the_default_seed(problem: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_shown_problems_are_answered_right_with_the_default_seed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     from agentlearn_demo.math.families import FAMILIES
     from agentlearn_demo.math.tasks import home
 
-    known = next(filter(None, (one.recognise(problem) for one in FAMILIES)), None)
-    assert known is not None, "not a problem of a family that the default model was trained on"
-    assert home(known) != "test", "the default model was not trained on this problem"
-    call = [str(AGENTLEARN), "solve", "math", problem, "--store", str(tmp_path / "store")]
-    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
-    assert f"answer: {known.gold()}\n" in shown.stdout, shown.stderr or shown.stdout
-    assert "knows only the 10 families" in shown.stdout
-
-
-def test_a_problem_of_no_family_is_said_to_be_none(tmp_path: Path) -> None:
-    call = [str(AGENTLEARN), "solve", "math", "What is 2 + 2?", "--store", str(tmp_path / "store")]
-    shown = subprocess.run(call, capture_output=True, text=True, timeout=240, check=False)
-    assert "this is none of them: its answer means nothing" in " ".join(shown.stdout.split())
+    for problem in shown_problems():
+        with subtests.test(problem):
+            known = next(filter(None, (one.recognise(problem) for one in FAMILIES)), None)
+            assert known is not None, "not a problem of a family that the default model was trained on"
+            assert home(known) != "test", "the default model was not trained on this problem"
+            shown = agentlearn_here("solve", "math", problem, cwd=tmp_path).stdout
+            assert f"answer: {known.gold()}\n" in shown
+            assert "knows only the 10 families" in shown
+    shown = agentlearn_here("solve", "math", "What is 2 + 2?", cwd=tmp_path).stdout
+    assert "this is none of them: its answer means nothing" in " ".join(shown.split())
 
 
 @pytest.mark.slow
 def test_the_shown_output_of_learn_is_what_the_default_run_prints(tmp_path: Path) -> None:
     blocks = [match[2] for match in FENCE.finditer(README.read_text(encoding="utf-8")) if not match[1].strip()]
     (shown,) = (one for one in blocks if "held out" in one)
-    call = [str(AGENTLEARN), "learn", "math", "--seed", "0", "--store", str(tmp_path / "store")]
-    ran = subprocess.run(call, capture_output=True, text=True, timeout=900, check=False)
-    assert ran.returncode == 0, ran.stderr
+    said = " ".join(agentlearn_here("learn", "math", "--seed", "0", cwd=tmp_path).stdout.split())
     for line in shown.splitlines():
         words = " ".join(re.sub(r"\d\d:\d\d$", "", line).split())
-        assert words in " ".join(ran.stdout.split()), f"the default run does not print {words!r}"
+        assert words in said, f"the default run does not print {words!r}"
 
 
 def test_every_just_target_shown_exists() -> None:

@@ -65,43 +65,16 @@ def test_the_check_has_problems_that_no_task_has(tmp_path: Path) -> None:
     assert CHECK.name not in {one.name for one in TASKS}
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"),
-    [
-        ('{"name": "Eva", "age": 51, "city": "Lima"}', 1.0),
-        ('{"city": "Lima", "age": 51, "name": "Ann"}', 2 / 3),
-        ('{"name": "Eva", "age": "51", "city": "Lima"}', 2 / 3),
-        ('{"name": "Eva", "age": 51, "city": "Lima", "x": 1}', 0.0),
-        ('Sure: {"name": "Eva", "age": 51, "city": "Lima"}', 0.0),
-        ("[1]", 0.0),
-        (None, 0.0),
-    ],
-)
-def test_a_record_is_paid_by_its_keys(answer: str | None, reward: float) -> None:
-    assert same_record(task('{"name": "Eva", "age": 51, "city": "Lima"}'), answer) == reward
-
-
-@pytest.mark.parametrize(("said", "reward"), [("It is 12.", 1.0), ("12 or 13", 0.0), ("112", 0.0), ("", 0.0)])
-def test_the_last_number_counts(said: str, reward: float) -> None:
-    assert last_number(task("12"), said, rollout(said)) == reward
-
-
-@pytest.mark.parametrize(
-    ("said", "reward"),
-    [
-        ("4 + 9 = 13, 13 - 3 = 10", 1.0),
-        ("So 10", 1.0),
-        ("4 + 9 = 13, 13 - 3 = 9", 0.5 * 21 / 23),
-        (" 4 + 9 = 12", 0.5 * 9 / 23),
-        ("Ann has 4", 0.0),
-        ("", 0.0),
-    ],
-)
-def test_each_step_of_a_story_is_paid(said: str, reward: float) -> None:
-    story = task("10").model_copy(
-        update={"problem": "Question: Gus has 3.\nReply: 3\n\nQuestion: Ann has 4, gets 9 and loses 3.\nReply:"}
-    )
-    assert towards_the_steps(story, said, rollout(said)) == pytest.approx(reward)
+def test_a_record_is_paid_by_its_keys_and_the_last_number_and_each_step_count() -> None:
+    record = task('{"name": "Eva", "age": 51, "city": "Lima"}')
+    said = ('{"name": "Eva", "age": 51, "city": "Lima"}', '{"city": "Lima", "age": 51, "name": "Ann"}', "[1]", None)
+    assert [same_record(record, answer) for answer in said] == [1.0, 2 / 3, 0.0, 0.0]
+    said = ("It is 12.", "12 or 13", "112", "")
+    assert [last_number(task("12"), one, rollout(one)) for one in said] == [1.0, 0.0, 0.0, 0.0]
+    problem = "Question: Gus has 3.\nReply: 3\n\nQuestion: Ann has 4, gets 9 and loses 3.\nReply:"
+    story = task("10").model_copy(update={"problem": problem})
+    said = ("4 + 9 = 13, 13 - 3 = 10", "4 + 9 = 13, 13 - 3 = 9", "Ann has 4")
+    assert [towards_the_steps(story, one, rollout(one)) for one in said] == pytest.approx([1.0, 0.5 * 21 / 23, 0.0])
 
 
 WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 39)"}}\n</tool_call>'
@@ -144,6 +117,7 @@ def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_
     assert (folder / "half").exists()
 
 
+@pytest.mark.slow
 def test_trl_s_trainer_is_paid_as_ours_is() -> None:
     trl_training = pytest.importorskip("scripts.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
     words = next(one for one in TASKS if one.name == "words")

@@ -52,22 +52,21 @@ def run(directory: Path, started: RunEvent, error: BaseException | None) -> None
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("ending", "state"), ENDS)
-def test_every_kind_ends_as_done_failed_or_interrupted(
-    tmp_path: Path, kind: RunKind, ending: Callable[[], BaseException | None], state: str
-) -> None:
-    started, error = event(kind), ending()
-    if error is None:
-        run(tmp_path, started, None)
-    else:
-        wanted = BudgetExceeded if isinstance(error, BaseExceptionGroup) else type(error)
-        with pytest.raises(wanted):
-            run(tmp_path, started, error)
-    with read_store(tmp_path) as reader:
-        row = reader.run(started.run)
-    assert (row.kind, row.state, row.domain, row.settings) == (kind, state, "toy", '{"a": 1}')
-    assert row.report == ('{"lessons":2}' if state == "done" else "")
+def test_every_kind_ends_as_done_failed_or_interrupted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (ending, state) in enumerate(ENDS):
+        kind, error = KINDS[number % len(KINDS)], ending()
+        started = event(kind)
+        with subtests.test(kind=kind, error=repr(error)):
+            if error is None:
+                run(tmp_path, started, None)
+            else:
+                wanted = BudgetExceeded if isinstance(error, BaseExceptionGroup) else type(error)
+                with pytest.raises(wanted):
+                    run(tmp_path, started, error)
+            with read_store(tmp_path) as reader:
+                row = reader.run(started.run)
+            assert (row.kind, row.state, row.domain, row.settings) == (kind, state, "toy", '{"a": 1}')
+            assert row.report == ('{"lessons":2}' if state == "done" else "")
 
 
 def test_a_stopped_call_context_ends_the_run_as_interrupted(tmp_path: Path) -> None:

@@ -74,17 +74,14 @@ def test_what_is_said_is_left(subtests: pytest.Subtests) -> None:
             assert "Answer" not in spoken.thoughts
 
 
-@pytest.mark.parametrize("reply", UNFINISHED)
-def test_a_thought_that_never_ends_says_nothing_more(reply: str) -> None:
-    spoken = split_thoughts(reply)
-    assert spoken.unfinished
-    assert spoken.said in {"", "Let me see."}
-
-
-def test_a_text_without_thoughts_is_itself(subtests: pytest.Subtests) -> None:
-    for reply in PROSE:
+def test_a_thought_that_never_ends_says_nothing_more_and_a_text_without_thoughts_is_itself(
+    subtests: pytest.Subtests,
+) -> None:
+    for reply in (*UNFINISHED, *PROSE):
         with subtests.test(repr(reply)):
-            assert split_thoughts(reply).said is reply
+            spoken = split_thoughts(reply)
+            assert spoken.said in {"", "Let me see."} if reply in UNFINISHED else spoken.said is reply
+            assert spoken.unfinished == (reply in UNFINISHED)
 
 
 def test_the_thoughts_are_given_in_order() -> None:

