@@ -66,7 +66,7 @@ def hybrid(
         if dry_run:
             return
         learning = learn_stage(settings, model=settings.bare_model, library=None)
-        require_extras((learning.model, learning.reflector_name), sandbox=learning.sandbox, otel=settings.otel)
+        require_extras((learning.model, learning.reflector_name), otel=settings.otel)
         ask_before_spending(learning, yes=yes)
         record = HybridRecord.new(settings)
     report = HybridRun(record, console(to_stderr=json)).to_end()
