@@ -185,7 +185,7 @@ def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
     small = ("--domain", "math", "--model", "sim:novice", "--limit", "4", "-k", "1", "--store", "store")
     arms = ("none", "good.json")
     plain = agentlearn_here("compare", *arms, *small, "--out", "rows.csv", "--out", "found.json", cwd=Path())
-    assert "simulated models" in plain.stdout
+    assert "simulated model" in plain.stdout
     (page,) = Path("store/reports").glob("*.html")
     assert str(page) in plain.stdout
     assert "<script" not in plain.stdout

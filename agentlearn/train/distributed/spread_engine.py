@@ -22,9 +22,8 @@ from agentlearn.errors import EndpointError
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine
-from agentlearn.train.serving.local import generation_ends, torch_engine
-from agentlearn.train.weights.loading import LoadedModel
+from agentlearn.train.engine.torch_engine import AskedAnswer, RoundBarrier, TorchEngine, torch_engine
+from agentlearn.train.weights.loading import LoadedModel, generation_ends
 
 KNOWN_CONVERSATIONS = 4096
 """Number of conversations whose process is remembered."""

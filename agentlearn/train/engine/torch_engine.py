@@ -204,6 +204,8 @@ def _engine_closed() -> EndpointError:
 
 MAX_BATCH = 64
 CACHE_BYTES = 2**30
+_GPU_SHARE = 0.3
+"""Share of a GPU's free memory for keys and values. The rest is for training."""
 SMALL_WEIGHTS = 30_000_000
 """On a CPU, a network with fewer weights is computed by one thread: several would mostly wait for each other."""
 
@@ -455,3 +457,14 @@ def _difference(
             own = logprobs.gather(1, torch.tensor(answer.ids, device=model.device)[:, None])[:, 0].tolist()
             found += [mine - given for mine, given in zip(own, answer.logprobs, strict=True)]
     return np.abs(np.array(found))
+
+
+def torch_engine(
+    network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
+) -> TorchEngine:
+    """Return an engine of a loaded network. context, cache_bytes: as in `serve_model` of `train/serving/local.py`."""
+    limit = exact_context(network)
+    if cache_bytes is None:
+        gpu = network.device.type == "cuda"
+        cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
+    return TorchEngine(network, stop_ids=stop_ids, context=min(limit, context or limit), cache_bytes=cache_bytes)

@@ -21,8 +21,8 @@ from agentlearn.errors import ConfigError
 from agentlearn.files import sha256_of, sync
 from agentlearn.installed import version
 from agentlearn.train.memory import free_bytes, in_units, is_out_of_memory
-from agentlearn.train.serving.local import generation_ends, need_extra
-from agentlearn.train.weights.loading import load_base, load_tokenizer, no_progress_bars, short
+from agentlearn.train.serving.local import need_extra
+from agentlearn.train.weights.loading import generation_ends, load_base, load_tokenizer, no_progress_bars, short
 from agentlearn.train.weights.model_source import ModelSource
 
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "codeshell", "command-r", "exaone", "minerva-7b"})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.serving.chat_service import ChatService, serve_in_thread
-from agentlearn.train.weights.loading import LoadedModel, load_base, tokenizer_of
+from agentlearn.train.weights.loading import LoadedModel, generation_ends, load_base, tokenizer_of
 from agentlearn.train.weights.model_source import check_model_files, find_source
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 TRAIN_EXTRA = "pip install 'agentlearn-lib[train]'"
 NEEDED = ("torch", "transformers", "jinja2")
 """Modules that serving a local model needs."""
-_GPU_SHARE = 0.3
-"""Share of a GPU's free memory for keys and values. The rest is for training."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +126,7 @@ async def serve_model(
     """
     from agentlearn.train.engine.attention import attention_layout
     from agentlearn.train.engine.chat_template import TemplateFormat
-    from agentlearn.train.engine.torch_engine import check_engine
+    from agentlearn.train.engine.torch_engine import check_engine, torch_engine
 
     network: Any = loaded.model
     layout = attention_layout(network)
@@ -150,21 +148,6 @@ async def serve_model(
                 yield _LocalService(url, loaded.name, engine, network, loaded.tokenizer, chat.abilities, own.context)
 
 
-def torch_engine(
-    network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
-) -> "TorchEngine":
-    """Return an engine of a loaded network. context, cache_bytes: as in `serve_model`."""
-    import torch
-
-    from agentlearn.train.engine.torch_engine import CACHE_BYTES, TorchEngine, exact_context
-
-    limit = exact_context(network)
-    if cache_bytes is None:
-        gpu = network.device.type == "cuda"
-        cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES
-    return TorchEngine(network, stop_ids=stop_ids, context=min(limit, context or limit), cache_bytes=cache_bytes)
-
-
 def _model_folder(directory: str) -> Path:
     check_fetched(directory)
     path = model_path(directory)
@@ -178,9 +161,3 @@ def _model_folder(directory: str) -> Path:
         )
     check_model_files(path, directory)
     return path
-
-
-def generation_ends(config: Any) -> frozenset[int]:
-    """The tokens that end an answer, from a model's generation config."""
-    ends: Any = getattr(config, "eos_token_id", None)
-    return frozenset(int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None)

@@ -30,9 +30,8 @@ from agentlearn.serving.chat_service import ChatService, serve_in_thread
 from agentlearn.serving.child_process import ServerCommand, SupervisedServer, supervised_server
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse
-from agentlearn.train.serving.local import generation_ends
 from agentlearn.train.settings import DEFAULT_OPTIONS, VllmOptions, server_arguments, server_environment
-from agentlearn.train.weights.loading import LoadedModel, load_tokenizer
+from agentlearn.train.weights.loading import LoadedModel, generation_ends, load_tokenizer
 from agentlearn.train.weights.model_source import check_model_files, is_adapter, reach_hub, read_model_config
 
 if TYPE_CHECKING:

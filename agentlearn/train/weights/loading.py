@@ -214,3 +214,9 @@ def _model_at(source: str) -> str:
     if Path(source).exists():
         return f"the model in {source!r}"
     return f"the model {source!r} (there is no such folder, so it was looked up on the Hugging Face hub)"
+
+
+def generation_ends(config: Any) -> frozenset[int]:
+    """The tokens that end an answer, from a model's generation config."""
+    ends: Any = getattr(config, "eos_token_id", None)
+    return frozenset(int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None)

@@ -66,7 +66,7 @@ def test_missing_and_changed_files_are_refused(tmp_path: Path) -> None:
 def test_the_shipped_files_are_small_and_the_lab_knows_its_own_problems_only() -> None:
     folder = lab_model("novice").folder
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 2_097_152
-    assert json.loads((folder / CARD).read_text())["corpus"] == "3", "docs/train.md says what it was trained on"
+    assert json.loads((folder / CARD).read_text())["corpus"] == "3", "docs/lab_model.md says what it was trained on"
     assert lab.families == len(FAMILIES)
     assert all(lab.knows(one.problem) for one in math_tasks("test", 0))
     for text in ("What is 2 + 2?", "", "How many ordered pairs of positive integers have a product of 36?", "Hallo"):

@@ -109,15 +109,16 @@ def test_a_field_of_the_other_method_is_unknown() -> None:
 
 def test_every_loss_and_setting_is_documented_and_tested() -> None:
     root = Path(__file__).parents[3]
-    documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", (root / "docs/train.md").read_text()))))
+    page = (root / "docs/train_settings.md").read_text()
+    documented = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`]*)`", page))))
     files = [*root.glob("tests/unit/train/*.py"), root / "tests/support/trl_oracle.py"]
     tested = set(re.findall(r"\w+", " ".join(one.read_text() for one in files if one.name != Path(__file__).name)))
     both = {**GRPOArguments.model_fields, **GSPOArguments.model_fields}
     losses = {loss for one in (GRPOArguments, GSPOArguments) for loss in get_args(one.model_fields["loss"].annotation)}
     assert losses == set(get_args(LossName))
-    rows = set(re.findall(r"^\| `(\w+)`", (root / "docs/train.md").read_text().split("## Losses")[1], re.MULTILINE))
-    assert losses - rows == set(), "losses without a row in the table of losses in docs/train.md"
-    assert (losses | set(both)) - documented == set(), "not in docs/train.md"
+    rows = set(re.findall(r"^\| `(\w+)`", page.split("## Losses")[1], re.MULTILINE))
+    assert losses - rows == set(), "losses without a row in the table of losses in docs/train_settings.md"
+    assert (losses | set(both)) - documented == set(), "not in docs/train_settings.md"
     assert (losses | set(both)) - tested == set(), "in no test"
 
 
