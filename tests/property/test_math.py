@@ -158,14 +158,14 @@ def test_any_text_can_be_looked_at(text: str) -> None:
     assert rational(text) is None or status(text, text) == "correct"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(families, seeds, seeds)
 def test_a_problem_is_read_back_from_its_words(family: type[Problem], seed: int, wording: int) -> None:
     problem = family.draw(Random(seed))
     assert family.recognise(problem.ask(Random(wording))) == problem
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(families, seeds)
 def test_a_generated_problem_shows_every_trap_and_has_one_home(family: type[Problem], seed: int) -> None:
     problem = family.generate(Random(seed))

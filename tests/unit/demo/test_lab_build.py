@@ -109,7 +109,7 @@ bits = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=st.lists(st.one_of(bits, st.text(max_size=5)), max_size=8).map("".join))
 def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:
     from tokenizers import Tokenizer
@@ -150,7 +150,7 @@ def plain(message: Message, *, parsed: bool) -> dict[str, Any]:
     return sent
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(messages=messages, tools=tools, answer=st.booleans(), parsed=st.booleans())
 def test_jinja_and_our_own_text_are_the_same(
     built: Path, messages: list[Message], tools: list[str], answer: bool, parsed: bool
@@ -172,7 +172,7 @@ def _template(folder: Path) -> Any:
     return _TEMPLATES[folder]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=words, arguments=st.lists(arguments, min_size=1, max_size=2), system=words)
 def test_an_answer_that_is_sent_back_extends_what_was_sampled(text: str, arguments: list[str], system: str) -> None:
     before = [Message("system", system), Message("user", "q")]

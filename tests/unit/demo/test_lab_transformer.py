@@ -43,7 +43,7 @@ MODEL = random_model()
 texts = st.lists(st.integers(0, LAYOUT.vocabulary - 1), min_size=2, max_size=20)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ids=texts, cut=st.integers(1, 19))
 def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -> None:
     cut = min(cut, len(ids) - 1)
@@ -54,7 +54,7 @@ def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -
     np.testing.assert_allclose(rest, whole, atol=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(several=st.lists(texts, min_size=1, max_size=5))
 def test_writing_in_company_gives_what_reading_alone_gives(several: list[list[int]]) -> None:
     cache = BatchCache(LAYOUT, len(several), length=2)

@@ -107,7 +107,7 @@ def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
             assert nodes(text, name), (at, name)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(path=st.text(max_size=20), query=st.text(max_size=30))
 def test_any_request_is_answered_and_any_text_is_escaped(path: str, query: str) -> None:
     response = respond(site("documentation", 4), f"/{path}", query)

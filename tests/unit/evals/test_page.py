@@ -225,7 +225,7 @@ def hostile(text: str) -> Comparison:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(texts)
 def test_foreign_text_is_escaped(text: str) -> None:
     page = comparison_page(hostile(text), trace_of=lambda rollout: rollout)

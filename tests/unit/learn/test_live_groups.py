@@ -107,7 +107,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 1), st.sampled_from([0.0, 1.0])), max_size=30), st.integers(2, 5))
 def test_grouping_is_a_partition_that_keeps_kinds_apart_and_sizes_small(
     rows: list[tuple[list[str], int, float]], max_size: int

@@ -37,7 +37,7 @@ def by_matrices(values: list[float], clusters: list[int]) -> tuple[float, float]
     return float(variance[0, 0]), float(np.trace(inner_products) ** 2 / np.sum(inner_products**2))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(labelled)
 def test_the_closed_forms_are_those_of_the_matrices(rows: list[tuple[float, int]]):
     values, clusters = [value for value, _ in rows], [cluster for _, cluster in rows]
@@ -67,7 +67,7 @@ def test_clusters_of_equal_size_agree_with_statsmodels(level: float):
     assert found.high == pytest.approx(found.mean + quantile((1 + level) / 2, 8) * (found.standard_error or 0))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(scores, min_size=1, max_size=12))
 def test_clusters_of_one_are_no_clusters(values: list[float]):
     found = clustered_mean(values, list(range(len(values))))

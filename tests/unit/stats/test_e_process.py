@@ -46,7 +46,7 @@ def test_one_more_fair_difference_leaves_the_expected_capital_as_it_is(before: l
     assert (up + down) / 2 == pytest.approx(1, rel=1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(values=differences)
 def test_the_capital_is_the_sum_over_all_bets_and_all_starts(values: list[float]) -> None:
     n = len(values)

@@ -29,7 +29,7 @@ from agentlearn.stats.power import detectable_shift, power_of
 MILLER = guessed_parts(0.5, task_spread=math.sqrt(1 / 12), difference_spread=1 / 3)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.floats(0, 9), st.floats(0.7, 2_000), st.sampled_from([0.01, 0.05, 0.2]))
 def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: float, alpha: float):
     critical = stats.t.ppf(1 - alpha / 2, degrees)
@@ -74,7 +74,7 @@ def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: 
     assert n == 2 or detectable_effect(MILLER, n - 1, power=power, **counts) > effect * (1 - 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.floats(0.02, 0.5), st.integers(2, 2_000))
 def test_the_rollouts_needed_are_the_fewest_or_none_helps(effect: float, n: int):
     k = rollouts_needed(MILLER, effect, n)
@@ -184,7 +184,7 @@ def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_named_number_of_tasks_is_the_first_that_is_enough(
     effect: float, spread: float, k: int, alike: float, size: int
 ):

@@ -95,10 +95,11 @@ def test_no_file_of_a_store_is_used_through_a_link(
                 assert list(aim.iterdir()) == []
 
 
-@pytest.fixture(params=[0o000, 0o002, 0o077], ids=oct)
-def umask(request: pytest.FixtureRequest) -> Generator[int]:
-    before = os.umask(request.param)
-    yield request.param
+@pytest.fixture
+def umask() -> Generator[None]:
+    """The umask that protects nothing."""
+    before = os.umask(0o000)
+    yield
     os.umask(before)
 
 

@@ -36,7 +36,7 @@ def held(rows, row, length):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), PROMPTS), max_size=30), st.integers(1, 6), st.sampled_from([1, 200, 9999]))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_a_row_holds_its_own_tokens_whatever_happened_before(events, max_rows, tokens):
     rows = KVCacheRows(KVCache(), max_rows=max_rows, bytes_per_token=1, cache_bytes=tokens)
     active: list[list[int]] = []

@@ -54,7 +54,7 @@ def step_gradient(loss: LossName, seed: int, drift: float, parts: list[list[int]
     return gradient
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     loss=st.sampled_from(get_args(LossName)),
     seed=st.integers(0, 99),

@@ -63,7 +63,7 @@ def test_gradients_equal_those_of_single_rows(subtests: pytest.Subtests) -> None
     most=st.integers(1, 120),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
     prompts: list[int], group: int, most: int, seed: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_log_probabilities_do_not_depend_on_who_shares_a_prompt(
     budget=st.integers(1, 200),
     left_out=st.sets(st.integers(0, 19)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_each_row_is_computed_once_and_within_the_budget(
     prompts: list[int], group: int, budget: int, left_out: set[int]
 ) -> None:

@@ -95,7 +95,7 @@ def bare_names(read: Read) -> list[str]:
 PLAIN = bare_names(Read(render_page(page_of("x"))))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(texts.filter(lambda text: text != ""))
 def test_no_text_changes_what_a_page_is_made_of(text: str) -> None:
     html = render_page(page_of(text))

@@ -142,7 +142,7 @@ def test_a_missing_login_is_one_sentence(value: str | None, monkeypatch: pytest.
         b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno",
         b"nonsense\r\n\r\n",
         b"",
-        b"HTTP/1.1 200",
+        b"HTTP/1.1 20\r\n\r\n",
     ],
 )
 def test_a_proxy_that_refuses_or_breaks_off_is_unreachable(answer: bytes) -> None:
