@@ -71,7 +71,7 @@ def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path)
     faults = report["stages"]["summarise"]["malformed"]
     assert {"prose", "object_not_array", "string_item", "cut_json", "unknown_id"} <= set(faults)
     rejected = report["proposals"]["rejected"]
-    assert {"prose", "object_not_array", "not_an_object", "unknown_id", "unknown_op"} <= set(rejected)
+    assert {"prose", "object_not_array", "not_an_object", "unknown_id"} <= set(rejected)
     assert report["rollouts"]["failed"] == 0
 
 

@@ -83,7 +83,7 @@ def test_good_lessons_are_published(tmp_path: Path) -> None:
         stored = ("--from-store", "--from-run", report["run"], "--no-eval", "--name", "stored")
         others = [learn(tmp_path, model, *options)[1] for options in (unlabelled, stored)]
     selection = report["selection"]
-    assert (selection["status"], selection["basis"], selection["tasks"]) == ("published", "validation", 40)
+    assert (selection["status"], selection["basis"], selection["tasks"]) == ("published", "validation", 20)
     assert published(tmp_path)[0] == selection["selected"] == report["library"]["current"]
     assert report["delta"]["ci"][0] > 0
     assert line_of(said, "selection").index("it has the best evidence") > 0
