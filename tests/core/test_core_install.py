@@ -5,6 +5,7 @@ more is installed, the cases of the installed extras are skipped.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,3 +116,4 @@ def test_a_missing_extra_gets_one_sentence_with_the_pip_line(
                 assert "pip install" in words
                 assert f"agentlearn-lib[{extra}]'" in words
                 assert not Path(".agentlearn").exists() or extra == "web", "nothing was started"
+                shutil.rmtree(".agentlearn", ignore_errors=True)
