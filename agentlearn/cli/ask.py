@@ -10,6 +10,7 @@ from agentlearn.domain.demo import lab_models
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn.learning.costs import estimate, plan, refuse_unpriced
 from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.subject import agent_of
 from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
 from agentlearn.printing import ask_line, print_line
 
@@ -19,9 +20,14 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
 
     Raises ConfigError or MissingExtra first when a model cannot be used.
     """
-    models = tuple(dict.fromkeys((settings.model, settings.reflector_name)))
-    for name in models:
-        check_endpoint(name, settings)
+    subject = agent_of(settings, settings.data, settings.reward)
+    models = {
+        name: None if subject is None else subject.model_named(name)
+        for name in (settings.model, settings.reflector_name)
+    }
+    for name, model in models.items():
+        if model is None:
+            check_endpoint(name, settings)
     refuse_unpriced(settings.endpoints, settings.max_cost_usd)
     if settings.group_size == 1 and not settings.from_store:
         print_line(
@@ -29,7 +35,7 @@ def ask_before_spending(settings: LearnSettings, *, yes: bool) -> None:
             " or more, or measure only, with compare",
             to_stderr=True,
         )
-    paid = [name for name in models if is_paid(name)]
+    paid = [name for name, model in models.items() if is_paid(name, model)]
     if paid:
         found = (
             estimate(settings)

@@ -17,17 +17,22 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import RunId
 
 
-@setting_options(LearnSettings, leave_out=("domain",), names=LEARN_OPTION_NAMES)
+@setting_options(LearnSettings, leave_out=("domain", "agent"), names=LEARN_OPTION_NAMES)
 def learn(
     what: Annotated[
         str | None,
-        Parameter(help="A domain (math), a recipe (.yaml, math/published), a task file with --reward, or gym:TASK."),
+        Parameter(
+            help="A domain (math), a recipe (.yaml, math/published), a task file with --reward, gym:TASK, or your own"
+            " agent or function as MODULE:NAME with tasks and --reward."
+        ),
     ] = None,
+    tasks: Annotated[str | None, Parameter(help="The tasks of your own agent: a file, hf:NAME or gym:TASK.")] = None,
     /,
     *,
     given: GivenSettings,
@@ -38,7 +43,7 @@ def learn(
     log: LogOption = "warning",
 ) -> None:
     """Learn lessons from rollouts and measure them on held-out tasks."""
-    settings, run, fields = _settings(what, resume, given)
+    settings, run, fields = _settings(what, tasks, resume, given)
     show_logs(log)
     if dry_run:
         _show_plan(settings, json=json)
@@ -64,7 +69,7 @@ def learn(
 
 
 def _settings(
-    what: str | None, resume: str | None, given: GivenSettings
+    what: str | None, tasks: str | None, resume: str | None, given: GivenSettings
 ) -> tuple[LearnSettings, RunId | None, Mapping[str, Any]]:
     """The settings of a new run, and the fields that were given.
 
@@ -86,7 +91,20 @@ def _settings(
             "say what to learn: a domain (agentlearn learn math), a recipe, or a task file with --reward",
             code="no_task",
         )
-    fields = learn_fields(what, given)
+    from agentlearn.learning.subject import agent_fields, is_agent
+
+    if tasks is not None and (is_source(what) or "data" in given.options):
+        other = given.get("data", what)
+        raise ConfigError(
+            f"the tasks are given twice, as {tasks!r} and {other!r}; leave one of them out", code="contradiction"
+        )
+    if tasks is not None:
+        given = GivenSettings({**given.options, "data": tasks}, given.environment)
+    fields = {**given.over(), "agent": what} if is_agent(what) else learn_fields(what, given)
+    if fields.get("agent") is not None:
+        if fields.get("data") is None and "from_store" not in fields:
+            raise ConfigError(f"say which tasks {what!r} learns from: agentlearn learn {what} FILE", code="no_task")
+        fields = agent_fields(fields)
     return learn_settings(fields), None, fields
 
 

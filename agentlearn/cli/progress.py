@@ -212,7 +212,10 @@ def _model_words(endpoint: Endpoint) -> str:
 
 def learn_command(settings: LearnSettings) -> str:
     """The command that learns from the same tasks with the same reward."""
-    if settings.reward is None or settings.data is None:
+    if settings.agent is not None:
+        given = [settings.agent, settings.data or "", "--reward", settings.reward or ""]
+        given += [] if settings.deps is None else ["--deps", settings.deps]
+    elif settings.reward is None or settings.data is None:
         given = [settings.domain, *(["--data", settings.data] if settings.data is not None else [])]
     else:
         given = [settings.data, "--reward", settings.reward]

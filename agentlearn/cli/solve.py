@@ -8,17 +8,22 @@ from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import GivenSettings, JsonOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import SolveSettings, default_model, given_settings, is_lab
-from agentlearn.errors import RolloutError
+from agentlearn.errors import ConfigError, RolloutError
 from agentlearn.text import block
 
 
 @setting_options(SolveSettings, leave_out=("domain", "problem", "concurrency"), names={"start": "--url"})
 def solve(
-    domain: Annotated[str, Parameter(help="An installed domain, such as 'math'.")],
+    domain: Annotated[
+        str, Parameter(help="An installed domain, such as 'math', or your own agent or function as MODULE:NAME.")
+    ],
     problem: Annotated[str, Parameter(help="The problem, in quotes.")],
     /,
     *,
     given: GivenSettings,
+    reward: Annotated[str | None, Parameter(help="Judge the answer of your own agent: as in `learn`.")] = None,
+    deps: Annotated[str | None, Parameter(help="What the tools of your own agent get: as in `learn`.")] = None,
+    answer: Annotated[str | None, Parameter(help="The expected answer, to judge the agent's by.")] = None,
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -27,22 +32,39 @@ def solve(
     from agentlearn.cli.interrupt import run_async
     from agentlearn.domain.base import load_domain
     from agentlearn.learning.lessons.start import library_caution
+    from agentlearn.learning.solve_objects import not_judged
+    from agentlearn.learning.subject import Subject, is_agent, named_agent, named_model
     from agentlearn.library import LibraryStore
     from agentlearn.models.endpoint import check_endpoint, is_paid, is_simulated
-    from agentlearn.rollout.solve import run_solving
+    from agentlearn.rollout.solve import SolveGiven, run_solving
     from agentlearn.types.task import Task
-    from agentlearn.views.rollouts import step_lines
+    from agentlearn.views.rollouts import step_lines, verdict_words
 
-    fields = {"model": default_model(domain), "domain": domain, "problem": problem, **given.over()}
-    settings = given_settings(SolveSettings, fields)
+    fields = {"domain": domain, "problem": problem, **given.over()}
+    if is_agent(domain):
+        subject = named_agent(domain, reward=reward or not_judged, deps=deps)
+        fields = {**fields, "domain": subject.domain.name}
+        fields["model"] = named_model(subject.chosen_model(fields.get("model"), needed=False))
+    else:
+        for option, value in (("reward", reward), ("deps", deps)):
+            if value is not None:
+                raise ConfigError(
+                    f"--{option} {value!r} is for your own agent, and {domain!r} is a domain; leave it out",
+                    code="contradiction",
+                )
+        subject = Subject(load_domain(domain))
+    settings = given_settings(SolveSettings, {"model": default_model(domain), **fields})
+    model = subject.model_named(settings.model)
     require_extras((settings.model,), otel=settings.otel)
-    check_endpoint(settings.model, settings)
-    if is_paid(settings.model):
+    if model is None:
+        check_endpoint(settings.model, settings)
+    if is_paid(settings.model, model):
         ask(f"{settings.model} may cost money (one rollout, a few thousand tokens)", yes=yes)
-    trajectory = run_async(lambda: run_solving(settings))
+    task = Task.of(settings.domain, settings.problem, answer, source="solve", start=settings.start)
+    found = SolveGiven(domain=subject.domain, task=task, model=model)
+    trajectory = run_async(lambda: run_solving(settings, found))
     library = LibraryStore(settings.store / "libraries").load(settings.library)
-    task = Task.of(settings.domain, settings.problem, None, source="solve", start=settings.start)
-    limits = limits_note(settings.model, load_domain(settings.domain).question(task))
+    limits = limits_note(settings.model, subject.domain.question(task))
     notes = [note for note in (library_caution(settings.library, library), limits) if note is not None]
     if json:
         print_json(trajectory)
@@ -57,6 +79,8 @@ def solve(
             for line in step_lines(number, step, full=False):
                 out.print(line)
         out.print(block(trajectory.answer if trajectory.answer is not None else "none", "answer: "))
+        if reward is not None or answer is not None:
+            out.print(f"verdict: {verdict_words(trajectory)}")
         for one in (*notes, *trajectory.notes):
             out.print(f"note: {one}")
         out.print(f"rollout {trajectory.id}")

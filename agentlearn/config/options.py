@@ -123,6 +123,15 @@ class CustomTaskOptions(OptionGroup):
     """Give the agent your instructions alone, without agentlearn's own on how to solve and answer."""
 
 
+class OwnAgentOptions(OptionGroup):
+    """An agent of one's own, which a command names in place of a domain."""
+
+    agent: str | None = None
+    """Your own agent or function, as module:name."""
+    deps: str | None = None
+    """What the tools of your own agent get: module:name of a value, or of a function from a task to one."""
+
+
 class TaskFileOptions(OptionGroup):
     """How task files are read."""
 

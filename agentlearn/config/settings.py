@@ -17,6 +17,7 @@ from agentlearn.config.options import (
     LoopOptions,
     ModelName,
     ModelOptions,
+    OwnAgentOptions,
     OwnTaskOptions,
     RequestOptions,
     RetrievalOptions,
@@ -90,6 +91,7 @@ class RunSettings(
 
 class LearnSettings(
     RunSettings,
+    OwnAgentOptions,
     RequestOptions,
     LessonOptions,
     OwnTaskOptions,

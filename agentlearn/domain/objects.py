@@ -437,7 +437,7 @@ def _refuse_bad_deps(agent: "AbstractAgent[Any, Any]", deps: Any) -> None:
     if deps is None and not _takes_none(wanted):
         raise ConfigError(
             f"the agent {name!r} needs deps of type {getattr(wanted, '__name__', wanted)}, and none are given; add"
-            " deps=, a value or a function from a task to one",
+            " --deps DEPS, a value or a function from a task to one",
             code="no_deps",
         )
     if not _makes(deps) or not callable(deps):

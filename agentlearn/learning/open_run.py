@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from agentlearn.config import BudgetOptions, LearnSettings, RunSettings, TaskOptions
+from agentlearn.config import BudgetOptions, LearnSettings, OwnAgentOptions, RunSettings, TaskOptions
 from agentlearn.data.overlap import hold_out, overlaps
 from agentlearn.domain.base import Domain, is_domain, load_domain
 from agentlearn.domain.custom import custom_tasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError, DataError
+from agentlearn.learning.subject import agent_of
 from agentlearn.models.budget import Budget
 from agentlearn.store import Store
 from agentlearn.types.ids import RunId
@@ -18,11 +19,16 @@ from agentlearn.types.trajectory import Usage
 
 
 def domain_of(settings: TaskOptions, *, imports_reward: bool = True) -> Domain:
-    """Return the installed domain, with its reward of that name if one is given, or a domain for tasks from a file.
+    """Return the installed domain, with its reward of that name if one is given, a domain for tasks from a file, or that
+    of the user's own agent, whose module is always imported.
 
     imports_reward: False for a plan, which judges nothing: the module of a reward `module:function` does not run.
     Raises ConfigError.
     """
+    if isinstance(settings, OwnAgentOptions) and (
+        subject := agent_of(settings, settings.data, settings.reward)
+    ):
+        return with_chosen_columns(subject.domain, settings)
     if settings.reward is None:
         return with_chosen_columns(load_domain(settings.domain), settings)
     if is_domain(settings.domain) and (domain := load_domain(settings.domain)).rewards:

@@ -92,7 +92,7 @@ async def solve(
 
     Raises ConfigError, LibraryError or DataError before anything is spent, and StoreError.
     """
-    judged = _not_judged if reward is None and not isinstance(what, str | Domain) else reward
+    judged = not_judged if reward is None and not isinstance(what, str | Domain) else reward
     subject = subject_of(what, reward=judged, deps=deps, answer_of=answer_of)
     base: dict[str, Any] = {} if settings is None else settings.model_dump(exclude_unset=True)
     chosen = subject.chosen_model(model or base.get("model"), needed=False)
@@ -122,7 +122,7 @@ async def solve(
 solve_sync = without_loop(solve)
 
 
-def _not_judged(*_: object) -> Verdict:
+def not_judged(*_: object) -> Verdict:
     """Judge nothing."""
     return Verdict(status="undecided", reason="no reward was given")
 

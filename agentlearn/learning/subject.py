@@ -1,14 +1,19 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from inspect import iscoroutine, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlearn.config import SIMULATED_MODEL, default_model
+from agentlearn.config import OwnAgentOptions, default_model
 from agentlearn.config.environment import default_store
-from agentlearn.domain.base import Domain, installed_domains, is_source, load_domain
-from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, name_for
+from agentlearn.domain.base import Domain, installed_domains, is_domain, is_source, load_domain
+from agentlearn.domain.custom import CustomTasks, default_reward, find_reward, judged_tasks, load_object, name_for
+from agentlearn.domain.custom.reward import error_words, short
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name
@@ -37,6 +42,16 @@ class Subject:
         """Whether the tasks are the user's own, so that the simulated model may not know them."""
         return isinstance(self.domain, CustomTasks | OutputTasks)
 
+    def model_named(self, name: str) -> "Model | None":
+        """Return the agent's own model, if it is an object that is recorded under that name.
+
+        A function may have none; what stands for it then has a name too.
+        """
+        own = self.model
+        if own is None and self.own and self.domain.runs_itself:
+            own = self.chosen_model(None, needed=False)
+        return own if own is not None and not isinstance(own, str) and named_model(own) == name else None
+
     def chosen_model(self, given: "Model | str | None", *, needed: bool = True) -> "Model | str":
         """Return the model that solves the tasks: the given one, the agent's, or the domain's default.
 
@@ -53,8 +68,8 @@ class Subject:
             return NoModel()
         if chosen is None:
             raise ConfigError(
-                f"no model is named for {self.domain.name!r}; add model=, such as model='openai:gpt-5-mini', or"
-                f" model={SIMULATED_MODEL!r} (simulated) for problems of the domain math",
+                f"no model is named for {self.domain.name!r}, and it has none of its own; add"
+                " --model 'openai:gpt-5-mini' or another",
                 code="no_model",
             )
         return chosen
@@ -88,12 +103,13 @@ def subject_of(
     tools: str = "none",
     instructions: str | None = None,
     only_instructions: bool = False,
+    unnamed: str | None = None,
 ) -> Subject:
     """Return what was given as a domain.
 
     what: a pydantic-ai agent, a function `(task, lessons)`, a `Domain`, `Groups` of a recorder, or a name as on the
     command line: an installed domain, or a source of tasks. tools, instructions, only_instructions: of the agent for a
-    source's tasks. Raises ConfigError.
+    source's tasks. unnamed: name of an agent or a function that has no better one. Raises ConfigError.
     """
     if isinstance(what, Groups):
         return Subject(judged_tasks(what.name, reward_from("exact" if reward is None else reward)))
@@ -128,15 +144,98 @@ def subject_of(
     if isinstance(what, Domain):
         return Subject(what if reward is None else what.with_reward(_name_of(reward)), source)
     if agent := _agent(what):
-        judged = _judged(name or _slug(agent.name or "agent"), reward, source)
+        judged = _judged(name or _slug(agent.name or unnamed or "agent"), reward, source)
         domain = agent_tasks(agent, judged, deps=deps, text_of=answer_of)
         return Subject(domain, source, agent.model)
     if callable(what):
-        judged = _judged(name or _slug(getattr(what, "__name__", type(what).__name__)), reward, source)
+        judged = _judged(
+            name or _slug(unnamed or getattr(what, "__name__", type(what).__name__)), reward, source
+        )
         return Subject(program_tasks(what, judged, text_of=answer_of), source)
     raise ConfigError(
         f"{what!r} is neither an agent, a function, a domain nor a name; give a pydantic-ai Agent, an async function"
         " (task, lessons), or a name such as 'math'",
+        code="bad_subject",
+    )
+
+
+def is_agent(name: str) -> bool:
+    """Whether a word of a command names an object as `module:name`, and not a source of tasks or an adapter's domain."""
+    return ":" in name and "://" not in name and not set(name) & set("=,@") and not is_source(name) and not is_domain(name)
+
+
+def named_agent(agent: str, tasks: str | None = None, *, reward: Any = None, deps: str | None = None) -> Subject:
+    """Return the agent or the function at `module:name`, as a command names it. Its module is imported.
+
+    The object may also be a function without arguments that returns one. tasks: their source. reward: the name of one,
+    or a function. deps: `module:name` of what the agent's tools get.
+
+    Raises ConfigError that says what is wrong with the module or the object.
+    """
+    what = _made(load_object(agent, what="agent"), agent)
+    if reward is None and (tasks is None or default_reward(tasks) is None):
+        raise ConfigError(
+            f"say how the answers of {agent!r} are judged: --reward exact, number, choice, contains, judge or"
+            " module:function",
+            code="no_reward",
+        )
+    found = None if deps is None else load_object(deps, what="deps")
+    return subject_of(what, tasks, reward=reward, deps=found, unnamed=agent.replace(".", "-").replace(":", "-"))
+
+
+def agent_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with the agent that they name: with its name as the domain, and its model.
+
+    Raises ConfigError, also when neither the settings nor the agent have a model.
+    """
+    subject = named_agent(fields["agent"], fields.get("data"), reward=fields.get("reward"), deps=fields.get("deps"))
+    reward = fields.get("reward") or subject.judged.reward.name
+    model = fields.get("model") or (fields.get("reflector") if subject.domain.runs_itself else None)
+    chosen = named_model(subject.chosen_model(model))
+    return {**fields, "domain": subject.domain.name, "reward": reward, "model": chosen}
+
+
+def agent_of(settings: OwnAgentOptions, source: str | None, reward: str | None) -> Subject | None:
+    """Return the agent that the settings of a run name, on tasks of that source; None when they name none."""
+    return None if settings.agent is None else named_agent(settings.agent, source, reward=reward, deps=settings.deps)
+
+
+def _made(found: Any, reference: str) -> Any:
+    """Return an agent or a function as it is, and what a function without arguments returns."""
+    if _agent(found):
+        return found
+    if not callable(found) or (isinstance(found, type) and _is_agent_class(found)):
+        raise _no_agent(f"is {short(found)}", reference)
+    try:
+        signature(found).bind()
+    except (TypeError, ValueError):  # it takes arguments, or is built in
+        return found
+    try:
+        with redirect_stdout(sys.stderr):
+            made: Any = found()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"the agent {reference!r} cannot be made: calling it raised {error_words(error, Path.cwd())}; correct it",
+            code="broken_module",
+        ) from error
+    if iscoroutine(made):
+        made.close()
+        raise _no_agent("is async and takes no arguments", reference)
+    if not _agent(made) and not callable(made):
+        raise _no_agent(f"returned {short(made)}", reference)
+    return made
+
+
+def _is_agent_class(kind: type) -> bool:
+    from pydantic_ai.agent import AbstractAgent
+
+    return issubclass(kind, AbstractAgent)
+
+
+def _no_agent(why: str, reference: str) -> ConfigError:
+    return ConfigError(
+        f"{reference!r} {why}; name a pydantic-ai Agent, a function without arguments that returns one, or a function"
+        " (task, lessons) that returns an answer",
         code="bad_subject",
     )
 

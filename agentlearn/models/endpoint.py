@@ -135,8 +135,19 @@ def is_simulated(name: str) -> bool:
     return name.startswith("sim:")
 
 
-def is_paid(name: str) -> bool:
-    """Whether using the endpoint may cost money; plug-ins and loopback services cost nothing."""
+def is_paid(name: str, model: "Model | None" = None) -> bool:
+    """Whether using the endpoint may cost money; plug-ins and loopback services cost nothing.
+
+    model: the model object that stands for the name. A `TestModel` costs nothing, and a `FunctionModel` is code of the
+    program that gives it.
+    """
+    if model is not None:
+        from pydantic_ai.models.function import FunctionModel
+
+        from agentlearn.models.no_model import NoModel
+
+        own_code = _is_stand_in(model) or isinstance(_innermost(model), FunctionModel | NoModel)
+        return not own_code and not _loopback(model.base_url or "")
     prefix = name.partition(":")[0]
     if prefix.casefold() in {"http", "https"}:
         return urlsplit(name).hostname not in {"127.0.0.1", "localhost", "::1"}

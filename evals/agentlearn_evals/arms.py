@@ -63,23 +63,29 @@ class Arm(Value):
 
 
 def resolve_arms(
-    texts: Sequence[str], *, models: Sequence[str], temperature: float | None, library_store: LibraryStore
+    texts: Sequence[str],
+    *,
+    models: Sequence[str],
+    temperature: float | None,
+    library_store: LibraryStore,
+    fewest: int = 2,
 ) -> tuple[Arm, ...]:
     """Return the arms in order.
 
-    Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer than two arms.
+    Raises ConfigError for an unknown key, a name used twice, two equal arms, or fewer arms than `fewest`.
     """
-    return _checked_arms([arm for text in texts for arm in _parse_arms(text, models, temperature, library_store)])
+    arms = [arm for text in texts for arm in _parse_arms(text, models, temperature, library_store)]
+    return _checked_arms(arms, fewest)
 
 
-def _checked_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer than two arms."""
+def _checked_arms(arms: Sequence[Arm], fewest: int = 2) -> tuple[Arm, ...]:
+    """Return the arms. Raises ConfigError for a name used twice, two equal arms, or fewer arms than `fewest`."""
     twice = [name for name, count in Counter(arm.name for arm in arms).items() if count > 1]
     if twice:
         raise ConfigError(
             f"two arms are named {twice[0]!r}; rename one of them, as in other={twice[0]},…", code="arm_twice"
         )
-    if len(arms) < 2:
+    if len(arms) < fewest:
         raise ConfigError(
             f"there is only one arm, {arms[0].name!r}; give two or more, the baseline first, such as:"
             f" agentlearn compare none {arms[0].reference if len(arms[0].library) else 'math'}",

@@ -188,6 +188,8 @@ class _ArmForecast(Value):
     """New rollouts to make."""
     basis: str = ""
     """What the sizes of the new rollouts rest on."""
+    paid: bool = True
+    """Whether its model may cost money."""
 
 
 class Forecast(Value):
@@ -201,6 +203,8 @@ class Forecast(Value):
     """Arms that are compared, as (baseline, arm), where these are not every arm with the first."""
     judge: str = ""
     """Endpoint that judges answers; empty when no model judges them. The price does not include its calls."""
+    judge_paid: bool = False
+    """Whether its calls may cost money."""
 
     @property
     def rollouts(self) -> int:
@@ -215,8 +219,8 @@ class Forecast(Value):
 
     def paid(self) -> Sequence[str]:
         """Return the labels of the arms that may cost money, and of the judge if it may."""
-        judging = [f"{self.judge}, the judge"] if self.judge and self.rollouts and is_paid(self.judge) else []
-        return [arm.label for arm in self.arms if arm.rollouts and is_paid(arm.label.partition(",")[0])] + judging
+        judging = [f"{self.judge}, the judge"] if self.judge_paid and self.rollouts else []
+        return [arm.label for arm in self.arms if arm.rollouts and arm.paid] + judging
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the forecast as (label, text) lines."""
@@ -229,7 +233,7 @@ class Forecast(Value):
         price = "an unknown price" if self.cost_usd is None else f"about ${self.cost_usd:.2f}"
         bases = dict.fromkeys(arm.basis for arm in self.arms if arm.rollouts and arm.basis)
         rest = "; ".join(bases) or "a rough estimate"
-        judging = f", without the calls to the judge {self.judge}" if self.judge and is_paid(self.judge) else ""
+        judging = f", without the calls to the judge {self.judge}" if self.judge_paid else ""
         return [
             ("tasks", f"{self.tasks} of {', '.join(self.domains)} · {self.k} rollouts per task and arm"),
             *arms,
@@ -255,6 +259,7 @@ def forecast_with(plan: ComparePlan, reader: StoreReader | None) -> Forecast:
         tasks=plan.tasks,
         k=plan.settings.k,
         judge=plan.judge,
+        judge_paid=bool(plan.judge) and is_paid(plan.judge, plan.given.models.get(plan.judge)),
         pairs=plan.pairs if plan.settings.pairs else (),
         arms=tuple(_arm_forecast(plan, arm, reusable, reader) for arm in plan.arms),
     )
@@ -289,6 +294,7 @@ def _arm_forecast(
         rollouts=plan.tasks * plan.settings.k - reused,
         new=new,
         basis="; ".join(bases),
+        paid=is_paid(arm.model, plan.given.models.get(arm.model)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -17,10 +17,11 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
 from agentlearn.printing import print_line
-from agentlearn_evals.compare_settings import CompareSettings, PowerSettings
+from agentlearn_evals.compare_settings import CompareSettings, EvalSettings, PowerSettings
 
 if TYPE_CHECKING:
     from agentlearn_evals.comparing import Compared
@@ -42,7 +43,7 @@ _OPTIONS: dict[str, str | tuple[str, ...]] = {
 
 @setting_options(
     CompareSettings,
-    leave_out=("arms",),
+    leave_out=("arms", "agent"),
     names=_OPTIONS,
     annotations={"score_range": Annotated[str | None, Parameter(allow_leading_hyphen=True)]},
 )
@@ -51,7 +52,8 @@ def compare(
         str,
         Parameter(
             help="The baseline, then the arms to compare with it: libraries (none, NAME, NAME@VERSION, NAME@all, a"
-            " file), each with optional ,model=… ,temperature=… ,instructions=FILE ,without=LESSON+LESSON."
+            " file), each with optional ,model=… ,temperature=… ,instructions=FILE ,without=LESSON+LESSON. Before them,"
+            " if you like, your own agent as MODULE:NAME and its task file; without arms: none and what it learned."
         ),
     ],
     given: GivenSettings,
@@ -82,7 +84,8 @@ def compare(
     from agentlearn_evals.write_results import refuse_unknown, write_all
 
     show_logs(log)
-    settings = given_settings(CompareSettings, {**given.over(), "arms": arms or ("none",)})
+    arms, fields = _with_agent(arms, given)
+    settings = given_settings(CompareSettings, {**fields, "arms": arms or ("none",)})
     refuse_unknown(out or (), settings.store)
     if logs:
         _refuse_with_logs(given.options, dry_run=dry_run)
@@ -126,6 +129,24 @@ def compare(
     _fail(done.comparison, fail_if)
 
 
+def _with_agent(words: tuple[str, ...], given: GivenSettings) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the arms and the fields of the settings: an agent and its tasks may stand before the arms."""
+    from agentlearn.learning.subject import agent_of, is_agent
+
+    fields = given.over()
+    if not words or not is_agent(words[0]):
+        return words, fields
+    fields["agent"], *arms = words
+    if arms and is_source(arms[0]) and "data" not in fields:
+        fields["data"] = arms.pop(0)
+    if not arms:
+        settings = given_settings(CompareSettings, {**fields, "arms": ("none",)})
+        subject = agent_of(settings, settings.data, settings.reward or "exact")
+        assert subject is not None
+        arms = ["none", subject.domain.name]
+    return tuple(arms), fields
+
+
 def _refuse_with_logs(given: Collection[str], *, dry_run: bool) -> None:
     """Raises ConfigError for options that apply to new rollouts only."""
     unfit = [name for name in CompareSettings.model_fields if name in given and name not in _FOR_LOGS]
@@ -149,9 +170,11 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     from agentlearn_evals.plan import plan_comparison, require_model
     from agentlearn_evals.progress import CompareProgress
 
+    alone = isinstance(settings, EvalSettings)
+
     if not dry_run:
         require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
-    plan = plan_comparison(settings, imports_reward=not dry_run)
+    plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
     expected = forecast(plan)
     if dry_run:
         if json:
@@ -161,7 +184,7 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
         return None
     require_model(plan)
     check_models(plan)
-    if expected.rollouts:
+    if expected.rollouts and not alone:
         try:
             with read_store(settings.store) as reader:
                 cautions = check_verdicts(plan, reader)
@@ -173,7 +196,8 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"
         ask(words, yes=yes or settings.max_cost_usd is not None, options="--yes or --max-cost-usd")
     progress = CompareProgress(plan, console(to_stderr=json))
-    return run_to_end(lambda: compare_planned(plan, progress, refuse=True), progress, name="comparison")
+    name = "evaluation" if alone else "comparison"
+    return run_to_end(lambda: compare_planned(plan, progress, refuse=not alone), progress, name=name)
 
 
 def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
@@ -184,6 +208,59 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
         arms = {one.baseline: ", ".join(two.arm for two in failing if two.baseline == one.baseline) for one in failing}
         words = "; ".join(f"{names}: {fail_if.replace('_', ' ')} than {baseline}" for baseline, names in arms.items())
         raise AgentlearnError(words, code="check_failed")
+
+
+@setting_options(
+    EvalSettings,
+    leave_out=(
+        *("arms", "agent", "methods", "domains", "baseline", "pairs", "margin", "correction", "planned_looks"),
+        *("sequential", "block", "fresh", "retry_failed"),
+    ),
+    names=_OPTIONS,
+    annotations={"score_range": Annotated[str | None, Parameter(allow_leading_hyphen=True)]},
+)
+def evaluate(
+    what: Annotated[
+        str,
+        Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward."),
+    ],
+    tasks: Annotated[str | None, Parameter(help="The tasks of your own agent: a file, hf:NAME or gym:TASK.")] = None,
+    /,
+    *,
+    given: GivenSettings,
+    library: Annotated[str, Parameter(help="Lessons to show: none, NAME, NAME@VERSION, or a file.")] = "none",
+    fail_under: Annotated[float | None, Parameter(help="Exit with status 1 when the score is below this.")] = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+    log: LogOption = "warning",
+) -> None:
+    """Score an agent on tasks without learning, with an interval; failures are counted apart."""
+    from agentlearn.learning.subject import is_agent
+    from agentlearn_evals.terminal import print_score
+    from agentlearn_evals.write_results import write_all
+
+    show_logs(log)
+    fields = given.over()
+    if tasks is not None and (is_source(what) or "data" in given.options):
+        raise ConfigError(
+            f"the tasks are given twice, as {tasks!r} and {fields.get('data', what)!r}; leave one of them out",
+            code="contradiction",
+        )
+    fields |= {} if tasks is None else {"data": tasks}
+    fields |= {"agent": what} if is_agent(what) else {"domains": (what,)}
+    settings = given_settings(EvalSettings, {**fields, "arms": (library,)})
+    done = _run(settings, dry_run=dry_run, yes=yes, json=json)
+    if done is None:
+        return
+    page = write_all(done, store=settings.store)
+    if json:
+        print_json(done.comparison)
+    else:
+        print_score(done.comparison, console(), page=page)
+    score = done.comparison.arms[0].score
+    if fail_under is not None and score is not None and score < fail_under:
+        raise AgentlearnError(f"the score {score:.3f} is below --fail-under {fail_under:g}", code="check_failed")
 
 
 @setting_options(PowerSettings, names={"power": "--chance", "k": ("--k", "-k")})

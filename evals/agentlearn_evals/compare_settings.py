@@ -13,6 +13,7 @@ from agentlearn.config import (
     CustomTaskOptions,
     ModelName,
     OptionGroup,
+    OwnAgentOptions,
     RequestOptions,
     RetrievalOptions,
     RolloutOptions,
@@ -71,6 +72,7 @@ def _without_credentials(arm: str) -> str:
 
 
 class CompareSettings(
+    OwnAgentOptions,
     CustomTaskOptions,
     TaskFileOptions,
     CallOptions,
@@ -124,6 +126,13 @@ class CompareSettings(
     """Reuse no stored rollouts."""
     retry_failed: bool = False
     """Repeat the stored rollouts that are undecided, in every arm. What the agent failed at is not repeated."""
+
+
+class EvalSettings(CompareSettings):
+    """Settings of `eval`: one arm, measured by itself."""
+
+    k: int = Field(default=4, ge=1, le=4096)
+    """Rollouts per task."""
 
 
 def refuse_large_margin(margin: float | None, score_range: tuple[float, float] | None) -> None:

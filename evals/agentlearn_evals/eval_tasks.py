@@ -11,6 +11,7 @@ from agentlearn.domain.objects import OutputTasks
 from agentlearn.domain.task_source import read_source, with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.open_run import domain_of
+from agentlearn.learning.subject import Subject, agent_of
 from agentlearn.store import RunRow, StoreReader
 from agentlearn.types.task import Task
 from agentlearn_evals.arms import Arm
@@ -22,8 +23,10 @@ _LEARNING = ("learn", "train")
 """Kinds of runs that hold out tasks."""
 _RUNS = 1_000
 """Number of runs among which the latest with held-out tasks is looked for."""
-_JUDGING = frozenset({"reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"})
-"""Settings that say how tasks are read and judged."""
+_JUDGING = frozenset(
+    {"agent", "deps", "reward", "tools", "instructions", "only_instructions", "columns", "max_unreadable"}
+)
+"""Settings that say who solves tasks, and how they are read and judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ def load_eval_tasks(
 
     imports_reward: False for a plan, which judges nothing.
     """
+    if subject := agent_of(settings, settings.data, settings.reward):
+        return (_agent_tasks(subject, settings),)
     names = settings.domains or (_default_domain(settings, arms),)
     if settings.data is not None and len(names) > 1:
         raise ConfigError(
@@ -57,6 +62,19 @@ def load_eval_tasks(
     if len({one.domain.name for one in found}) < len(found):
         raise ConfigError(f"a domain is given twice in {', '.join(names)}; give each domain once", code="domain_twice")
     return found
+
+
+def _agent_tasks(subject: Subject, settings: CompareSettings) -> EvalTasks:
+    """Return the tasks that the user's own agent is measured on. Raises ConfigError when no source is given."""
+    if settings.data is None or settings.domains:
+        raise ConfigError(
+            f"say which tasks {settings.agent!r} is measured on: a file, hf:NAME or gym:TASK after its name, or"
+            " --held-out-of RUN",
+            code="no_task",
+        )
+    domain = with_chosen_columns(subject.domain, settings)
+    read = read_source(domain, settings.data, settings, split="test", limit=settings.limit)
+    return EvalTasks(domain, read.tasks, subject.judged.reward.name, read.note)
 
 
 def _refuse_file_options(settings: CompareSettings, names: Sequence[str]) -> None:
@@ -172,6 +190,8 @@ def with_held_out(
         "models": settings.models or (then["model"],),
         "judge": then.get("reflector") or then["model"] if asked else settings.judge,
     }
+    if agent := own.get("agent", known.get("agent")):
+        filled |= {"agent": agent, **{name: own.get(name, known.get(name)) for name in ("deps", "reward")}}
     return settings.model_copy(update=filled), held_out_tasks(row, reader, domain, settings)
 
 

@@ -15,12 +15,13 @@ from agentlearn.config.model_folders import contents_sha256
 from agentlearn.errors import ConfigError
 from agentlearn.installed import version
 from agentlearn.learning.costs import refuse_unpriced
+from agentlearn.learning.subject import agent_of, named_model
 from agentlearn.library import LibraryStore
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.rollout.runner import instructions_ref, sandbox_for
 from agentlearn.store import EvaluatedRow, Store, StoreReader, read_store
-from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed
+from agentlearn.types.ids import RunId, TaskId, content_hash, derive_seed, new_run_id
 from agentlearn.types.ranking import Retrieval, shown_tokens
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Treatment
@@ -280,23 +281,29 @@ class ComparePlan:
         return {} if reader is None else stored_rollouts(reader, phase, task_set.tasks, settings.k, settings.seed)
 
 
-def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True) -> ComparePlan:
+def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, fewest: int = 2) -> ComparePlan:
     """Read the arms and tasks. Raises ConfigError, LibraryError or DataError.
 
-    imports_reward: False to show the plan only: the module of a reward `module:function` does not run.
+    imports_reward: False to show the plan only: the module of a reward `module:function` does not run. That of the
+    user's own agent always does. fewest: smallest number of arms.
     """
     refuse_contradictory_looks(settings)
     library_store = LibraryStore(settings.store / "libraries")
     if settings.held_out_of is not None:
         with read_store(settings.store) as reader:
             settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
-        return checked_plan(settings, _arms(settings, settings.models, library_store), (task_set,))
+        arms = _arms(settings, settings.models, library_store, fewest)
+        return checked_plan(settings, arms, (task_set,), _given_agent(settings, arms))
+    if subject := agent_of(settings, settings.data, settings.reward):
+        models = settings.models or (named_model(subject.chosen_model(None, needed=False)),)
+        arms = _arms(settings, models, library_store, fewest)
+        return checked_plan(settings, arms, load_eval_tasks(settings, arms), _given_agent(settings, arms))
     # Without --model, the domains' common default model is used, else the simulated one.
-    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store)
+    arms = _arms(settings, settings.models or (SIMULATED_MODEL,), library_store, fewest)
     found = load_eval_tasks(settings, arms, imports_reward=imports_reward)
     defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in found}
     if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
-        arms = _arms(settings, tuple(defaults), library_store)
+        arms = _arms(settings, tuple(defaults), library_store, fewest)
     return checked_plan(settings, arms, found)
 
 
@@ -337,8 +344,22 @@ def checked_plan(
     return plan
 
 
-def _arms(settings: CompareSettings, models: Sequence[str], library_store: LibraryStore) -> tuple[Arm, ...]:
-    return resolve_arms(settings.arms, models=models, temperature=settings.temperature, library_store=library_store)
+def _arms(
+    settings: CompareSettings, models: Sequence[str], library_store: LibraryStore, fewest: int
+) -> tuple[Arm, ...]:
+    return resolve_arms(
+        settings.arms, models=models, temperature=settings.temperature, library_store=library_store, fewest=fewest
+    )
+
+
+def _given_agent(settings: CompareSettings, arms: Sequence[Arm]) -> CompareGiven:
+    """Return the models that the user's own agent brings. Its code may change, so no earlier rollout is used again."""
+    subject = agent_of(settings, settings.data, settings.reward)
+    if subject is None:
+        return NOTHING_GIVEN
+    found = {arm.model: subject.model_named(arm.model) for arm in arms}
+    models = {name: model for name, model in found.items() if model is not None}
+    return CompareGiven(models=models, version=f"{ONE_RUN}{new_run_id()}")
 
 
 def require_model(plan: ComparePlan) -> None:

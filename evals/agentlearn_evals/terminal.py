@@ -79,6 +79,30 @@ def print_comparison(found: Comparison, out: Console, *, store: Path = DEFAULT_S
             out.print(f"  {label.ljust(_LABEL)}{line}")
 
 
+def print_score(found: Comparison, out: Console, *, page: Path | None) -> None:
+    """Print the score of the only arm, what failed, and the tasks with the lowest scores. page: its page, if any."""
+    arm = found.arms[0]
+    for warning in filter(None, (*found.warnings, model_caution(found))):
+        out.print(warning)
+    interval = "" if arm.low is None else f" (95 % interval {_interval(arm.low, arm.high)})"
+    out.print(f"score {_share(arm.score)}{interval} on {arm.tasks:,} tasks", style="bold")
+    out.print()
+    _print(out, _arms(found.arms))
+    _print(out, _across_domains(found))
+    _print(out, _passes(found.arms))
+    lowest = sorted((one for one in found.tasks if one.scores[0] < 1), key=lambda one: one.scores[0])
+    for label, lines in (
+        ("lowest", [f"{_share(one.scores[0])} {_excerpt(one.problem or one.task)}" for one in lowest[:_FLIPS]]),
+        ("suspect", [one.words for one in found.flags]),
+        ("missing", [f"{one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
+        ("note", found.notes),
+        ("run", [found.run]),
+        ("page", [] if page is None else [str(page)]),
+    ):
+        for line in lines:
+            out.print(f"  {label.ljust(_LABEL)}{line}")
+
+
 def comparison_text(found: Comparison) -> str:
     """Return the comparison as a few lines of at most 80 columns: the verdicts, a row for each arm, cautions."""
     rows = parts_of_table([_HEADER, *map(_arm, found.arms)], columns=SUMMARY_COLUMNS)
@@ -197,13 +221,16 @@ def _passes(arms: Sequence[ArmLine]) -> list[tuple[str, ...]]:
 def _flip(flip: Flip, found: Comparison, store: Path) -> str:
     scores = f"{number_text(flip.baseline_score)} → {number_text(flip.score)}"
     against = f" against {flip.baseline}" if found.pairwise else ""
-    line = " ".join((flip.problem or flip.task).split())
-    excerpt = repr(line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…")
-    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {excerpt}"
+    result = f"{flip.arm} {'wins' if flip.won else 'loses'}{against} {scores} {_excerpt(flip.problem or flip.task)}"
     if flip.place:
         return f"{result}   {flip.baseline_place} → {flip.place}"
     rollouts = filter(None, (flip.rollout, flip.baseline_rollout))
     return f"{result}   {'   '.join(command_words('trace', one[:_ID], store=store) for one in rollouts)}"
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…")
 
 
 def _tokens(count: int | None) -> str:

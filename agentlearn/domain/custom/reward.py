@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -20,7 +21,7 @@ from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, EndpointError, VerifierError
 from agentlearn.prompts import Prompt, load_prompt
-from agentlearn.text import storable
+from agentlearn.text import nearest_name, storable
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
@@ -29,16 +30,21 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
 
 
-def load_object(reference: str, *, what: str) -> object:
-    """Return the object. what: its role, for messages. Raises ConfigError with the next step."""
+def load_object(reference: str, *, what: str, folder: Path | None = None) -> object:
+    """Return the object. Its module is looked for in `folder`, by default the working directory, after all others.
+
+    what: its role, for messages. Raises ConfigError with the next step.
+    """
     module_name, attributes = check_reference(reference, what=what)
-    found: object = _module(module_name, reference, what)
+    found: object = _module(module_name, reference, what, folder or Path.cwd())
     place = getattr(found, "__file__", None) or "built in"
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
+            meant = nearest_name(attribute, [name for name in vars(found) if not name.startswith("_")])
             raise ConfigError(
                 f"the {what} {reference!r} cannot be loaded: {module_name!r} ({place}) has no {attribute!r};"
-                " define it there, or rename your module if another one was found",
+                f"{f' did you mean {meant!r}? If not,' if meant else ''} define it there, or rename your module if"
+                " another one was found",
                 code="no_attribute",
             )
         found = getattr(found, attribute)
@@ -48,6 +54,12 @@ def load_object(reference: str, *, what: str) -> object:
 def check_reference(reference: str, *, what: str) -> tuple[str, str]:
     """Return the names of the module and of the object. what: its role, for messages. Raises ConfigError."""
     module_name, _, attributes = reference.partition(":")
+    if module_name.endswith(".py"):
+        name = ".".join(Path(module_name).with_suffix("").parts)
+        raise ConfigError(
+            f"the {what} {reference!r} names a file; write the name of its module, such as"
+            f" {f'{name}:{attributes}' if attributes else f'{name}:{what}'!r}"
+        )
     if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
         raise ConfigError(
             f"the {what} {reference!r} does not name an object; write module:name, such as 'my_module:{what}'"
@@ -55,33 +67,46 @@ def check_reference(reference: str, *, what: str) -> tuple[str, str]:
     return module_name, attributes
 
 
-def _module(name: str, reference: str, what: str) -> object:
-    directory = str(Path.cwd())
+def _module(name: str, reference: str, what: str, folder: Path) -> object:
     # Last, so that a user's file cannot replace a library that is imported later.
-    if directory not in sys.path:
-        sys.path.append(directory)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        with redirect_stdout(sys.stderr):  # stdout is for the result
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _broken(reference, what, error) from error
+            raise _broken(reference, what, error, folder) from error
         raise ConfigError(
             f"the {what} {reference!r} cannot be loaded: there is no module {error.name!r};"
-            f" put {error.name}.py into {directory} or install it",
+            f" put {error.name}.py into {folder} or install it",
             code="no_module",
         ) from error
-    except Exception as error:
-        raise _broken(reference, what, error) from error
+    except (Exception, SystemExit) as error:
+        raise _broken(reference, what, error, folder) from error
 
 
-def _broken(reference: str, what: str, error: Exception) -> ConfigError:
-    cause = " ".join(str(error).split())
+def _broken(reference: str, what: str, error: BaseException, folder: Path) -> ConfigError:
     return ConfigError(
-        f"the {what} {reference!r} cannot be loaded: importing its module raised {type(error).__name__}: {cause};"
+        f"the {what} {reference!r} cannot be loaded: importing its module raised {error_words(error, folder)};"
         " correct the module and run again",
         code="broken_module",
     )
+
+
+def error_words(error: BaseException, folder: Path) -> str:
+    """Return an error of a user's code in words, with file and line: the last place in a file of the folder."""
+    at, found = error.__traceback__, place_of(error)
+    while at is not None:
+        file = Path(at.tb_frame.f_code.co_filename)
+        if file.is_relative_to(folder) and "site-packages" not in file.parts:
+            found = f"{file.name}:{at.tb_lineno}"
+        at = at.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found = f"{Path(error.filename).name}:{error.lineno}"
+    cause = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    return f"{type(error).__name__}{f': {cause}' if cause else ''} ({found})"
 
 
 _ANY_ANSWER = "correct the function, which must give a reward for any answer"

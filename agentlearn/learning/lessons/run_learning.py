@@ -9,6 +9,7 @@ import structlog
 from agentlearn.config import LearnSettings
 from agentlearn.domain.base import Domain
 from agentlearn.domain.reward_trial import try_reward
+from agentlearn.domain.task_source import with_chosen_columns
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.costs import pilot_sets, refuse_unpriced
@@ -17,7 +18,7 @@ from agentlearn.learning.lessons.start import library_caution, start_library
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets, with_validation
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.stored_groups import StoredGroups, refuse_contradictions, stored_run
-from agentlearn.learning.subject import NOTHING_GIVEN, Given
+from agentlearn.learning.subject import NOTHING_GIVEN, Given, agent_of
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.models.call_context import CallContext, open_tracing
@@ -48,6 +49,10 @@ class _Resolved:
     @classmethod
     def of(cls, settings: LearnSettings, given: Given) -> "_Resolved":
         """Resolve settings. Nothing is sent or stored. Raises ConfigError or DataError."""
+        subject = agent_of(settings, settings.data, settings.reward) if given.domain is None else None
+        if subject is not None:
+            domain = with_chosen_columns(subject.domain, settings)
+            given = replace(given, domain=domain, model=given.model or subject.model_named(settings.model))
         own = settings.reflector_name != settings.model or (given.reflector or given.model) is not given.model
         if given.model is None:
             check_endpoint(settings.model, settings)
