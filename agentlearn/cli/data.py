@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -65,6 +67,34 @@ def data_check(
         count = report.unusable
         what = f"{count:,} of {report.rows:,} rows cannot be used" if count else "it holds no task"
         raise AgentlearnError(f"{source}: {what}", code="unusable_rows")
+
+
+def data_split(
+    source: Annotated[
+        str, Parameter(help=f"A file ({', '.join(TASK_FILES)}; also packed), a folder, hf:NAME or gym:TASK.")
+    ],
+    /,
+    *,
+    into: Annotated[str, Parameter(help="The parts and their shares.")] = "train=0.7,validation=0.15,test=0.15",
+    seed: Annotated[int, Parameter(help="Seed of the choice.")] = 0,
+    columns: Annotated[
+        str | None, Parameter(help="Columns to read, such as 'problem=Body+Question answer=Answer family=Topic'.")
+    ] = None,
+    out: Annotated[Path | None, Parameter(help="Folder of the new files. [default: that of the source]")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Split a source of tasks into files. Questions alike stay together, and no file is replaced."""
+    from agentlearn.data import Columns
+    from agentlearn.data.split import parse_parts, split_source
+
+    chosen = Columns(chosen=None if columns is None else parse_columns(columns))
+    parts = split_source(source, parse_parts(into), seed=seed, columns=chosen, out=out)
+    if json:
+        print_json({"source": source, "seed": seed, "parts": [{**asdict(one), "file": str(one.file)} for one in parts]})
+        return
+    width = max(len(one.name) for one in parts)
+    for one in parts:
+        console().print(f"  {one.name.ljust(width)}  {one.rows:,} rows in {one.groups:,} groups   {one.file}")
 
 
 def _judging_domain(source: str, domain: str | None, reward: str | None) -> Domain:

@@ -135,6 +135,29 @@ def near_copies(tasks: Iterable[Task], key: Callable[[str], Hashable] = str) -> 
     return count
 
 
+def alike(tasks: Sequence[Task], key: Callable[[str], Hashable] = str) -> list[int]:
+    """Return a number for each task, the same for tasks of one family, equal problems and near-copies (`overlaps`)."""
+    layout, first = _Layout(key), dict[str, int]()
+    group = list(range(len(tasks)))
+
+    def root(at: int) -> int:
+        while group[at] != at:
+            at = group[at]
+        return at
+
+    places: dict[int, int] = {}
+    for at, task in enumerate(tasks):
+        copied = layout.copy_of(task)
+        layout.add(task)
+        places[id(task)] = at
+        same = [places[id(copied)]] if copied is not None else []
+        same += [first.setdefault(task.family, at)] if task.family else []
+        for other in same:
+            low, high = sorted((root(at), root(other)))
+            group[high] = low
+    return [root(at) for at in range(len(tasks))]
+
+
 class _Layout:
     """An index of tasks by shingles, which finds a near-copy without comparing all pairs."""
 

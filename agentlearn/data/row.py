@@ -53,7 +53,7 @@ def _refused(text: str, why: str) -> ConfigError:
     return ConfigError(f"--columns {text!r} {why}; write it as in --columns '{_EXAMPLE}'", code="bad_columns")
 
 
-class _NumberText(str):
+class NumberText(str):
     """A number of a JSON text, with all its digits. It is text everywhere, but its cell held a number."""
 
     __slots__ = ()
@@ -69,8 +69,8 @@ class StrictDecoder:
 
     def __post_init__(self) -> None:
         self._decoder = json.JSONDecoder(
-            parse_int=_NumberText,
-            parse_float=_NumberText,
+            parse_int=NumberText,
+            parse_float=NumberText,
             parse_constant=self._no_number,
             object_pairs_hook=self._object,
         )
@@ -467,7 +467,7 @@ class TaskChoices:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, _NumberText | int | float)
+    return isinstance(value, NumberText | int | float)
 
 
 def choices_in(value: object) -> TaskChoices | None:

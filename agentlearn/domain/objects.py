@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
 from agentlearn.domain.custom import CustomTasks, Reward, find_reward
-from agentlearn.domain.custom.reward import FunctionReward, function_reward, short
+from agentlearn.domain.custom.reward import FunctionReward, JudgeReward, function_reward, short
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.sandbox.protocol import CodeSandbox
 from agentlearn.types.task import Split, Task
@@ -345,14 +345,16 @@ RewardFunction = (
     | Callable[[Task, Out, Trajectory], RewardResult | Awaitable[RewardResult]]
 )
 """Judges the output of a rollout. The third parameter is the record of the rollout: steps, tool calls, tokens."""
-RewardGiven = RewardFunction[Out] | str
-"""A function, or the name of a reward: `exact`, `number`, `choice`, `contains`, `judge`, or `module:function`."""
+RewardGiven = RewardFunction[Out] | JudgeReward | str
+"""A function, a `Rubric`, or the name of a reward: `exact`, `number`, `choice`, `contains`, `judge`, `module:name`."""
 
 
 def reward_from(given: RewardGiven[Any] | None) -> Reward:
     """Return the reward that was given. Raises ConfigError."""
     if isinstance(given, str):
         return find_reward(given)
+    if isinstance(given, JudgeReward):
+        return given
     if given is None:
         raise ConfigError(
             "no reward was given; add reward=, a function (task, output) that returns True, False, a number from 0 to"

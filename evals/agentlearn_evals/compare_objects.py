@@ -131,7 +131,7 @@ async def compare(
         only_instructions=options.get("only_instructions", False),
     )
     directory = directory_of(store)
-    judged_by_own = callable(reward) or not isinstance(what, str | Path)
+    judged_by_own = not isinstance(reward, str | None) or not isinstance(what, str | Path)
     models = ArmModels.of(subject, model)
     temperature = options.get("temperature", CompareSettings.model_fields["temperature"].default)
     found, models_given = arms_from(arms, models, temperature, LibraryStore(directory / "libraries"))

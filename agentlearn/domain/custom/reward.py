@@ -2,16 +2,17 @@
 
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -360,14 +361,14 @@ def judge_rubric() -> Prompt:
     return load_prompt("judge", 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReward:
-    """Judges by asking a model. The run sets `model`."""
+    """Judges by asking a model. The run sets `model`. `Rubric` is another one, with criteria in place of an answer."""
 
     model: JudgeModel | None = None
     rubric: Callable[[], Prompt] = judge_rubric
     """Return the judge's instructions; they ask for a reason and for right, wrong or unclear."""
-    name = "judge"
+    name: str = "judge"
     form = "The answer is as short as the task allows."
     needs_gold = True
 
@@ -383,7 +384,7 @@ class JudgeReward:
         """Ask the model. Raises VerifierError without a model and BudgetExceeded at a limit."""
         if self.model is None:
             raise VerifierError("the reward 'judge' has no model to ask; give one with `domain.with_judge(model)`")
-        if task.answer is None:
+        if task.answer is None and self.needs_gold:
             return _undecided("the task has no expected answer")
         if trajectory.answer is None:
             return Verdict(status="no_answer", reward=0.0)
@@ -392,7 +393,26 @@ class JudgeReward:
         # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
         name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
         question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
-        return await _ask(question, self.model(name), self.rubric().text)
+        return await self.asked(question, self.model(name))
+
+    async def asked(self, question: str, model: Any) -> Verdict:
+        """Return the verdict of the model on a question; undecided when it gives none."""
+        judgement = await ask_judge(question, model, self.instructions().text, Judgement, judgement_in)
+        if isinstance(judgement, Verdict):
+            return judgement
+        said = judgement.reason.strip()
+        reason = f"judge: {said}"[:_MAX_REASON_CHARACTERS] if said else ""
+        match judgement.verdict:
+            case "right":
+                return Verdict(status="correct", reward=1.0, reason=reason)
+            case "wrong":
+                return Verdict(status="incorrect", reward=0.0, reason=reason)
+            case "unclear":
+                return _undecided(reason)
+
+    def instructions(self) -> Prompt:
+        """Return what the model is told."""
+        return self.rubric()
 
     def answer_key(self, answer: str) -> str | None:
         """Return None: only a model could tell whether two answers are the same."""
@@ -402,9 +422,10 @@ class JudgeReward:
 JUDGE = JudgeReward()
 
 
-def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
+def question_for(problem: str, gold: str | None, answer: str, *, secret: int) -> str:
     """Return the user message. secret: unknown to the answer's writer; the code of the marks is derived from it."""
-    material = {"task": problem, "expected": gold, "answer": answer}
+    expected = {} if gold is None else {"expected": gold}
+    material = {"task": problem, **expected, "answer": answer}
     tries = 0
     while any((code := content_hash("judge", secret, tries, material)[:12]) in text for text in material.values()):
         tries += 1
@@ -412,13 +433,23 @@ def question_for(problem: str, gold: str, answer: str, *, secret: int) -> str:
     return "\n\n".join([f"The code of this question's marks is {code}.", *blocks])
 
 
-async def _ask(question: str, model: Any, rubric: str) -> Verdict:
+J = TypeVar("J", bound=BaseModel)
+
+
+async def ask_judge(
+    question: str, model: Any, instructions: str, kind: type[J], read: Callable[[str], J]
+) -> "J | Verdict":
+    """Return what a model that judges submits; an undecided verdict when it cannot be asked, or says nothing usable.
+
+    read: returns what it wrote as text. It raises `ModelRetry` for what is no judgement; the model is then asked once
+    more. It is also called with the JSON of what was submitted.
+    """
     from pydantic_ai import UsageLimits
     from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UsageLimitExceeded
     from pydantic_ai.settings import ModelSettings
 
     try:
-        asked = await _judge_agent(rubric).run(
+        asked = await _judge_agent(instructions, kind, read).run(
             question,
             model=model,
             model_settings=ModelSettings(temperature=0),
@@ -430,27 +461,24 @@ async def _ask(question: str, model: Any, rubric: str) -> Verdict:
         return _undecided(f"the judge could not be asked: {error or 'it took too long'}")
     except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
         return _undecided(f"the judge gave no verdict, twice: {error}")
-    judgement = asked.output
-    said = judgement.reason.strip()
-    reason = f"judge: {said}"[:_MAX_REASON_CHARACTERS] if said else ""
-    match judgement.verdict:
-        case "right":
-            return Verdict(status="correct", reward=1.0, reason=reason)
-        case "wrong":
-            return Verdict(status="incorrect", reward=0.0, reason=reason)
-        case "unclear":
-            return _undecided(reason)
+    return asked.output
 
 
 @cache
-def _judge_agent(rubric: str) -> "Agent[None, Judgement]":
+def _judge_agent(instructions: str, kind: type[J], read: Callable[[str], J]) -> "Agent[None, J]":
     from pydantic_ai import Agent, TextOutput, ToolOutput
 
     output: Any = [
-        ToolOutput(Judgement, name="submit", description="Hand in your verdict."),
-        TextOutput(judgement_in),
+        ToolOutput(kind, name="submit", description="Hand in your verdict."),
+        TextOutput(read),
     ]
-    return Agent(None, output_type=output, instructions=rubric, name="judge", retries=1)
+    agent: Agent[None, J] = Agent(None, output_type=output, instructions=instructions, name="judge", retries=1)
+
+    @agent.output_validator
+    def checked(found: J) -> J:
+        return read(found.model_dump_json())
+
+    return agent
 
 
 def judgement_in(text: str) -> Judgement:
@@ -460,13 +488,23 @@ def judgement_in(text: str) -> Judgement:
     """
     from pydantic_ai import ModelRetry
 
-    spoken = split_thoughts(text)
-    found = None if spoken.unfinished else re.search(r"\{[^{}]*\}\s*(?:```\s*)?\Z", spoken.said)
     try:
-        return Judgement.model_validate_json(found[0].rstrip("`\n ") if found else "")
+        return Judgement.model_validate_json(last_object(text))
     except ValidationError as error:
         words = 'Submit an object with "reason" and "verdict", one of "right", "wrong" and "unclear".'
         raise ModelRetry(words) from error
+
+
+def last_object(text: str) -> str:
+    """Return the JSON object at the very end of what a model said, which may stand in a code block; empty for none."""
+    spoken = split_thoughts(text)
+    said = "" if spoken.unfinished else spoken.said.rstrip("`\n\r\t ")
+    for found in re.finditer(r"\{", said):
+        with suppress(ValueError, RecursionError):
+            _, end = json.JSONDecoder().raw_decode(said, found.start())
+            if end == len(said):
+                return said[found.start() :]
+    return ""
 
 
 def _undecided(reason: str) -> Verdict:
@@ -549,7 +587,10 @@ def find_reward(name: str, *, imports: bool = True) -> Reward:
     if name in _BY_NAME:
         return _BY_NAME[name]
     if ":" in name:
-        return load_function(name) if imports else _unloaded_function(name)
+        if not imports:
+            return _unloaded_function(name)
+        found = load_object(name, what="reward")
+        return replace(found, name=name) if isinstance(found, JudgeReward) else load_function(name)
     raise ConfigError(
         f"there is no reward {name!r}; give one of {', '.join(_BY_NAME)}, or your own as module:function",
         code="unknown_reward",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, installed_domains
-from agentlearn.domain.custom.reward import FunctionReward, GymReward, JudgeReward, Reward, find_reward, judge_rubric
+from agentlearn.domain.custom.reward import FunctionReward, GymReward, JudgeReward, Reward, find_reward
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, DataError, ToolError
 from agentlearn.sandbox.protocol import CodeSandbox
@@ -244,7 +244,8 @@ class JudgedTasks(CustomTasks):
 
     def prompts(self) -> tuple[PromptRef, ...]:
         """Return the agent's prompts and the judge's instructions."""
-        return (*super().prompts(), judge_rubric().ref)
+        assert isinstance(self.reward, JudgeReward)
+        return (*super().prompts(), self.reward.instructions().ref)
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ async def learn(
     if settings is not None and settings.model in (SIMULATED_MODEL, default_model(settings.domain)):
         base.pop("model", None)  # settings without a model have it by themselves; the agent's own goes before it
     fields: dict[str, Any] = {**base, **options}
-    by_name = isinstance(what, str | Path)
+    by_name, own_reward = isinstance(what, str | Path), reward is not None and not isinstance(reward, str)
     subject = subject_of(
         what,
         tasks,
@@ -158,7 +158,7 @@ async def learn(
     fields |= {"reflector": named_model(reflector)} if reflector is not None else {}
     fields |= {"library": start} if isinstance(start, str) else {}
     settings = learn_settings(fields)
-    if by_name and isinstance(subject.domain, CustomTasks) and not callable(reward):
+    if by_name and isinstance(subject.domain, CustomTasks) and not own_reward:
         settings = settings.model_copy(update={"reward": subject.domain.reward.name})
     elif by_name and isinstance(reward, str):
         settings = settings.model_copy(update={"reward": reward})
@@ -174,7 +174,7 @@ async def learn(
         if start is None or isinstance(start, str)
         else library_from(start, LibraryStore(directory / "libraries")),
     )
-    objects = {"agent or program": not by_name, "reward": callable(reward)}
+    objects = {"agent or program": not by_name, "reward": own_reward}
     objects |= {"tasks": given.train is not None, "model": given.model is not None}
     named = tuple(name for name, used in objects.items() if used)
     settings = settings.model_copy(update={"given": named})

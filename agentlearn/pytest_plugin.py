@@ -1,0 +1,125 @@
+"""A plug-in of pytest that makes tests of a reward and its examples: every line of a file `*.reward.jsonl` is a test.
+
+{"reward": "my_reward:score"}
+{"problem": "17 + 25", "answer": "42", "output": "It is 42.", "score": 1}
+{"problem": "17 + 25", "answer": "42", "output": "41", "score": 0, "reason": "41"}
+
+The first line names the reward, as `--reward` does; its module is looked for in the folder of the file too. In every
+other line, `output` is what the agent returned, `score` the reward that is expected (null: undecided), and `reason`, if
+it is there, a text that the reason must contain. All else makes the task: `problem`, `answer`, and fields of its own.
+pytest loads this module whenever agentlearn is installed, so it imports nothing until it finds such a file.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ENDING = ".reward.jsonl"
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "pytest.Collector | None":
+    """Collect a file of examples."""
+    return RewardFile.from_parent(parent, path=file_path) if file_path.name.endswith(_ENDING) else None
+
+
+class BadExamples(Exception):
+    """The file of examples cannot be used; the message says what to correct."""
+
+
+class RewardFile(pytest.File):
+    """A file of examples of one reward."""
+
+    def collect(self) -> "Iterator[RewardExample]":
+        """Yield a test for each example. Raises CollectError with the line and what to correct."""
+        import json
+
+        from agentlearn.domain.custom import find_reward, load_object
+        from agentlearn.domain.custom.reward import JudgeReward
+        from agentlearn.errors import AgentlearnError
+
+        reward: Any = None
+        for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
+            if not line.strip():
+                continue
+            place = f"{self.path.name} line {number}"
+            try:
+                given = json.loads(line)
+            except ValueError as error:
+                raise self.CollectError(f"{place} is not JSON ({error}); write one object per line") from error
+            if reward is None:
+                name = given.get("reward") if isinstance(given, dict) else None
+                if not isinstance(name, str):
+                    raise self.CollectError(f'{place} names no reward; write {{"reward": "my_reward:score"}} first')
+                try:
+                    if ":" in name:
+                        load_object(name, what="reward", folder=self.path.parent)
+                    reward = find_reward(name)
+                except AgentlearnError as error:
+                    raise self.CollectError(f"{place}: {error.message}") from error
+                if isinstance(reward, JudgeReward):
+                    raise self.CollectError(f"{place}: the reward {name!r} asks a model, so no test can expect a score")
+                continue
+            if not isinstance(given, dict) or not {"output", "score"} <= set(given):
+                raise self.CollectError(f"{place} has no 'output' or no 'score'; give both")
+            yield RewardExample.from_parent(self, name=f"line {number}", reward=reward, given=given)
+
+
+class RewardExample(pytest.Item):
+    """One example: an output and the reward that it must get."""
+
+    def __init__(self, *, reward: Any, given: dict[str, Any], **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.reward, self.given = reward, given
+
+    def runtest(self) -> None:
+        """Judge the output. Raises BadExamples when the reward differs."""
+        import asyncio
+        from inspect import isawaitable
+
+        from agentlearn.domain.contract import rollout_ending_in
+        from agentlearn.domain.custom.reward import FunctionReward
+        from agentlearn.domain.objects import text_of
+        from agentlearn.types.task import Task
+
+        fields = {name: value for name, value in self.given.items() if name not in _OWN}
+        answer = self.given.get("answer")
+        task = Task.of(str(self.given.get("problem", "")), None if answer is None else str(answer), fields=fields)
+        output = self.given["output"]
+        rollout = rollout_ending_in(task, None if output is None else text_of(output))
+
+        async def judged() -> Any:
+            given: Any = (
+                self.reward.judge_output(task, rollout, output)
+                if isinstance(self.reward, FunctionReward)
+                else self.reward.judge(task, rollout)
+            )
+            return await given if isawaitable(given) else given
+
+        verdict, wanted = asyncio.run(judged()), self.given["score"]
+        same = verdict.reward is wanted is None or (
+            None not in (verdict.reward, wanted) and abs(verdict.reward - float(wanted)) <= 1e-6
+        )
+        if not same:
+            raise BadExamples(f"the reward is {verdict.reward}, and {wanted} is expected: {self._about(verdict)}")
+        if self.given.get("reason", "") not in verdict.reason:
+            raise BadExamples(f"the reason does not hold {self.given['reason']!r}: {self._about(verdict)}")
+
+    def _about(self, verdict: Any) -> str:
+        reason = f", reason {verdict.reason!r}" if verdict.reason else ""
+        return f"output {self.given['output']!r}, answer {self.given.get('answer')!r}{reason}"
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """Return the failure as one sentence; any other error as pytest shows it."""
+        from agentlearn.errors import AgentlearnError
+
+        known = isinstance(excinfo.value, BadExamples | AgentlearnError)
+        return f"{self.path.name} {self.name}: {excinfo.value}" if known else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return the file, the line and the name of the test."""
+        return self.path, int(self.name.removeprefix("line ")) - 1, f"{self.path.name}: {self.name}"
+
+
+_OWN = ("problem", "answer", "output", "score", "reason")
