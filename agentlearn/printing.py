@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, redirect_stdout
 from io import TextIOWrapper
 from typing import Any, TextIO
 
@@ -27,6 +28,11 @@ def print_line(text: str, *, to_stderr: bool = False) -> None:
     columns = terminal_columns(stream)
     stream.write(f"{line if columns is None else wrapped(line, columns)}\n")
     stream.flush()
+
+
+def stdout_for_results() -> AbstractContextManager[object]:
+    """Inside the block, what a user's own code prints goes to stderr: stdout is for the result."""
+    return redirect_stdout(sys.stderr)
 
 
 def is_seen_on_stderr() -> bool:

@@ -58,13 +58,18 @@ class PartFile:
 
 
 def split_source(
-    source: str, parts: Mapping[str, float], *, seed: int, columns: Columns = Columns(), out: Path | None = None  # noqa: B008  frozen
+    source: str,
+    parts: Mapping[str, float],
+    *,
+    seed: int,
+    columns: Columns = Columns(),  # noqa: B008  frozen
+    out: Path | None = None,
 ) -> tuple[PartFile, ...]:
     """Write the rows of a source into one file per part, in their order and with all their columns.
 
     parts: their shares of the rows, by name. seed: another one gives other parts; the order of the rows has no effect.
-    out: folder of the files; None: that of the source, or this one. The files are called `STEM.PART`, with the ending of
-    a CSV or TSV file, else `.jsonl`. Raises DataError for a row that cannot be read and for a part that would be empty,
+    out: folder of the files; None: that of the source, or this one. The files are called `STEM.PART`, with the ending
+    of a CSV or TSV file, else `.jsonl`. Raises DataError for a row that cannot be read and for a part that would be empty,
     and ConfigError for a file that is there already; nothing is written then.
     """
     found = list(rows(source))

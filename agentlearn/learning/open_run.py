@@ -19,15 +19,13 @@ from agentlearn.types.trajectory import Usage
 
 
 def domain_of(settings: TaskOptions, *, imports_reward: bool = True) -> Domain:
-    """Return the installed domain, with its reward of that name if one is given, a domain for tasks from a file, or that
-    of the user's own agent, whose module is always imported.
+    """Return the installed domain, with its reward of that name if one is given, a domain for tasks from a file, or
+    that of the user's own agent, whose module is always imported.
 
     imports_reward: False for a plan, which judges nothing: the module of a reward `module:function` does not run.
     Raises ConfigError.
     """
-    if isinstance(settings, OwnAgentOptions) and (
-        subject := agent_of(settings, settings.data, settings.reward)
-    ):
+    if isinstance(settings, OwnAgentOptions) and (subject := agent_of(settings, settings.data, settings.reward)):
         return with_chosen_columns(subject.domain, settings)
     if settings.reward is None:
         return with_chosen_columns(load_domain(settings.domain), settings)

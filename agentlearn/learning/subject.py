@@ -1,9 +1,7 @@
 """What a program wants learned, compared or solved, resolved to a domain: an agent, a function, or a domain's name."""
 
 import re
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from inspect import iscoroutine, signature
 from pathlib import Path
@@ -17,6 +15,7 @@ from agentlearn.domain.custom.reward import error_words, short
 from agentlearn.domain.objects import OutputTasks, agent_tasks, program_tasks, reward_from, tasks_from
 from agentlearn.errors import ConfigError
 from agentlearn.models.endpoint import model_name
+from agentlearn.printing import stdout_for_results
 from agentlearn.store import Store
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Groups
@@ -148,9 +147,7 @@ def subject_of(
         domain = agent_tasks(agent, judged, deps=deps, text_of=answer_of)
         return Subject(domain, source, agent.model)
     if callable(what):
-        judged = _judged(
-            name or _slug(unnamed or getattr(what, "__name__", type(what).__name__)), reward, source
-        )
+        judged = _judged(name or _slug(unnamed or getattr(what, "__name__", type(what).__name__)), reward, source)
         return Subject(program_tasks(what, judged, text_of=answer_of), source)
     raise ConfigError(
         f"{what!r} is neither an agent, a function, a domain nor a name; give a pydantic-ai Agent, an async function"
@@ -160,8 +157,9 @@ def subject_of(
 
 
 def is_agent(name: str) -> bool:
-    """Whether a word of a command names an object as `module:name`, and not a source of tasks or an adapter's domain."""
-    return ":" in name and "://" not in name and not set(name) & set("=,@") and not is_source(name) and not is_domain(name)
+    """Whether a word of a command is `module:name`, and not a source of tasks or a domain of an adapter."""
+    shaped = ":" in name and "://" not in name and not set(name) & set("=,@")
+    return shaped and not is_source(name) and not is_domain(name)
 
 
 def named_agent(agent: str, tasks: str | None = None, *, reward: Any = None, deps: str | None = None) -> Subject:
@@ -211,7 +209,7 @@ def _made(found: Any, reference: str) -> Any:
     except (TypeError, ValueError):  # it takes arguments, or is built in
         return found
     try:
-        with redirect_stdout(sys.stderr):
+        with stdout_for_results():
             made: Any = found()
     except (Exception, SystemExit) as error:
         raise ConfigError(

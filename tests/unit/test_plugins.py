@@ -51,7 +51,7 @@ def test_every_service_of_pydantic_ai_is_reserved() -> None:
 
 
 def test_every_command_is_reserved() -> None:
-    ours = {name for name in build() if not name.startswith("-")} - {"compare", "hybrid", "lab", "power", "sim"}
+    ours = {name for name in build() if not name.startswith("-")} - {"compare", "eval", "hybrid", "lab", "power", "sim"}
     assert all(is_command(name) for name in (*ours, "LEARN", "--help", "-h", "", " "))
 
 

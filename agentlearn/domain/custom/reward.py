@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -21,6 +21,7 @@ from agentlearn.domain.base import JudgeModel
 from agentlearn.domain.custom.comparison import CHOICE, CONTAINS, EXACT, NUMBER
 from agentlearn.domain.custom.scoring import ScoringProcess
 from agentlearn.errors import ConfigError, EndpointError, VerifierError
+from agentlearn.printing import stdout_for_results
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import nearest_name, storable
 from agentlearn.types.ids import content_hash
@@ -74,7 +75,7 @@ def _module(name: str, reference: str, what: str, folder: Path) -> object:
         sys.path.append(str(folder))
     importlib.invalidate_caches()
     try:
-        with redirect_stdout(sys.stderr):  # stdout is for the result
+        with stdout_for_results():
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):

@@ -88,7 +88,9 @@ class Rubric(JudgeReward):
         rows = [(self.criteria[at], self.weights[at], by_number[at + 1]) for at in range(count)]
         open_ones = [f"{words!r} ({one.reason})" for words, _, one in rows if one.met == "unclear"]
         if open_ones:
-            return Verdict(status="undecided", reason=f"judge: unclear: {'; '.join(open_ones)}"[:_MAX_REASON_CHARACTERS])
+            return Verdict(
+                status="undecided", reason=f"judge: unclear: {'; '.join(open_ones)}"[:_MAX_REASON_CHARACTERS]
+            )
         missed = [f"{words!r} ({one.reason})" for words, _, one in rows if one.met == "no"]
         reward = math.fsum(weight for _, weight, one in rows if one.met == "yes") / math.fsum(self.weights)
         reason = f"judge: {count - len(missed)} of {count} criteria met"

@@ -41,8 +41,8 @@ SMALL: dict[str, Any] = {
     "batch_size": 8,
     "validation_rollouts": 0,
 }
-WITHOUT_PARAMETER = {"store", "private_addresses", "given"}
-"""Fields of the settings that say where and how the run was started."""
+WITHOUT_PARAMETER = {"store", "private_addresses", "given", "agent", "deps"}
+"""Fields of the settings that say where and how the run was started, and what the command line names by words."""
 
 
 def outcomes(report: LearnReport) -> dict[str, int]:
