@@ -102,6 +102,12 @@ def _settings(
         given = GivenSettings({**given.options, "data": tasks}, given.environment)
     fields = {**given.over(), "agent": what} if is_agent(what) else learn_fields(what, given)
     if fields.get("agent") is not None:
+        if not is_agent(what):
+            raise ConfigError(
+                f"the recipe {what!r} names the agent {fields['agent']!r}, and recipes run no code; name it as in:"
+                f" agentlearn learn {fields['agent']} FILE",
+                code="contradiction",
+            )
         if fields.get("data") is None and "from_store" not in fields:
             raise ConfigError(f"say which tasks {what!r} learns from: agentlearn learn {what} FILE", code="no_task")
         fields = agent_fields(fields)

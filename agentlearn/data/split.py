@@ -69,8 +69,8 @@ def split_source(
 
     parts: their shares of the rows, by name. seed: another one gives other parts; the order of the rows has no effect.
     out: folder of the files; None: that of the source, or this one. The files are called `STEM.PART`, with the ending
-    of a CSV or TSV file, else `.jsonl`. Raises DataError for a row that cannot be read and for a part that would be empty,
-    and ConfigError for a file that is there already; nothing is written then.
+    of a CSV or TSV file, else `.jsonl`. Raises DataError for a row that cannot be read and for a part that would be
+    empty, and ConfigError for a file that is there already; nothing is written then.
     """
     found = list(rows(source))
     reader = RowReader.of(source, columns, str.strip, answer_required=False)
