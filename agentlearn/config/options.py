@@ -123,8 +123,8 @@ class CustomTaskOptions(OptionGroup):
     """Give the agent your instructions alone, without agentlearn's own on how to solve and answer."""
 
 
-class OwnAgentOptions(OptionGroup):
-    """An agent of one's own, which a command names in place of a domain."""
+class OwnAgentOptions(CustomTaskOptions):
+    """An agent of one's own, which a command names in place of a domain, or how tasks from a file are answered."""
 
     agent: str | None = None
     """Your own agent or function, as module:name."""

@@ -25,7 +25,7 @@ def domain_of(settings: TaskOptions, *, imports_reward: bool = True) -> Domain:
     imports_reward: False for a plan, which judges nothing: the module of a reward `module:function` does not run.
     Raises ConfigError.
     """
-    if isinstance(settings, OwnAgentOptions) and (subject := agent_of(settings, settings.data, settings.reward)):
+    if isinstance(settings, OwnAgentOptions) and (subject := agent_of(settings, settings.data)):
         return with_chosen_columns(subject.domain, settings)
     if settings.reward is None:
         return with_chosen_columns(load_domain(settings.domain), settings)

@@ -133,8 +133,8 @@ def subject_of(
     for option, value in for_sources.items():
         if value:
             raise ConfigError(
-                f"{option}={value!r} is for the tasks of a file without an agent of your own; leave it out, and give"
-                f" your agent its own {option}",
+                f"--{option.replace('_', '-')}{'' if value is True else f' {value!r}'} is for the tasks of a file"
+                f" without an agent of your own; leave it out, and give your agent its own {option.replace('_', ' ')}",
                 code="contradiction",
             )
     if isinstance(what, str | Path):
@@ -162,11 +162,13 @@ def is_agent(name: str) -> bool:
     return shaped and not is_source(name) and not is_domain(name)
 
 
-def named_agent(agent: str, tasks: str | None = None, *, reward: Any = None, deps: str | None = None) -> Subject:
+def named_agent(
+    agent: str, tasks: str | None = None, *, reward: Any = None, deps: str | None = None, **for_sources: Any
+) -> Subject:
     """Return the agent or the function at `module:name`, as a command names it. Its module is imported.
 
     The object may also be a function without arguments that returns one. tasks: their source. reward: the name of one,
-    or a function. deps: `module:name` of what the agent's tools get.
+    or a function. deps: `module:name` of what the agent's tools get. for_sources: see `subject_of`, which refuses them.
 
     Raises ConfigError that says what is wrong with the module or the object.
     """
@@ -178,7 +180,17 @@ def named_agent(agent: str, tasks: str | None = None, *, reward: Any = None, dep
             code="no_reward",
         )
     found = None if deps is None else load_object(deps, what="deps")
-    return subject_of(what, tasks, reward=reward, deps=found, unnamed=agent.replace(".", "-").replace(":", "-"))
+    unnamed = agent.replace(".", "-").replace(":", "-")
+    return subject_of(what, tasks, reward=reward, deps=found, unnamed=unnamed, **for_sources)
+
+
+def agent_of(settings: OwnAgentOptions, source: str | None) -> Subject | None:
+    """Return the agent that the settings of a run name, on tasks of that source; None when they name none."""
+    if settings.agent is None:
+        return None
+    return named_agent(
+        settings.agent, source, **settings.model_dump(include={*OwnAgentOptions.model_fields} - {"agent"})
+    )
 
 
 def agent_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,11 +203,6 @@ def agent_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     model = fields.get("model") or (fields.get("reflector") if subject.domain.runs_itself else None)
     chosen = named_model(subject.chosen_model(model))
     return {**fields, "domain": subject.domain.name, "reward": reward, "model": chosen}
-
-
-def agent_of(settings: OwnAgentOptions, source: str | None, reward: str | None) -> Subject | None:
-    """Return the agent that the settings of a run name, on tasks of that source; None when they name none."""
-    return None if settings.agent is None else named_agent(settings.agent, source, reward=reward, deps=settings.deps)
 
 
 def _made(found: Any, reference: str) -> Any:

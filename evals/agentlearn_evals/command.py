@@ -131,7 +131,7 @@ def compare(
 
 def _with_agent(words: tuple[str, ...], given: GivenSettings) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the arms and the fields of the settings: an agent and its tasks may stand before the arms."""
-    from agentlearn.learning.subject import agent_of, is_agent
+    from agentlearn.learning.subject import is_agent, named_agent
 
     fields = given.over()
     if not words or not is_agent(words[0]):
@@ -140,9 +140,7 @@ def _with_agent(words: tuple[str, ...], given: GivenSettings) -> tuple[tuple[str
     if arms and is_source(arms[0]) and "data" not in fields:
         fields["data"] = arms.pop(0)
     if not arms:
-        settings = given_settings(CompareSettings, {**fields, "arms": ("none",)})
-        subject = agent_of(settings, settings.data, settings.reward or "exact")
-        assert subject is not None
+        subject = named_agent(words[0], reward=fields.get("reward") or "exact", deps=fields.get("deps"))
         arms = ["none", subject.domain.name]
     return tuple(arms), fields
 

@@ -10,7 +10,6 @@ from agentlearn.config import (
     SIMULATED_MODEL,
     BudgetOptions,
     CallOptions,
-    CustomTaskOptions,
     ModelName,
     OptionGroup,
     OwnAgentOptions,
@@ -73,7 +72,6 @@ def _without_credentials(arm: str) -> str:
 
 class CompareSettings(
     OwnAgentOptions,
-    CustomTaskOptions,
     TaskFileOptions,
     CallOptions,
     RequestOptions,

@@ -48,7 +48,7 @@ def load_eval_tasks(
 
     imports_reward: False for a plan, which judges nothing.
     """
-    if subject := agent_of(settings, settings.data, settings.reward):
+    if subject := agent_of(settings, settings.data):
         return (_agent_tasks(subject, settings),)
     names = settings.domains or (_default_domain(settings, arms),)
     if settings.data is not None and len(names) > 1:

@@ -294,7 +294,7 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
             settings, task_set = with_held_out(settings, reader, imports_reward=imports_reward)
         arms = _arms(settings, settings.models, library_store, fewest)
         return checked_plan(settings, arms, (task_set,), _given_agent(settings, arms))
-    if subject := agent_of(settings, settings.data, settings.reward):
+    if subject := agent_of(settings, settings.data):
         models = settings.models or (named_model(subject.chosen_model(None, needed=False)),)
         arms = _arms(settings, models, library_store, fewest)
         return checked_plan(settings, arms, load_eval_tasks(settings, arms), _given_agent(settings, arms))
@@ -354,7 +354,7 @@ def _arms(
 
 def _given_agent(settings: CompareSettings, arms: Sequence[Arm]) -> CompareGiven:
     """Return the models that the user's own agent brings. Its code may change, so no earlier rollout is used again."""
-    subject = agent_of(settings, settings.data, settings.reward)
+    subject = agent_of(settings, settings.data)
     if subject is None:
         return NOTHING_GIVEN
     found = {arm.model: subject.model_named(arm.model) for arm in arms}

@@ -49,7 +49,7 @@ class _Resolved:
     @classmethod
     def of(cls, settings: LearnSettings, given: Given) -> "_Resolved":
         """Resolve settings. Nothing is sent or stored. Raises ConfigError or DataError."""
-        subject = agent_of(settings, settings.data, settings.reward) if given.domain is None else None
+        subject = agent_of(settings, settings.data) if given.domain is None else None
         if subject is not None:
             domain = with_chosen_columns(subject.domain, settings)
             given = replace(given, domain=domain, model=given.model or subject.model_named(settings.model))

@@ -1,4 +1,4 @@
-"""`bot:agent` on the command line: what is wrong with it is one sentence with the next step, before anything is spent."""
+"""`bot:agent` on the command line: what is wrong is one sentence with the next step, before anything is spent."""
 
 import itertools
 import re
