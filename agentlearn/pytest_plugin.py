@@ -12,7 +12,7 @@ pytest loads this module whenever agentlearn is installed, so it imports nothing
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,10 +24,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "pytest.Co
     return RewardFile.from_parent(parent, path=file_path) if file_path.name.endswith(_ENDING) else None
 
 
-class BadExamples(Exception):
-    """The file of examples cannot be used; the message says what to correct."""
-
-
 class RewardFile(pytest.File):
     """A file of examples of one reward."""
 
@@ -35,35 +31,39 @@ class RewardFile(pytest.File):
         """Yield a test for each example. Raises CollectError with the line and what to correct."""
         import json
 
-        from agentlearn.domain.custom import find_reward, load_object
-        from agentlearn.domain.custom.reward import JudgeReward
-        from agentlearn.errors import AgentlearnError
-
         reward: Any = None
         for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
             if not line.strip():
                 continue
             place = f"{self.path.name} line {number}"
             try:
-                given = json.loads(line)
+                given: Any = json.loads(line)
             except ValueError as error:
                 raise self.CollectError(f"{place} is not JSON ({error}); write one object per line") from error
             if reward is None:
-                name = given.get("reward") if isinstance(given, dict) else None
-                if not isinstance(name, str):
-                    raise self.CollectError(f'{place} names no reward; write {{"reward": "my_reward:score"}} first')
-                try:
-                    if ":" in name:
-                        load_object(name, what="reward", folder=self.path.parent)
-                    reward = find_reward(name)
-                except AgentlearnError as error:
-                    raise self.CollectError(f"{place}: {error.message}") from error
-                if isinstance(reward, JudgeReward):
-                    raise self.CollectError(f"{place}: the reward {name!r} asks a model, so no test can expect a score")
-                continue
-            if not isinstance(given, dict) or not {"output", "score"} <= set(given):
+                reward = self._reward(given, place)
+            elif not isinstance(given, dict) or not {"output", "score"} <= set(cast("dict[str, Any]", given)):
                 raise self.CollectError(f"{place} has no 'output' or no 'score'; give both")
-            yield RewardExample.from_parent(self, name=f"line {number}", reward=reward, given=given)
+            else:
+                yield RewardExample.from_parent(self, name=f"line {number}", reward=reward, given=given)
+
+    def _reward(self, given: Any, place: str) -> Any:
+        from agentlearn.domain.custom import find_reward, load_object
+        from agentlearn.domain.custom.reward import JudgeReward
+        from agentlearn.errors import AgentlearnError
+
+        name = given.get("reward") if isinstance(given, dict) else None
+        if not isinstance(name, str):
+            raise self.CollectError(f'{place} names no reward; write {{"reward": "my_reward:score"}} first')
+        try:
+            if ":" in name:
+                load_object(name, what="reward", folder=self.path.parent)
+            reward = find_reward(name)
+        except AgentlearnError as error:
+            raise self.CollectError(f"{place}: {error.message}") from error
+        if isinstance(reward, JudgeReward):
+            raise self.CollectError(f"{place}: the reward {name!r} asks a model, so no test can expect a score")
+        return reward
 
 
 class RewardExample(pytest.Item):
@@ -74,7 +74,7 @@ class RewardExample(pytest.Item):
         self.reward, self.given = reward, given
 
     def runtest(self) -> None:
-        """Judge the output. Raises BadExamples when the reward differs."""
+        """Judge the output. Raises AssertionError when the reward or its reason differs."""
         import asyncio
         from inspect import isawaitable
 
@@ -83,43 +83,32 @@ class RewardExample(pytest.Item):
         from agentlearn.domain.objects import text_of
         from agentlearn.types.task import Task
 
+        output, wanted, answer = self.given["output"], self.given["score"], self.given.get("answer")
         fields = {name: value for name, value in self.given.items() if name not in _OWN}
-        answer = self.given.get("answer")
         task = Task.of(str(self.given.get("problem", "")), None if answer is None else str(answer), fields=fields)
-        output = self.given["output"]
         rollout = rollout_ending_in(task, None if output is None else text_of(output))
 
         async def judged() -> Any:
+            of_function = isinstance(self.reward, FunctionReward)
             given: Any = (
-                self.reward.judge_output(task, rollout, output)
-                if isinstance(self.reward, FunctionReward)
-                else self.reward.judge(task, rollout)
+                self.reward.judge_output(task, rollout, output) if of_function else self.reward.judge(task, rollout)
             )
             return await given if isawaitable(given) else given
 
-        verdict, wanted = asyncio.run(judged()), self.given["score"]
-        same = verdict.reward is wanted is None or (
-            None not in (verdict.reward, wanted) and abs(verdict.reward - float(wanted)) <= 1e-6
-        )
-        if not same:
-            raise BadExamples(f"the reward is {verdict.reward}, and {wanted} is expected: {self._about(verdict)}")
+        verdict = asyncio.run(judged())
+        about = f"output {output!r}, answer {answer!r}{f', reason {verdict.reason!r}' if verdict.reason else ''}"
+        open_or_far = None in (verdict.reward, wanted) or abs(verdict.reward - float(wanted)) > 1e-6
+        if verdict.reward is not wanted and open_or_far:
+            raise AssertionError(f"the reward is {verdict.reward}, and {wanted} is expected: {about}")
         if self.given.get("reason", "") not in verdict.reason:
-            raise BadExamples(f"the reason does not hold {self.given['reason']!r}: {self._about(verdict)}")
-
-    def _about(self, verdict: Any) -> str:
-        reason = f", reason {verdict.reason!r}" if verdict.reason else ""
-        return f"output {self.given['output']!r}, answer {self.given.get('answer')!r}{reason}"
+            raise AssertionError(f"the reason does not hold {self.given['reason']!r}: {about}")
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """Return the failure as one sentence; any other error as pytest shows it."""
         from agentlearn.errors import AgentlearnError
 
-        known = isinstance(excinfo.value, BadExamples | AgentlearnError)
+        known = isinstance(excinfo.value, AssertionError | AgentlearnError)
         return f"{self.path.name} {self.name}: {excinfo.value}" if known else super().repr_failure(excinfo, style)
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the file, the line and the name of the test."""
-        return self.path, int(self.name.removeprefix("line ")) - 1, f"{self.path.name}: {self.name}"
 
 
 _OWN = ("problem", "answer", "output", "score", "reason")

@@ -211,7 +211,7 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
 @setting_options(
     EvalSettings,
     leave_out=(
-        *("arms", "agent", "methods", "domains", "baseline", "pairs", "margin", "correction", "planned_looks"),
+        *("arms", "agent", "data", "methods", "domains", "baseline", "pairs", "margin", "correction", "planned_looks"),
         *("sequential", "block", "fresh", "retry_failed"),
     ),
     names=_OPTIONS,
@@ -222,7 +222,9 @@ def evaluate(
         str,
         Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward."),
     ],
-    tasks: Annotated[str | None, Parameter(help="The tasks of your own agent: a file, hf:NAME or gym:TASK.")] = None,
+    tasks: Annotated[
+        str | None, Parameter(help="The tasks: a file, hf:NAME or gym:TASK. Default: the domain's own.")
+    ] = None,
     /,
     *,
     given: GivenSettings,
@@ -239,15 +241,12 @@ def evaluate(
     from agentlearn_evals.write_results import write_all
 
     show_logs(log)
-    fields = given.over()
-    if tasks is not None and (is_source(what) or "data" in given.options):
+    if tasks is not None and is_source(what):
         raise ConfigError(
-            f"the tasks are given twice, as {tasks!r} and {fields.get('data', what)!r}; leave one of them out",
-            code="contradiction",
+            f"the tasks are given twice, as {tasks!r} and {what!r}; leave one of them out", code="contradiction"
         )
-    fields |= {} if tasks is None else {"data": tasks}
-    fields |= {"agent": what} if is_agent(what) else {"domains": (what,)}
-    settings = given_settings(EvalSettings, {**fields, "arms": (library,)})
+    named = {"agent": what} if is_agent(what) else {"domains": (what,)}
+    settings = given_settings(EvalSettings, {**given.over(), **named, "data": tasks, "arms": (library,)})
     done = _run(settings, dry_run=dry_run, yes=yes, json=json)
     if done is None:
         return

@@ -92,7 +92,7 @@ class CompareSettings(
     data: TaskSource | None = None
     """Tasks in place of the domain's own test tasks; only with one domain."""
     held_out_of: str | None = None
-    """Compare on the tasks that this learn or train run held out: its id, the start of it, or last."""
+    """Use the tasks that this learn or train run held out: its id, the start of it, or last."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of tasks per domain."""
     k: int = Field(default=8, ge=1, le=4096)
@@ -128,6 +128,11 @@ class CompareSettings(
 
 class EvalSettings(CompareSettings):
     """Settings of `eval`: one arm, measured by itself."""
+
+    models: Annotated[tuple[ModelName, ...], BeforeValidator(as_tuple)] = Field(default=(), max_length=1)
+    """Model that solves the tasks. Default: your own agent's, else as in `learn`."""
+    judge: ModelName | None = None
+    """Model that judges answers, for a reward that asks a model. Default: the one that solves the tasks."""
 
     k: int = Field(default=4, ge=1, le=4096)
     """Rollouts per task."""

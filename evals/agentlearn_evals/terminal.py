@@ -90,9 +90,10 @@ def print_score(found: Comparison, out: Console, *, page: Path | None) -> None:
     _print(out, _arms(found.arms))
     _print(out, _across_domains(found))
     _print(out, _passes(found.arms))
-    lowest = sorted((one for one in found.tasks if one.scores[0] < 1), key=lambda one: one.scores[0])
+    scored = [(one.scores[0] or 0.0, one.problem or one.task) for one in found.tasks]
+    lowest = sorted(one for one in scored if one[0] < 1)[:_FLIPS]
     for label, lines in (
-        ("lowest", [f"{_share(one.scores[0])} {_excerpt(one.problem or one.task)}" for one in lowest[:_FLIPS]]),
+        ("lowest", [f"{_share(score)} {_excerpt(problem)}" for score, problem in lowest]),
         ("suspect", [one.words for one in found.flags]),
         ("missing", [f"{one.task}: {one.reason}" for one in found.missing[:_FLIPS]]),
         ("note", found.notes),

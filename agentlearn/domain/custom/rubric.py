@@ -52,23 +52,22 @@ class Rubric(JudgeReward):
 
     def __post_init__(self) -> None:
         given: Any = self.criteria
+        weights: Any = self.weights
         criteria = () if isinstance(given, str | bytes) else tuple(given)
+        counted = [1.0] * len(criteria) if weights is None else list(weights)
         if not criteria or not all(isinstance(one, str) and one.strip() for one in criteria):
             raise ConfigError(
                 f"the criteria of a rubric are {short(given)}; give a list of texts, such as Rubric(['Is polite'])",
                 code="bad_rubric",
             )
-        weights = [1.0] * len(criteria) if self.weights is None else list(self.weights)
-        if len(weights) != len(criteria) or not all(
-            isinstance(one, int | float) and 0 < one < math.inf for one in weights
-        ):
+        if len(counted) != len(criteria) or not all(isinstance(n, int | float) and 0 < n < math.inf for n in counted):
             raise ConfigError(
-                f"the weights of a rubric are {short(self.weights)}; give {len(criteria)} numbers above 0, one for each"
+                f"the weights of a rubric are {short(weights)}; give {len(criteria)} numbers above 0, one for each"
                 " criterion",
                 code="bad_rubric",
             )
         object.__setattr__(self, "criteria", tuple(" ".join(one.split()) for one in criteria))
-        object.__setattr__(self, "weights", tuple(map(float, weights)))
+        object.__setattr__(self, "weights", tuple(map(float, counted)))
         object.__setattr__(self, "name", self.name if self.name != "judge" else "rubric")
 
     def instructions(self) -> Prompt:
