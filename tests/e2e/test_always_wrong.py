@@ -16,8 +16,12 @@ RULE = "When an order goes by express, add the flat handling fee to the price by
 ASKED = re.compile(r"An order of (\d+) kg goes by express\.")
 WHY = "the fee that express orders pay for handling is missing"
 REWARD = f"""
+import re
+
+
 def told(task, answer):
-    return (1, "") if answer == task.answer else (0, {WHY!r})
+    right = 5 * int(re.search(r"(\\d+) kg", task.problem)[1]) + 112
+    return (1, "") if answer == str(right) else (0, {WHY!r})
 
 
 def silent(task, answer):
@@ -30,7 +34,7 @@ def question(weight: int) -> str:
 
 
 def clerk(request: Request) -> Reply:
-    """Answers by weight alone unless a lesson names the fee, and writes the lesson where something says what is wrong."""
+    """Answers by weight alone unless a lesson names the fee. Writes the lesson where something says what is wrong."""
     said, stage = user_text(request), stage_of(request)
     if stage == "solve":
         asked = ASKED.search(said)
@@ -44,9 +48,11 @@ def clerk(request: Request) -> Reply:
     return tool_call("submit", {"proposals": [lesson] if told else []})
 
 
-def shop(folder: Path, weights: range) -> Path:
+def shop(folder: Path, weights: range, *, answers: bool = True) -> Path:
     (folder / "shop_reward.py").write_text(REWARD)
-    rows = [{"question": question(weight), "answer": str(5 * weight + 112)} for weight in weights]
+    rows = [
+        {"question": question(weight)} | ({"answer": str(5 * weight + 112)} if answers else {}) for weight in weights
+    ]
     path = folder / f"shop{len(rows)}.json"
     path.write_text(json.dumps(rows))
     return path
@@ -67,7 +73,8 @@ def gained(report: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("labels", ["reasons", "gold"])
 def test_a_shop_whose_rule_nobody_guesses_teaches_it(labels: str, tmp_path: Path) -> None:
-    source, reward = shop(tmp_path, range(3, 26)), "told" if labels == "reasons" else "silent"
+    source = shop(tmp_path, range(3, 26), answers=labels == "gold")
+    reward = "told" if labels == "reasons" else "silent"
     with OpenAIStub(clerk) as stub:
         report, said = learned(stub, tmp_path, str(source), "--reward", f"shop_reward:{reward}")
     assert report["tasks"]["train"] == 16

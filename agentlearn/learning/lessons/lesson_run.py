@@ -213,7 +213,7 @@ class LessonRun(RunLoop[LearnSettings]):
             wrote = f", and {settings.reflector_name}, which wrote its lessons, is simulated"
             yield f"{settings.model} is a real but tiny transformer{wrote if self.reflector.simulated else ''}: {shows}"
         if settings.group_size == 1 and not taught.groups:
-            yield "G = 1 taught nothing: there is no second rollout to compare with; use --group-size 5"
+            yield "G = 1 teaches nothing: there is no second rollout to compare with; use --group-size 5"
         elif not self._made_at and (taught.groups or not taught.skipped):
             held = "; ".join(sorted(set(self.stats.held))) or "no proposal was made"
             yield f"the library did not change: {held}"
