@@ -139,7 +139,7 @@ class LearnProgress(ProgressLines, Callbacks):
         if not groups:
             self.line(label, "skipped: most tasks were all right when last seen")
             return
-        wrong = f", {line.taught_wrong} taught by what was wanted" if line.taught_wrong else ""
+        wrong = f", always wrong and taught: {line.taught_wrong}" if line.taught_wrong else ""
         self.line(
             label,
             f"reward {score_words(line.reward)}   {count_words(line.lessons, 'lesson')}   "
