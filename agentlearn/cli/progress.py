@@ -139,10 +139,11 @@ class LearnProgress(ProgressLines, Callbacks):
         if not groups:
             self.line(label, "skipped: most tasks were all right when last seen")
             return
+        wrong = f", always wrong and taught: {line.taught_wrong}" if line.taught_wrong else ""
         self.line(
             label,
             f"reward {score_words(line.reward)}   {count_words(line.lessons, 'lesson')}   "
-            f"{mixed} of {groups} tasks had both right and wrong rollouts   {clock_time(line.seconds)}",
+            f"{mixed} of {groups} tasks had both right and wrong rollouts{wrong}   {clock_time(line.seconds)}",
         )
         planned = 0 if self.settings.from_store else (groups + line.skipped) * self.settings.group_size
         if words := made_words(line.drawn, planned, line.skipped):
@@ -162,12 +163,13 @@ class LearnProgress(ProgressLines, Callbacks):
         self.line("weights", f"{weights.identity}: {weights.note}")
         if report.pilot is None:
             words = library_words(
-                report.library, report.proposals, report.groups, store=self.store, selection=report.selection
+                report.library, report.proposals, report.taught, store=self.store, selection=report.selection
             )
             self.line("library", words)
         else:
             for label, words in zip(("pilot", "", ""), report.pilot.lines(), strict=True):
                 self.line(label, words)
+        self.line("taught", report.taught.words)
         if waiting := sum(report.proposals.quarantined.values()):
             self.line("quarantine", quarantine_words(waiting, report.run, store=self.store))
         if (made := report.allocated).drawn < made.planned:

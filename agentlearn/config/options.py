@@ -455,6 +455,14 @@ class OwnTaskOptions(OptionGroup):
     """hide: lessons that were learned from a task are not shown in further rollouts to learn from on that task."""
 
 
+class GroupOptions(OptionGroup):
+    """Which groups of rollouts teach besides those whose rewards differ."""
+
+    all_wrong: Literal["teach", "skip"] = "teach"
+    """teach: a task whose attempts are all wrong teaches too, where a reason or the expected answer says what was
+    wanted; skip: it teaches nothing, as published."""
+
+
 class StoredRolloutOptions(OptionGroup):
     """Learning from rollouts that the store already holds."""
 
@@ -464,5 +472,6 @@ class StoredRolloutOptions(OptionGroup):
     """With `from_store`: only rollouts of this run, given by the start of its id."""
     from_phase: str | None = None
     """With `from_store`: only rollouts of this phase. Default: every phase that is not a measurement."""
-    min_rollouts: int = Field(default=2, ge=2)
-    """With `from_store`: smallest number of stored rollouts that a task needs."""
+    min_rollouts: int = Field(default=2, ge=1)
+    """With `from_store`: smallest number of stored rollouts that a task needs. Recorded ones with feedback that says in
+    words what was wrong need no second one."""

@@ -82,6 +82,7 @@ class LearnOptions(RolloutKeywords, total=False):
     trust: str | Sequence[str]
     change_written: bool
     own_task_lessons: Literal["show", "hide"]
+    all_wrong: Literal["teach", "skip"]
     stop_after: int
     revisit_every: int
     end_when_settled: float

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from types import MappingProxyType
 
-from agentlearn.config import OwnTaskOptions, RunSettings
+from agentlearn.config import GroupOptions, OwnTaskOptions, RunSettings
 from agentlearn.domain.base import Domain
 from agentlearn.errors import AllFailed
 from agentlearn.learning.batch import Allocation, Batch, GroupStream, LearnerState
 from agentlearn.learning.evaluate import Scores
 from agentlearn.learning.evidence import LessonBlock, blocks_of
+from agentlearn.learning.lessons.stage_agent import shown_reason
 from agentlearn.learning.resume import FinishedRollouts, TaskRollout
 from agentlearn.learning.run_stats import RunMonitor
 from agentlearn.learning.stored_groups import StoredGroups
@@ -30,7 +31,7 @@ from agentlearn.rollout.first_rollouts import FirstRollouts
 from agentlearn.rollout.runner import Finished, Rollouts, RolloutSlot
 from agentlearn.store import ExposedRow, Store
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group
+from agentlearn.types.group import Group, GroupUse
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId, TaskId, derive_seed
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
@@ -74,6 +75,27 @@ def reflector_sees(group: Group, threshold: float) -> Group:
     if len(seen) == len(group.trajectories):
         return group
     return Group(task=group.task, trajectories=seen, others=group.others)
+
+
+TEACHING = frozenset[GroupUse]({"mixed", "all_wrong", "single"})
+"""How groups are used whose attempts the model that writes lessons reads."""
+
+
+def group_use(group: Group, threshold: float, margin: float, *, reasons: bool, gold: bool, teaches: bool) -> GroupUse:
+    """Return what the model that writes lessons learns from in a group, or why the group is left out.
+
+    Attempts that are all wrong teach where something says what was wanted: a reason, or the expected answer.
+
+    reasons, gold: whether the model sees reasons, and expected answers. teaches: whether such groups are to teach.
+    """
+    kind = group.kind(threshold, margin)
+    if kind != "all_wrong":
+        return kind
+    told = gold and any(group.task_of(one).answer is not None for one in group.decided)
+    told = told or (reasons and any(map(shown_reason, group.decided)))
+    if not (teaches and told):
+        return "nothing"
+    return "single" if len(group.decided) == 1 else "all_wrong"
 
 
 def hiding_note(rows: Iterable[ExposedRow], run: str, threshold: float) -> str:
@@ -293,7 +315,17 @@ class BatchRunner:
 
     def _report(self, group: Group) -> None:
         """Count a complete group."""
-        self.monitor.group_done(group.kind(self.rollouts.domain.threshold, self.allocation.margin))
+        domain, gold = self.rollouts.domain, self.settings.labels == "gold"
+        use = group_use(
+            reflector_sees(group, domain.threshold),
+            domain.threshold,
+            self.allocation.margin,
+            reasons=gold and domain.explains,
+            gold=gold,
+            teaches=isinstance(self.settings, GroupOptions) and self.settings.all_wrong == "teach",
+        )
+        kind = group.kind(domain.threshold, self.allocation.margin)
+        self.monitor.group_done(kind, teaches=use in TEACHING)
         self.group_done(group)
 
     async def evaluate(self, phases: Mapping[str, Library], tasks: Sequence[Task]) -> dict[str, Scores]:

@@ -1,7 +1,7 @@
 """Callbacks of a run, for progress displays and for programs. The loop calls them directly, so they must be quick."""
 
 import threading
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -56,6 +56,8 @@ class Evidence:
     """Every proposal of the batch, with what became of it."""
     groups: dict[str, int] = field(default_factory=dict[str, int])
     """Number of groups by kind."""
+    taught: dict[str, int] = field(default_factory=dict[str, int])
+    """Number of groups by `GroupUse`: what they taught from, or why they were left out."""
     faults: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     """Per stage, malformed replies and failed units of work by error code."""
     notes: tuple[str, ...] = ()
@@ -93,10 +95,10 @@ class Learner(Protocol):
         """Return the treatment of the g-th rollout of a task. It depends on (seed, task, g), not on time or order."""
         ...
 
-    async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
+    async def update(self, groups: AsyncIterable[Group], *, step: str, tasks: Sequence[Task] = ()) -> Update:
         """Learn from a batch. Groups arrive as they complete; the result does not depend on their order.
 
-        step: name of the update, such as `epoch-1/2`.
+        step: name of the update, such as `epoch-1/2`. tasks: those of the batch.
         """
         ...
 
@@ -137,7 +139,7 @@ class Callbacks:
         """Called when a group ends early because its rewards agree. saved: rollouts that are not made."""
 
     def group_done(self, kind: GroupKind) -> None:
-        """Called when all rollouts of one task in one batch are judged. Only a `mixed` group teaches."""
+        """Called when all rollouts of one task in one batch are judged."""
 
     def warned(self, warning: RunWarning) -> None:
         """Called once for each warning, with the numbers of that moment."""

@@ -40,7 +40,7 @@ from agentlearn.types.value import Value
 _LIBRARY, _SHIPPED_LIBRARY = 1_500, 400
 """Most tokens of lessons at the end of a run: assumed, and with the reflector that ships. The run's limit caps it."""
 _MIXED = 0.5
-"""Assumed share of groups whose rewards differ. Only those are summarised, compared and made as large as planned."""
+"""Assumed share of groups whose rewards differ."""
 _RIGHT = 0.25
 """Assumed share of groups that are all right: half of those whose rewards agree. Their tasks are skipped at times."""
 _VALIDATED = 0.5
@@ -187,6 +187,8 @@ class RunSize(Value):
     """Share of groups whose rewards differ."""
     right: float = _RIGHT
     """Share of groups that are all right."""
+    wrong: float = 0.0
+    """Share of groups that are all wrong and teach."""
     validated: float = _VALIDATED
     """Share of the largest number of rollouts on validation tasks that is made."""
     library: float
@@ -299,6 +301,7 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> C
     measuring = test * settings.eval_rollouts
     # Rewards of a group of one cannot differ.
     mixed = round(visits * size.mixed) if settings.group_size > 1 else 0
+    wrong = round(visits * size.wrong) if settings.all_wrong == "teach" else 0
     lessons = Course(settings, train).average_library(size.library)
     validating = round(course.most_validation() * size.validated)
 
@@ -313,9 +316,9 @@ def _of_size(settings: LearnSettings, train: int, test: int, size: RunSize) -> C
     both = (getattr(before, name) + getattr(after, name) for name in ("calls", "tokens_in", "tokens_out"))
     stages = [
         rollouts("rollout", learning, lessons),
-        calls("summarise", mixed * allocation.first_wave, size.summarise),
-        calls("compare", mixed, size.compare),
-        calls("consolidate", course.batches if mixed else 0, size.consolidate),
+        calls("summarise", mixed * allocation.first_wave + wrong * settings.group_size, size.summarise),
+        calls("compare", mixed + wrong, size.compare),
+        calls("consolidate", course.batches if mixed + wrong else 0, size.consolidate),
         *([rollouts(_VALIDATION, validating, lessons)] if validating else []),
         StageEstimate.priced(settings.model, HELD_OUT, *both),
     ]
@@ -409,6 +412,7 @@ def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0
             tokens_in=question + proposals, tokens_out=min(proposals, _SHIPPED_CONSOLIDATION) if small else proposals
         ),
         mixed=_MIXED if answer is None else _FEW_MIXED if terse else _MANY_MIXED,
+        wrong=1 - _MIXED - _RIGHT if answer is None else 0.0,
         library=library,
         judged=usual.judged,
         problem_tokens=problem_tokens,
@@ -453,6 +457,10 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
     }
     report: dict[str, Any] = json.loads(row.report or "{}")
     kinds: dict[str, int] = report.get("groups") or {}
+    taught: dict[str, int] = report.get("taught") or {}
+    taught_wrong = taught.get("all_wrong", 0) + taught.get("single", 0)
+    compared = min(1.0, totals["compare"].calls / len(groups)) if "compare" in totals and groups else None
+    wrong = taught_wrong / (taught_wrong + taught.get("mixed", 0)) if taught_wrong else 0.0
     course, lessons = Course(settings, tasks), report.get("library", {}).get("tokens")
     library = course.final_library
     if isinstance(lessons, int) and groups:
@@ -470,7 +478,8 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
         update={
             **stages,
             "rollout": size,
-            "mixed": min(1.0, totals["compare"].calls / len(groups)) if "compare" in totals and groups else _MIXED,
+            "mixed": _MIXED if compared is None else compared * (1 - wrong),
+            "wrong": 0.0 if compared is None else compared * wrong,
             "right": kinds.get("all_right", 0) / sum(kinds.values()) if sum(kinds.values()) else _RIGHT,
             "validated": min(1.0, made / most) if made and most else 1.0,
             "library": library,
@@ -707,6 +716,7 @@ def pilot_report(
     tasks: int,
     whole: TaskSets,
     groups: Mapping[str, int],
+    taught_wrong: int = 0,
     drawn: int,
     stages: Sequence[StageTotals],
     library: int,
@@ -716,7 +726,8 @@ def pilot_report(
     Rollouts, summaries and comparisons are scaled by the expected visits to tasks, consolidations by batches. The whole
     run is assumed to have as many lessons in its prompts as an estimate does.
 
-    tasks: number of tasks it learned from. drawn: rollouts that it made. library: tokens of the lessons in its prompts.
+    tasks: number of tasks it learned from. taught_wrong: groups that were all wrong and taught. drawn: rollouts that it
+    made. library: tokens of the lessons in its prompts.
     """
     settings = settings.model_copy(update={"pilot": None})
     total, mixed, train = sum(groups.values()), groups.get("mixed", 0), len(whole.train)
@@ -730,7 +741,7 @@ def pilot_report(
     for one in stages:
         model = settings.model if one.stage == "rollout" else settings.reflector_name
         more = 0 if one.stage == "judge" else lessons  # every other stage reads the library
-        if one.stage in _PER_ROLLOUT or mixed:
+        if one.stage in _PER_ROLLOUT or mixed + taught_wrong:
             calls = more_batches if one.stage == "consolidate" else learning
             scaled.append(_scaled(one.stage, one, model, times=learning, calls=calls, lessons=more))
         if one.stage in _PER_ROLLOUT:

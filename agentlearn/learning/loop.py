@@ -233,7 +233,7 @@ class RunLoop(ABC, Generic[S]):
                 await self._measure(learner.done, held_out, learner.library)
             while found is not None:
                 batch, groups = found
-                update = await learner.update(groups, step=batch.step)
+                update = await learner.update(groups, step=batch.step, tasks=batch.tasks)
                 await self._take(schedule, batch, update)
                 found = await sampling.next()
                 if found is not None:
@@ -252,7 +252,7 @@ class RunLoop(ABC, Generic[S]):
             while batch is not None:
                 following: Batch | None = None
                 ahead = self._state(schedule.may_follow(), learner) if settings.max_staleness else None
-                updating = under_way.create_task(learner.update(groups, step=batch.step))
+                updating = under_way.create_task(learner.update(groups, step=batch.step, tasks=batch.tasks))
                 if ahead is not None:
                     await groups.complete.wait()
                     if (following := schedule.following()) is not None:

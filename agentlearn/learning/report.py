@@ -1,5 +1,6 @@
 """The report of a run that learned lessons; its fields are the JSON output of `learn --json`."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -187,6 +188,48 @@ class Allocated(Value):
     """Visits to tasks that were left out because the task was all right when last seen."""
 
 
+class Taught(Value):
+    """Groups by what the model that writes lessons learned from, summed over the epochs."""
+
+    mixed: int = 0
+    """Groups whose rewards differ: their attempts were compared."""
+    all_wrong: int = 0
+    """Groups without a right attempt where a reason or the expected answer said what was wanted."""
+    single: int = 0
+    """The same, with a single attempt."""
+    skipped: dict[str, int] = Field(default_factory=dict[str, int])
+    """Groups that taught nothing. all_right: every attempt was right; nothing: all were equally wrong, and nothing said
+    what was wanted; undecided: none was judged; failed: the agent answered in none."""
+
+    @classmethod
+    def of(cls, uses: Mapping[str, int]) -> "Taught":
+        """Return the counts of groups by `GroupUse`."""
+        taught = {name: uses.get(name, 0) for name in ("mixed", "all_wrong", "single")}
+        skipped = {name: number for name in _SKIPPED if (number := uses.get(name, 0))}
+        return cls(**taught, skipped=skipped)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups that taught."""
+        return self.mixed + self.all_wrong + self.single
+
+    @property
+    def words(self) -> str:
+        """The counts as one line."""
+        single = "single wrong attempt" if self.single == 1 else "single wrong attempts"
+        told = f"{self.mixed} mixed, {self.all_wrong} always wrong, {self.single} {single}"
+        rest = ", ".join(f"{number} {_SKIPPED[name]}" for name, number in self.skipped.items())
+        return f"{told}{f'; skipped: {rest}' if rest else ''}"
+
+
+_SKIPPED = {
+    "all_right": "always right",
+    "nothing": "wrong with nothing to learn from",
+    "undecided": "undecided",
+    "failed": "without an answer",
+}
+
+
 class Proposals(Value):
     """What became of the proposals."""
 
@@ -230,6 +273,8 @@ class EpochLine(Value):
     """Mean reward; None when no rollout was judged."""
     groups: dict[str, int]
     """Groups by kind."""
+    taught_wrong: int = 0
+    """Groups without a right attempt that taught."""
     lessons: int
     """Lessons in the library at the end of the epoch."""
     applied: int
@@ -277,6 +322,7 @@ class LearnReport(Value):
     library: LibraryLine
     proposals: Proposals
     groups: dict[str, int]
+    taught: Taught = Taught()
     rollouts: dict[str, int]
     stages: dict[str, StageLine]
     failed_requests: dict[str, int]

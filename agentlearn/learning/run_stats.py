@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from agentlearn.config import RunSettings
+from agentlearn.config import GroupOptions, RunSettings
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import Batch
 from agentlearn.learning.callbacks import Callbacks, Held, Update
@@ -34,6 +34,8 @@ class _EpochStats:
     """The same rewards by task."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted after the update that they were used in."""
+    taught: Counter[str] = field(default_factory=Counter[str])
+    """The same groups by what they taught from, or why they were left out."""
     ended: list[Ended] = field(default_factory=list[Ended])
     """Proposals, each with what became of it."""
     drawn: int = 0
@@ -61,6 +63,8 @@ class RunStats:
     """Why the first rollout failed, and why the first one was undecided."""
     groups: Counter[str] = field(default_factory=Counter[str])
     """Groups by kind, counted when their last rollout is judged."""
+    taught_wrong: int = 0
+    """Groups among them that are all wrong and teach all the same."""
     stopped: int = 0
     """Groups that stopped early: their first rollouts differed, or were all right."""
     saved: int = 0
@@ -115,6 +119,7 @@ class RunStats:
         """Count an update."""
         evidence, current = update.evidence, self.epoch(epoch)
         current.groups.update(evidence.groups)
+        current.taught.update(evidence.taught)
         current.ended.extend(evidence.ended)
         for stage, codes in evidence.faults.items():
             self.faults.setdefault(stage, Counter()).update(codes)
@@ -130,6 +135,7 @@ class RunStats:
             epoch=epoch,
             reward=sum(current.rewards) / len(current.rewards) if current.rewards else None,
             groups=dict(sorted(current.groups.items())),
+            taught_wrong=current.taught["all_wrong"] + current.taught["single"],
             lessons=lessons,
             applied=ends.applied,
             folded=ends.folded,
@@ -253,9 +259,10 @@ class RunMonitor:
         self.stats.saved += saved
         self.callbacks.group_stopped(batch.phase, saved)
 
-    def group_done(self, kind: GroupKind) -> None:
-        """Count a complete group and report it."""
+    def group_done(self, kind: GroupKind, *, teaches: bool) -> None:
+        """Count a complete group and report it. teaches: whether lessons are learned from it."""
         self.stats.groups[kind] += 1
+        self.stats.taught_wrong += teaches and kind == "all_wrong"
         self.callbacks.group_done(kind)
         self._report_warnings()
 
@@ -298,6 +305,8 @@ class RunMonitor:
         agents = {code: n for code, n in stats.failures.items() if code not in stats.undecided or code in REMEDIES}
         snapshot = RunSnapshot(
             groups=stats.groups if settings.group_size > 1 else {},
+            taught_wrong=stats.taught_wrong,
+            all_wrong=settings.all_wrong if isinstance(settings, GroupOptions) else None,
             rollouts=stats.outcomes.total(),
             undecided=stats.outcomes["undecided"],
             failures=agents,

@@ -42,7 +42,8 @@ def _live_groups(
         task = tasks[row.task]
         same[_kind(row), same_text(task.problem), task.answer].append(row)
     whole = [_latest(members, max_size) for members in same.values() if _teaches(members, min_size)]
-    alone = [members[-1] for members in same.values() if not _teaches(members, min_size)]
+    others = (members for members in same.values() if not _teaches(members, min_size))
+    alone = [max(reversed(members), key=lambda row: _told([row])) for members in others]
     listed = [row for members in whole for row in members] + alone
     place = {row.id: number for number, row in enumerate(listed)}
     near = nearest_groups(
@@ -52,8 +53,9 @@ def _live_groups(
         max_size=max_size,
         begun=[[place[row.id] for row in members] for members in whole],
     )
-    together = [[listed[number] for number in places] for places in near if len(places) >= min_size]
-    single = sum(len(places) for places in near if len(places) < min_size)
+    found = [[listed[number] for number in places] for places in near]
+    together = [members for members in found if len(members) >= min_size or _told(members)]
+    single = sum(map(len, found)) - sum(map(len, together))
     best: dict[TaskId, LiveGroup] = {}
     for unsorted in together:  # of several groups that one task leads, one that can teach, the larger, the later
         group = _group(sorted(unsorted, key=lambda row: (row.at, row.id)), tasks)
@@ -73,8 +75,13 @@ def _live_groups(
 
 
 def _teaches(members: Sequence[LiveRow], min_size: int) -> bool:
-    """Whether rollouts of one task are enough for a group and differ. If not, the latest one looks for neighbours."""
-    return len(members) >= min_size and len({row.reward for row in members}) > 1
+    """Whether rollouts of one task are enough for a group that teaches. If not, one of them looks for neighbours."""
+    return len(members) >= min_size and (len({row.reward for row in members}) > 1 or _told(members))
+
+
+def _told(members: Sequence[LiveRow]) -> bool:
+    """Whether feedback says in words what was wrong with one of the rollouts. Such a rollout teaches also alone."""
+    return any(row.explained and row.reward < 1 for row in members)
 
 
 def _kind(row: LiveRow) -> _Kind:
@@ -83,9 +90,12 @@ def _kind(row: LiveRow) -> _Kind:
 
 
 def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:
-    """The latest rollouts with each reward in turn, so that a group that is cut down can still teach."""
+    """The latest rollouts with each reward in turn, so that a group that is cut down can still teach.
+
+    Those with a reason come before those without.
+    """
     by_reward: defaultdict[float, list[LiveRow]] = defaultdict(list)
-    for row in members:
+    for row in sorted(members, key=lambda row: row.explained):
         by_reward[row.reward].append(row)
     kept: list[LiveRow] = []
     while len(kept) < min(max_size, len(members)):
@@ -103,6 +113,7 @@ def _group(members: Sequence[LiveRow], tasks: Mapping[TaskId, Task]) -> LiveGrou
         others=tuple(tasks[one] for one in others),
         rollouts=tuple(row.id for row in members),
         rewards=tuple(row.reward for row in members),
+        explained=_told(members),
     )
 
 
@@ -180,6 +191,10 @@ class StoredGroups:
         live = Groups(name=settings.domain, store=reader.directory)
         if settings.from_phase in (None, LIVE):
             live = _live_groups(reader, settings.domain, run=run, min_size=settings.min_rollouts)
+            if settings.all_wrong == "skip":
+                large = tuple(group for group in live.groups if len(group.rollouts) >= settings.min_rollouts)
+                single = live.single + len(live.groups) - len(large)
+                live = live.model_copy(update={"groups": large, "single": single})
         if not best and not len(live) and (live.single or live.set_aside or live.without_reward):
             raise _no_group(live)
         if not best and not len(live):
@@ -236,7 +251,7 @@ def _no_group(groups: Groups) -> ConfigError:
     next_step = "give feedback on more of them" if groups.without_reward else "record more rollouts with feedback"
     return ConfigError(
         f"the recorded rollouts of {groups.name!r} form no group to learn from: there are {counts}, and a group needs"
-        f" two or more with equal or similar tasks; {next_step}",
+        f" two or more with equal or similar tasks, or one that is wrong with a comment; {next_step}",
         code="no_groups",
     )
 

@@ -41,6 +41,11 @@ _KINDS = {
     "undecided": ("were undecided", _TRACE),
     "failed": ("failed", _TRACE),
 }
+_SAY_WHY = {
+    "teach": "let the reward give its reason, or give expected answers (with --labels gold)",
+    "skip": "--all-wrong teach learns from reasons and expected answers",
+}
+"""What helps against groups that are all wrong in a run that learns lessons, by the setting `all_wrong`."""
 REMEDIES = {
     "rollout_timeout": "set a larger rollout_deadline_s in a recipe",
     "too_many_turns": "set a larger max_turns in a recipe",
@@ -68,6 +73,10 @@ class RunSnapshot:
 
     groups: Mapping[str, int] = field(default_factory=dict[str, int])
     """Complete groups by kind."""
+    taught_wrong: int = 0
+    """Groups among them that are all wrong and teach, because something says what was wanted."""
+    all_wrong: Literal["teach", "skip"] | None = None
+    """Whether groups that are all wrong are to teach; None in a run that learns no lessons."""
     rollouts: int = 0
     undecided: int = 0
     """Rollouts that the verifier could not judge."""
@@ -96,12 +105,16 @@ def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarnin
 
 def _warnings(counts: RunSnapshot, *, ended: bool) -> Iterator[RunWarning]:
     listed = _TRACE.format(trace=counts.trace)
-    total = sum(counts.groups.values())
-    kind = max(_KINDS, key=lambda one: counts.groups.get(one, 0))
-    count = counts.groups.get(kind, 0)
+    total, teach = sum(counts.groups.values()), counts.groups.get("mixed", 0) + counts.taught_wrong
+    useless = {kind: counts.groups.get(kind, 0) for kind in _KINDS}
+    useless["all_wrong"] -= counts.taught_wrong
+    kind = max(_KINDS, key=lambda one: useless[one])
+    count = useless[kind]
     one_sided = total >= _MIN_GROUPS and count >= _ONE_KIND * total
-    if total and (one_sided or (ended and not counts.groups.get("mixed", 0))):
+    if total and (one_sided or (ended and not teach)):
         were, remedy = _KINDS[kind]
+        if kind == "all_wrong" and counts.all_wrong is not None:
+            remedy = _SAY_WHY[counts.all_wrong]
         if kind == "all_wrong" and counts.no_answers > _NO_ANSWERS * counts.rollouts:
             remedy = "most replies have no answer that can be read, see the note about them"
         words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"

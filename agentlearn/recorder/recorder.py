@@ -380,8 +380,9 @@ class Recorder:
         """Return groups of the recorded rollouts that have a reward, to learn from. Blocks; reads the whole store.
 
         Rollouts with the same task, apart from case and white space, form a group. Those that are left form groups
-        with their nearest neighbours, if these are near enough. Rollouts of one group were made by the same model with
-        the same lessons; right answers written by persons join the rollout that they correct.
+        with their nearest neighbours, if these are near enough; a wrong one with a comment needs no other. Rollouts of
+        one group were made by the same model with the same lessons; right answers written by persons join the rollout
+        that they correct.
         """
         from agentlearn.learning.stored_groups import read_groups
 

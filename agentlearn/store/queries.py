@@ -235,7 +235,7 @@ class Query(StrEnum):
     LIVE = f"""
         SELECT t.id, t.phase, t.task, coalesce(c.model, t.model) AS model,
                coalesce(c.library_version, t.library_version) AS library, coalesce(c.masked, t.masked) AS masked,
-               t.reward, epoch_us(t.started_at) AS at
+               t.reward, t.reason <> '' AS explained, epoch_us(t.started_at) AS at
         FROM ({JUDGED}) t JOIN task k ON k.id = t.task
         LEFT JOIN feedback f ON f.id = t.id LEFT JOIN trajectory c ON c.id = f.rollout
         WHERE t.phase IN ('{LIVE}', '{DEMONSTRATION}') AND k.domain = $1 AND ($2 IS NULL OR t.run = $2)
@@ -356,6 +356,8 @@ class LiveRow:
     library: LibraryVersion
     masked: list[str]
     reward: float
+    explained: bool
+    """Whether feedback gave a reason in words."""
     at: int
     """When it was recorded: microseconds since 1970."""
 

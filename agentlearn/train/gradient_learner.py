@@ -164,7 +164,7 @@ class GradientLearner:
             weights_step=self.versions.step,
         )
 
-    async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
+    async def update(self, groups: AsyncIterable[Group], *, step: str, tasks: Sequence[Task] = ()) -> Update:
         """Learn from one batch, in up to `iterations` x `minibatches` optimiser steps."""
         began = time.perf_counter()
         collected = sorted([group async for group in groups], key=lambda group: group.task.id)

@@ -17,6 +17,10 @@ GroupKind = Literal["mixed", "all_right", "all_wrong", "undecided", "failed"]
 """mixed: rewards differ; all_right: they are equal and all count as right; all_wrong: they are equal, and not all are
 right; failed: the agent answered in no rollout; undecided: no rollout has a reward."""
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
+GroupUse = Literal["mixed", "all_wrong", "single", "all_right", "nothing", "undecided", "failed"]
+"""How a run that learns lessons uses a group. mixed: its attempts are compared; all_wrong: what was wanted is held
+against its attempts; single: the same with one attempt. Left out: all_right, undecided and failed groups, and those
+that are all wrong while nothing says what was wanted."""
 _ROUNDING = 1e-9
 """Larger than the error of a sum of rewards. It counts only with a margin."""
 
@@ -59,7 +63,7 @@ class Group(Value):
         return tuple(t.reward for t in self.decided if t.reward is not None)
 
     def kind(self, threshold: float = 1.0, margin: float = 0.0) -> GroupKind:
-        """Kind of the group. Only a mixed group, whose rewards differ, can be learned from.
+        """Kind of the group. Only in a mixed group can attempts be compared: its rewards differ.
 
         threshold: reward from which an answer counts as right. margin: rewards that differ by no more count as equal,
         also when the threshold lies between them.
@@ -95,6 +99,8 @@ class LiveGroup(Value):
     """Ids of the rollouts, in order of time."""
     rewards: tuple[float | None, ...]
     """Reward of each rollout when the groups were made; None while it is undecided."""
+    explained: bool = False
+    """Whether feedback says in words what was wrong with one of the rollouts."""
 
     @property
     def mixed(self) -> bool:
@@ -110,7 +116,8 @@ class Groups(Value):
     store: Path
     groups: tuple[LiveGroup, ...] = ()
     single: int = 0
-    """Rollouts with a reward that were left over: no other rollout has the same task or one that is near it."""
+    """Rollouts with a reward that were left over: no other rollout has the same task or one that is near it, and no
+    feedback says in words what was wrong."""
     set_aside: int = 0
     """Rollouts with a reward that no group needs: another one has the same task and reward, or the group is full."""
     without_reward: int = 0
@@ -130,6 +137,7 @@ class Groups(Value):
         counts = Counter(bool(group.others) for group in self.groups)
         rollouts = sum(len(group.rollouts) for group in self.groups)
         mixed = sum(group.mixed for group in self.groups)
+        told = sum(group.explained and not group.mixed for group in self.groups)
         noun = "group" if len(self.groups) == 1 else "groups"
         rest = [
             f"{counted} {words}"
@@ -142,8 +150,8 @@ class Groups(Value):
         ]
         return (
             f"{len(self.groups)} {noun} of {rollouts} recorded rollouts of {self.name!r}: {counts[False]} of equal"
-            f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ;"
-            f" {'; '.join(rest)}"
+            f" tasks and {counts[True]} of neighbours; {mixed} can teach because their rewards differ, and {told}"
+            f" because feedback says what was wrong; {'; '.join(rest)}"
         )
 
     def __str__(self) -> str:

@@ -265,7 +265,8 @@ def _comparison_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
     if not rewards:
         reason = "no rollout has a reward"
     elif len(rewards) == 1:
-        reason = f"all rewards are {rewards[0]:g}, so there was nothing to compare"
+        wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
+        reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"
     elif not differ(rewards, margin):
         reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
     elif not record.summaries:

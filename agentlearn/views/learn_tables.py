@@ -214,7 +214,10 @@ def groups_section(record: LearnRecord) -> Section:
         parts.append(Paragraph(text=f"{more:,} more groups are not on this page; {trace} lists all of them."))
     if not parts:
         parts.append(Paragraph(text="The run had no group to learn from."))
-    lede = "Only groups whose rewards differ (mixed) teach. Each row is one task in one epoch."
+    lede = (
+        "Groups teach whose rewards differ (mixed), and groups that are all wrong where a reason or the expected answer"
+        " says what was wanted. Each row is one task in one epoch."
+    )
     return Section(title="Groups", lede=lede, parts=tuple(parts))
 
 

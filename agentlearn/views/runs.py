@@ -16,6 +16,7 @@ from agentlearn.learning.report import (
     Proposals,
     SelectedVersion,
     StageLine,
+    Taught,
     VersionLine,
 )
 from agentlearn.measure.contrast import ContrastVerdict
@@ -169,7 +170,7 @@ def _next_step(reader: StoreReader, run: RunRow) -> str:
 def library_words(
     library: LibraryLine,
     proposals: Proposals,
-    groups: Mapping[str, int],
+    taught: Taught,
     *,
     store: Path,
     selection: SelectedVersion | None = None,
@@ -177,7 +178,7 @@ def library_words(
 ) -> str:
     """The library that a run wrote, with the command that shows it; or the reason why it wrote none.
 
-    groups: number of groups by kind. latest: whether the run has just ended, so that the name stands for its version.
+    latest: whether the run has just ended, so that the name stands for its version.
     """
     version = f"{library.name}@{library.version[:8]}"
     if selection is not None and selection.status == "pending":
@@ -210,8 +211,8 @@ def library_words(
         why = f"no proposal was applied ({waiting} quarantined, {refused} refused, {unused} not used)"
     elif refused or unused:
         why = f"no proposal was applied ({refused} refused, {unused} not used)"
-    elif not groups.get("mixed"):
-        why = "no task had rollouts with different rewards, so there was nothing to compare"
+    elif not taught.groups:
+        why = "no task had rollouts with different rewards or a word on what was wanted, so there was nothing to learn"
     return f"no library was written: {why}{kept}"
 
 
@@ -263,10 +264,11 @@ def _report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
             LibraryLine.model_validate(report["library"]),
             Proposals.model_validate(report["proposals"]),
         )
-        words = library_words(
-            library, proposals, report["groups"], store=reader.directory, selection=selection, latest=False
-        )
+        taught = Taught.model_validate(report.get("taught") or {"mixed": report["groups"].get("mixed", 0)})
+        words = library_words(library, proposals, taught, store=reader.directory, selection=selection, latest=False)
         yield labelled("library", words)
+        if "taught" in report:
+            yield labelled("taught", taught.words)
     if "proposals" in report:
         for label, name in (("refused", "rejected"), ("dropped", "dropped")):
             yield labelled(label, _counts(report["proposals"][name]) or "no proposal")

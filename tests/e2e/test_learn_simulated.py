@@ -37,7 +37,7 @@ def test_the_same_seed_gives_the_same_library_whatever_the_concurrency(tmp_path:
 
 
 def test_one_rollout_per_task_teaches_nothing_and_says_why(tmp_path: Path) -> None:
-    report = learn(tmp_path, *SMALL, "--group-size", "1", here=True)
+    report = learn(tmp_path, *SMALL, "--group-size", "1", "--all-wrong", "skip", here=True)
     assert report["library"]["lessons"] == 0
     assert any("G = 1 teaches nothing" in note for note in report["notes"])
     assert set(report["stages"]) == {"rollout"}, "groups of one verdict ask for no summary"
@@ -53,12 +53,14 @@ def test_learning_without_labels_goes_by_majority(tmp_path: Path) -> None:
     assert "labels none" in trace["trajectory"]["verdict"]["reason"]
 
 
-def test_only_groups_that_differ_ask_for_summaries(small: Small) -> None:
-    groups, calls = small[1]["groups"], small[1]["stages"]
+def test_only_groups_that_teach_ask_for_summaries(small: Small) -> None:
+    groups, calls, taught = small[1]["groups"], small[1]["stages"], small[1]["taught"]
     assert groups["mixed"] + groups["all_right"] + groups["all_wrong"] == 5
-    # Three to five summaries for each mixed group; a misshapen one is asked for once more.
-    assert 3 * groups["mixed"] <= calls["summarise"]["calls"] <= 10 * groups["mixed"]
-    assert groups["mixed"] <= calls["compare"]["calls"] <= 2 * groups["mixed"]
+    assert (taught["mixed"], taught["all_wrong"]) == (groups["mixed"], groups["all_wrong"])
+    # Three to five summaries for each group that teaches; a misshapen one is asked for once more.
+    teach = taught["mixed"] + taught["all_wrong"]
+    assert 3 * teach <= calls["summarise"]["calls"] <= 10 * teach
+    assert teach <= calls["compare"]["calls"] <= 2 * teach
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ async def learn(
     run = None
     if resume is not None:
         with nullcontext(store) if isinstance(store, Store) else read_store(directory) as reader:
-            run = resumed_run(reader, resume, settings)
+            run, settings = resumed_run(reader, resume, settings)
     if not wants_progress(progress, callbacks):
         return await run_learning(settings, callbacks, resume=run, given=given)
     from agentlearn.cli.progress import progress_in_python

@@ -3,12 +3,12 @@
 from asyncio import TaskGroup
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
-from agentlearn.learning.batch_runner import reflector_sees
+from agentlearn.learning.batch_runner import TEACHING, group_use, reflector_sees
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageContext, StagePrompts, shown_reason
@@ -22,7 +22,7 @@ from agentlearn.models.endpoint import Endpoint
 from agentlearn.store import Store
 from agentlearn.types.author import Author, AuthorKind, strangers
 from agentlearn.types.experience import Library
-from agentlearn.types.group import Group, Summary, differ
+from agentlearn.types.group import Group, GroupUse, Summary, differ
 from agentlearn.types.ids import ExperienceId, RolloutId
 from agentlearn.types.operation import Ended, Proposal, Quarantined, Rejected
 from agentlearn.types.task import Task
@@ -49,6 +49,8 @@ class _GroupResult:
     group: Group
     seen: Group
     """The part of the group that the reflector may see."""
+    use: GroupUse
+    """What it teaches from, or why it is left out."""
     accepted: tuple[Proposal, ...] = ()
     ended: tuple[Ended, ...] = ()
     """Refused and dropped proposals of the compare stage."""
@@ -109,12 +111,15 @@ class LessonLearner:
         settings = self.settings
         return Treatment(model=settings.model, library=self.library.version, temperature=settings.temperature)
 
-    async def update(self, groups: AsyncIterable[Group], *, step: str) -> Update:
-        """Summarise and compare each group as it completes, then consolidate and make the next library version."""
-        stage_context = self._stage_context(step)
+    async def update(self, groups: AsyncIterable[Group], *, step: str, tasks: Sequence[Task] = ()) -> Update:
+        """Summarise and compare each group as it completes, then consolidate and make the next library version.
+
+        No lesson may hold the expected answer of any of the batch's tasks.
+        """
+        stage_context, answers = self._stage_context(step), CheckContext.of(tasks).answers
         async with TaskGroup() as running:
-            tasks = [running.create_task(self._learn_from(group, stage_context)) async for group in groups]
-        results = sorted((task.result() for task in tasks), key=lambda result: result.group.task.id)
+            learning = [running.create_task(self._learn_from(one, stage_context, answers)) async for one in groups]
+        results = sorted((task.result() for task in learning), key=lambda result: result.group.task.id)
         kinds = Counter(result.group.kind(self.threshold, self.margin) for result in results)
         accepted = [proposal for result in results for proposal in result.accepted]
         context = self._check_context([result.group for result in results], self.settings)
@@ -131,10 +136,14 @@ class LessonLearner:
         }
         failed = f"consolidation failed twice in {step}: the groups' proposals were checked without it"
         return Update(
-            outcome=_outcome(before, made, self.library, any_mixed=kinds["mixed"] > 0),
+            outcome=_outcome(before, made, self.library, taught=any(result.use in TEACHING for result in results)),
             library=self.library,
             evidence=Evidence(
-                ended=ended, groups=dict(kinds), faults=faults, notes=(failed,) if consolidated.failed else ()
+                ended=ended,
+                groups=dict(kinds),
+                taught=dict(Counter(result.use for result in results)),
+                faults=faults,
+                notes=(failed,) if consolidated.failed else (),
             ),
         )
 
@@ -203,15 +212,22 @@ class LessonLearner:
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:
         """The strangers whose text the stages read: in groups that teach, and behind lessons that nobody accepted."""
-        mixed = [group for group in groups if group.kind(self.threshold, self.margin) == "mixed"]
-        read = authors_read(mixed, reasons_by=self.reasons_by if self._shows_reasons else None)
+        taught = [group for group in groups if self._use(reflector_sees(group, self.threshold)) in TEACHING]
+        read = authors_read(taught, reasons_by=self.reasons_by if self._shows_reasons else None)
         return strangers((*read, *unapproved(self.library, self.accepted)))
 
-    async def _learn_from(self, group: Group, stage_context: StageContext) -> _GroupResult:
-        """Summaries and proposals of one group. A group whose rewards do not differ costs no model call."""
+    def _use(self, seen: Group) -> GroupUse:
+        gold, teaches = self.settings.labels == "gold", self.settings.all_wrong == "teach"
+        return group_use(seen, self.threshold, self.margin, reasons=self._shows_reasons, gold=gold, teaches=teaches)
+
+    async def _learn_from(self, group: Group, stage_context: StageContext, answers: frozenset[str]) -> _GroupResult:
+        """Summaries and proposals of one group. A group without anything to learn from costs no model call.
+
+        answers: the expected answers of all tasks of the batch.
+        """
         seen = reflector_sees(group, self.threshold)
-        if seen.kind(self.threshold, self.margin) != "mixed":
-            return _GroupResult(group, seen)
+        if (use := self._use(seen)) not in TEACHING:
+            return _GroupResult(group, seen, use)
         async with TaskGroup() as running:
             tasks = [
                 running.create_task(summarise(self.read_as(t), seen.task_of(t), stage_context)) for t in seen.decided
@@ -225,14 +241,16 @@ class LessonLearner:
             for summary in summaries.values():
                 saving.create_task(self.store.save_summary(summary))
         rewards = [t.reward for t in seen.decided if t.id in summaries and t.reward is not None]
-        if not differ(rewards, self.margin):  # the rewards of the remaining trajectories no longer differ
-            return _GroupResult(group, seen, summarise_faults=faults, compare_faults=Counter({"summaries_lost": 1}))
+        if not rewards or (use == "mixed" and not differ(rewards, self.margin)):  # what is left teaches nothing
+            lost = Counter({"summaries_lost": 1})
+            return _GroupResult(group, seen, use, summarise_faults=faults, compare_faults=lost)
         context = self._check_context([group], self.settings.model_copy(update=_WITHOUT_SIZE_LIMITS))
+        context = replace(context, answers=context.answers | answers)
         try:
             proposed = await compare(seen, summaries, stage_context, context)
         except EndpointError as error:
-            return _GroupResult(group, seen, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
-        return _GroupResult(group, seen, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
+            return _GroupResult(group, seen, use, summarise_faults=faults, compare_faults=Counter({error.code: 1}))
+        return _GroupResult(group, seen, use, proposed.accepted, proposed.ended, faults, Counter(proposed.faults))
 
     def _log_refusals(self, ended: Sequence[Ended], step: str) -> None:
         log = get_log(run=self.call_context.run)
@@ -243,14 +261,17 @@ class LessonLearner:
                 log.warning("operation.quarantined", step=step, code=one.end.code, reason=one.end.reason)
 
 
-def _outcome(before: Library, made: Library, after: Library, *, any_mixed: bool) -> Outcome:
-    """Return what became of the library. made: what the update made of `before`; after: what is in use now."""
+def _outcome(before: Library, made: Library, after: Library, *, taught: bool) -> Outcome:
+    """Return what became of the library.
+
+    made: what the update made of `before`. after: what is in use now. taught: whether any group taught.
+    """
     if after.version != made.version:
         reason = f"version {after.version[:8]} is better than {made.version[:8]} by the rollouts so far"
         return RolledBack(version=after.version, reason=reason)
     if after.version != before.version:
         return Advanced(version=after.version, parent=before.version)
-    return Held(reason="no proposal passed the check" if any_mixed else "no group had rewards that differ")
+    return Held(reason="no proposal passed the check" if taught else "no group had anything to learn from")
 
 
 def _sum(counters: Iterable[Counter[str]]) -> dict[str, int]:

@@ -25,6 +25,7 @@ from agentlearn.learning.report import (
     LibraryLine,
     Proposals,
     SelectedVersion,
+    Taught,
     WeightsRecord,
 )
 from agentlearn.learning.run_result import RunResult, verdict_notes
@@ -136,6 +137,7 @@ class LessonRun(RunLoop[LearnSettings]):
         train = len(result.sets.train)
         ends = count_ends([one for epoch in stats.epochs.values() for one in epoch.ended])
         groups = sum((epoch.groups for epoch in stats.epochs.values()), Counter[str]())
+        taught = Taught.of(sum((epoch.taught for epoch in stats.epochs.values()), Counter[str]()))
         delta = held_out.delta if held_out else None
         versions = version_lines(choice, self._made_at)
         pilot = None
@@ -145,6 +147,7 @@ class LessonRun(RunLoop[LearnSettings]):
                 tasks=train,
                 whole=whole,
                 groups=groups,
+                taught_wrong=taught.all_wrong + taught.single,
                 drawn=stats.allocated(0).drawn,
                 stages=result.totals,
                 library=choice.start.tokens,
@@ -179,6 +182,7 @@ class LessonRun(RunLoop[LearnSettings]):
                 quarantined=dict(ends.quarantined),
             ),
             groups={kind: groups[kind] for kind in GROUP_KINDS},
+            taught=taught,
             rollouts={outcome: stats.outcomes[outcome] for outcome in ROLLOUT_OUTCOMES},
             stages=result.stages,
             failed_requests=result.failed_requests,
@@ -192,10 +196,10 @@ class LessonRun(RunLoop[LearnSettings]):
             pilot=pilot,
             cost_usd=result.cost_usd,
             wall_s=result.wall_rounded_s,
-            notes=(*self._notes(choice, library, delta, groups), *result.notes()),
+            notes=(*self._notes(choice, library, delta, taught), *result.notes()),
         )
 
-    def _notes(self, choice: Choice, library: Library, delta: Delta | None, groups: Counter[str]) -> Iterator[str]:
+    def _notes(self, choice: Choice, library: Library, delta: Delta | None, taught: Taught) -> Iterator[str]:
         """The notes that only a run with lessons has."""
         settings, shows = self.settings, "these numbers show that the program works and nothing more"
         if library.version != choice.start.version:
@@ -208,9 +212,9 @@ class LessonRun(RunLoop[LearnSettings]):
         elif is_lab(settings.model):
             wrote = f", and {settings.reflector_name}, which wrote its lessons, is simulated"
             yield f"{settings.model} is a real but tiny transformer{wrote if self.reflector.simulated else ''}: {shows}"
-        if settings.group_size == 1:
+        if settings.group_size == 1 and not taught.groups:
             yield "G = 1 teaches nothing: there is no second rollout to compare with; use --group-size 5"
-        elif not self._made_at and (groups["mixed"] or not groups.total()):
+        elif not self._made_at and (taught.groups or not taught.skipped):
             held = "; ".join(sorted(set(self.stats.held))) or "no proposal was made"
             yield f"the library did not change: {held}"
         if settings.labels == "none":

@@ -343,13 +343,16 @@ class StagePrompts:
 
     summarise: StagePrompt = StagePrompt("summarise", 1)
     compare: StagePrompt = StagePrompt("compare", 1)
+    compare_wrong: StagePrompt = StagePrompt("compare_wrong", 1)
+    """In place of `compare` where no attempt was right."""
     consolidate: StagePrompt = StagePrompt("consolidate", 1)
     repair: StagePrompt = StagePrompt("repair", 1)
     """Sent once when items of a reply were refused, by the compare and the consolidate stage."""
 
     def load_all(self) -> tuple[Prompt, ...]:
         """Return every prompt, as the run stores them."""
-        return (self.summarise.load(), self.compare.load(), self.consolidate.load(), self.repair.load())
+        stages = (self.summarise, self.compare, self.compare_wrong, self.consolidate, self.repair)
+        return tuple(stage.load() for stage in stages)
 
 
 STAGE_PROMPTS = StagePrompts()

@@ -1,5 +1,8 @@
 """The three stages: a trajectory becomes a summary, a group's summaries become proposals, a batch's proposals fewer.
 
+A group whose attempts are all wrong has a question of its own: not what tells good attempts from bad ones, but which
+rule none of them knew.
+
 Summarise: numbered steps. Compare and consolidate ask for proposals: every item that a model wrote becomes a proposal,
 and refused items keep the reason. The repair round lists the reasons once and asks for corrected items.
 
@@ -275,6 +278,15 @@ def _checked(
     return accepted, tuple(one for one in ended if not isinstance(one.end, Applied))
 
 
+_MOST_FROM_WRONG = 2
+"""Largest number of proposals from a group that is all wrong: no attempt in it shows that a proposal is right."""
+
+
+def _is_mixed(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> bool:
+    """Whether the rewards of the summarised trajectories differ."""
+    return differ([t.reward for t in group.decided if t.id in summaries and t.reward is not None], stage_context.margin)
+
+
 @cache
 def _compare_agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
     values = {"max_proposals": str(max_proposals), "max_words": str(MAX_LESSON_WORDS)}
@@ -284,11 +296,16 @@ def _compare_agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
 async def compare(
     group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext, context: CheckContext
 ) -> Proposed:
-    """Return the proposals of a group whose rewards differ. Raises EndpointError.
+    """Return the proposals of a group that teaches. Raises EndpointError.
+
+    Of a group whose rewards differ, the model compares the attempts; of one that is all wrong, it looks for the rule
+    behind what was wanted, and at most two proposals are taken.
 
     summaries: of the group's decided trajectories, by rollout.
     """
     prompt, limit = stage_context.prompts.compare, stage_context.options.max_proposals
+    if not _is_mixed(group, summaries, stage_context):
+        prompt, limit = stage_context.prompts.compare_wrong, min(limit, _MOST_FROM_WRONG)
     source = _ReplySource(
         stage="compare",
         key=group.task.id,
@@ -305,9 +322,11 @@ async def compare(
 def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
     """Return the user message of the stage."""
     attempts: list[str] = []
-    compared = [t for t in group.decided if t.id in summaries]
+    compared, mixed = [t for t in group.decided if t.id in summaries], _is_mixed(group, summaries, stage_context)
     for number, trajectory in enumerate(compared, start=1):
-        verdict, reward = _verdict(trajectory, compared, stage_context)
+        verdict, reward = verdict_words(trajectory.reward, stage_context.threshold)
+        if mixed:
+            verdict = _verdict(trajectory, compared, verdict, stage_context.margin)
         steps = "\n".join(
             f"{place}. {step.text}{_used_labels(step.used, stage_context)}"
             for place, step in enumerate(summaries[trajectory.id].steps, start=1)
@@ -324,18 +343,16 @@ def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context
     return f"{head}<attempts>\n{listed}\n</attempts>{library}"
 
 
-def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], stage_context: StageContext) -> tuple[str, str]:
-    """The verdict and the reward of an attempt as text.
+def _verdict(trajectory: Trajectory, compared: Sequence[Trajectory], verdict: str, margin: float) -> str:
+    """The verdict of an attempt among others whose rewards differ.
 
     Attempts with partial rewards are better or worse: better are those whose reward lies within the margin of the best
     one.
     """
-    words, reward = verdict_words(trajectory.reward, stage_context.threshold)
     rewards = [one.reward for one in compared if one.reward is not None]
     if set(rewards) <= {0.0, 1.0}:
-        return words, reward
-    below = differ((trajectory.reward or 0.0, max(rewards)), stage_context.margin)
-    return ("worse" if below else "better"), reward
+        return verdict
+    return "worse" if differ((trajectory.reward or 0.0, max(rewards)), margin) else "better"
 
 
 def _problem(task: Task, stage_context: StageContext) -> str:

@@ -71,6 +71,24 @@ def test_a_group_that_is_too_large_keeps_what_can_teach(recorder: Recorder) -> N
     assert [len(one.rollouts) for one in recorder.groups(min_size=9, max_size=9).groups] == [9]
 
 
+def test_a_wrong_rollout_with_a_comment_needs_no_right_one(recorder: Recorder) -> None:
+    said = {
+        text: recorded(recorder, text, "…", None) for text in ("How do I pay?", "Where is my parcel?", "No comment")
+    }
+    recorder.feedback_sync(said["How do I pay?"], reward=0.4, comment="leave out the old bank")
+    recorder.feedback_sync(said["Where is my parcel?"], reward=1, comment="well said")
+    recorder.feedback_sync(said["No comment"], reward=0)
+    again = recorded(recorder, "how do I pay?", "By cheque.", None)
+    recorder.feedback_sync(again, reward=0.4, comment="nobody takes cheques")
+    late = recorded(recorder, "How do I pay?", "By cheque?", 0.4)
+    groups = recorder.groups()
+    assert members(groups) == [{said["How do I pay?"], again, late}]
+    assert (groups.groups[0].explained, groups.groups[0].mixed, groups.single) == (True, False, 2)
+    assert "0 can teach because their rewards differ, and 1 because feedback says what was wrong" in groups.summary
+    assert members(recorder.groups(max_size=2)) == [{said["How do I pay?"], again}], "those with a comment come first"
+    assert [len(one.rollouts) for one in recorder.groups(min_size=4).groups] == [1]
+
+
 UNLIKE = [
     "Where is the nearest shop?",
     "Can I pay with two cards at once?",

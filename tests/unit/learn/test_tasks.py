@@ -134,8 +134,9 @@ def test_a_plan_takes_published_sizes_without_asking_the_network(
     assert (planned.train, planned.test) == sizes
 
 
-def test_a_group_of_one_has_nothing_to_summarise() -> None:
-    stages = {one.stage: one for one in plan(LearnSettings(domain="math", group_size=1), domain).estimate.stages}
+def test_a_group_of_one_has_nothing_to_summarise_where_wrong_attempts_teach_nothing() -> None:
+    settings = LearnSettings(domain="math", group_size=1, all_wrong="skip")
+    stages = {one.stage: one for one in plan(settings, domain).estimate.stages}
     assert (stages["summarise"].calls, stages["compare"].calls, stages["consolidate"].calls) == (0, 0, 0)
 
 

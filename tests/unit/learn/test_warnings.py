@@ -50,6 +50,13 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
             "10 of 10 groups were all wrong and teach nothing: use easier tasks or a stronger model",
         ),
         (
+            RunSnapshot(groups={"all_wrong": 10}, all_wrong="teach"),
+            (
+                "10 of 10 groups were all wrong and teach nothing: let the reward give its reason, or give expected"
+                " answers (with --labels gold)"
+            ),
+        ),
+        (
             RunSnapshot(groups={"undecided": 9, "mixed": 1}),
             "9 of 10 groups were undecided and teach nothing: agentlearn trace lists them by task",
         ),
@@ -103,6 +110,7 @@ def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Sub
 
 
 def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:
+    assert not run_warnings(RunSnapshot(groups={"all_wrong": 10}, taught_wrong=10), ended=True)
     few = RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
     assert run_warnings(few) == ()
     assert [one.subject for one in run_warnings(few, ended=True)] == ["all_right"]
