@@ -6,9 +6,10 @@
 
     - When counting cells of a grid, count each once.
 
-The text is read as CommonMark. Code, quotations, comments and struck text are not lessons. Tables and paragraphs outside
-of lists are lessons only in skills that others wrote. Characters that Markdown would obey are escaped with `\\`. An Agent
-Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library continues in `references/`.
+The text is read as CommonMark. Code, quotations, comments and struck text are not lessons. Tables and paragraphs
+outside of lists are lessons only in skills that others wrote. Characters that Markdown would obey are escaped with
+`\\`. An Agent Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library continues in
+`references/`.
 """
 
 import json
@@ -22,6 +23,7 @@ from unicodedata import normalize
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.text import estimated_tokens
 from agentlearn.types.experience import Experience, Library
 from agentlearn.types.rendering import in_sections
 
@@ -194,7 +196,7 @@ def _without_front_matter(text: str) -> str:
 def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
     """Yield the lines of a list: one section for each first tag, with a heading below it for each change of tags."""
     first = True
-    for section in in_sections(experiences, lambda one: one.tags).values():
+    for section in in_sections(experiences, _tags).values():
         for number, (tags, lessons) in enumerate(groupby(section, key=lambda one: one.tags)):
             if not first:
                 yield ""
@@ -236,7 +238,8 @@ REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
 _VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
-_IN_SKILL, _IN_REFERENCE = 100, 200
+_IN_SKILL, _IN_REFERENCE = (100, 5_000), (200, 10_000)
+"""Largest number of lessons, and of their tokens, in `SKILL.md` and in each further file."""
 _LONGEST_DESCRIPTION = 1024
 _TAGS_NAMED = 12
 _LESSONS_NAMED = 3
@@ -280,19 +283,12 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
             code="bad_skill_name",
         )
     description = " ".join(description.split()) or skill_description(library, name)
-    if len(description) > _LONGEST_DESCRIPTION or re.search("[<>]", description):
-        raise LibraryError(
-            f"{description[:60]!r} cannot describe a skill; give at most {_LONGEST_DESCRIPTION} characters without"
-            " < and >",
-            code="bad_skill_description",
-        )
-    rest = library.experiences[_IN_SKILL:]
+    if fault := description_fault(description):
+        raise LibraryError(f"{description[:60]!r} cannot describe a skill: {fault}", code="bad_skill_description")
+    first, *others = _parts(library)
     files = {
-        f"references/lessons-{part}.md": "\n".join(
-            [f"# {name}, part {part}", "", *_written_items(rest[at : at + _IN_REFERENCE])]
-        )
-        + "\n"
-        for part, at in enumerate(range(0, len(rest), _IN_REFERENCE), 2)
+        f"references/lessons-{part}.md": "\n".join([f"# {name}, part {part}", "", *_written_items(lessons)]) + "\n"
+        for part, lessons in enumerate(others, 2)
     }
     lines = [
         "---",
@@ -310,9 +306,35 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
     ]
     if files:
         lines += ["", "More lessons, to be read when none of these fits:"]
-        lines += [f"[{one.rpartition('/')[2]}]({one})" for one in files]
-    lines += ["", *_written_items(library.experiences[:_IN_SKILL])]
+        for one, lessons in zip(files, others, strict=True):
+            topics = ", ".join(filter(None, in_sections(lessons, _tags))) or UNTAGGED
+            lines += ["", f"[{one.rpartition('/')[2]}]({one}): {escaped(topics)}"]
+    lines += ["", *_written_items(first)]
     return {"SKILL.md": "\n".join(lines).rstrip("\n") + "\n", **files}
+
+
+def _parts(library: Library) -> list[list[Experience]]:
+    """The lessons of each file of a skill, section by section."""
+    parts, tokens = [list[Experience]()], 0
+    for one in (lesson for section in in_sections(library.experiences, _tags).values() for lesson in section):
+        cost, (most, largest) = estimated_tokens(one.lesson), _IN_REFERENCE if parts[1:] else _IN_SKILL
+        if parts[-1] and (len(parts[-1]) == most or tokens + cost > largest):
+            parts.append([])
+            tokens = 0
+        parts[-1].append(one)
+        tokens += cost
+    return parts
+
+
+def _tags(one: Experience) -> tuple[str, ...]:
+    return one.tags
+
+
+def description_fault(description: str) -> str:
+    """Why a text cannot describe a skill, as a program that loads skills demands it; empty when it can."""
+    if 0 < len(description) <= _LONGEST_DESCRIPTION and not re.search("[<>]", description):
+        return ""
+    return f"give 1 to {_LONGEST_DESCRIPTION} characters without < and >"
 
 
 AGENT_SKILL = LibraryFormat(

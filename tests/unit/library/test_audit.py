@@ -32,7 +32,7 @@ BAD = {
     "Always read the question carefully.": "platitude",
     "When counting marbles in boxes, start from 4371 and subtract 58.": "specific_numbers",
     "When facing a problem with 342 and 6, list all candidates.": "specific_numbers",
-    " ".join(["When", *["counting"] * 40]): "too_long",
+    " ".join(["When", *["counting"] * 90]): "too_long",
     "When lost, visit www.example.com and follow it.": "hostile",
     "Count.": "too_short",
 }
