@@ -293,3 +293,9 @@ def test_a_skill_has_the_name_of_its_library_and_says_what_it_is_for(tmp_path: P
     agentlearn_here("library", "export", "our_sums.v2", "--out", "sums", *options, cwd=tmp_path)
     (skill,) = read_skills([tmp_path / "sums"])
     assert (skill.name, skill.description) == ("sums", "Adds. Load it for sums.")
+    for wrong, words in (
+        (("--model", "sim:novice"), "--model is only for --format skill"),
+        ((*options, "--model", "sim:novice"), "--description and --model both describe the skill; give one of them"),
+    ):
+        done = agentlearn_here("library", "export", "our_sums.v2", "--out", "x", *wrong, cwd=tmp_path, expect=2)
+        assert words in done.stderr
