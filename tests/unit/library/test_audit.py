@@ -193,9 +193,7 @@ def test_a_model_describes_a_skill_and_is_asked_again_for_what_cannot_be_used() 
     assert asyncio.run(written_description(library, FunctionModel(reply))) == "Counting. Use it when you count."
     assert GOOD[0] in asked[0]
     assert "Tags of the lessons: counting." in asked[0]
-    assert all(
-        words in text for words, text in zip(("without < and >", "names 'www.example.com'"), asked[1:], strict=True)
-    )
+    assert all(words in text for words, text in zip(("without < and >", "www.example.com"), asked[1:], strict=True))
     said, asked = ["x" * 1025] * 3, []
     with pytest.raises(LibraryError, match=r"no usable description: .*; give --description, or leave --model out"):
         asyncio.run(written_description(library, FunctionModel(reply)))
