@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from agentlearn.cli.interrupt import run_async
 from agentlearn.cli.options import GivenSettings, JsonOption, LibraryReference, StoreOption, setting_options
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE, RetrievalOptions, given_settings
@@ -220,22 +221,34 @@ def library_export(
     description: Annotated[
         str, Parameter(help="What the skill is for and when to load it. [default: made from what the store knows]")
     ] = "",
+    model: Annotated[str | None, Parameter(help="Model that writes the description of a skill, in one call.")] = None,
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,
 ) -> None:
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
+    from agentlearn.cli.library_checks import asked_model
     from agentlearn.library import LibraryStore
+    from agentlearn.library.audit import written_description
     from agentlearn.library.formats import loss_sentence, write_form
     from agentlearn.library.formats.markdown_list import skill_description, skill_name
     from agentlearn.views.learn_record import learned_from
     from agentlearn.views.lesson_origins import find_library
 
-    if description and form != "skill":
-        raise LibraryError("--description is only for --format skill", code="bad_option")
+    if (description or model) and form != "skill":
+        given = "--description" if description else "--model"
+        raise LibraryError(f"{given} is only for --format skill", code="bad_option")
+    if description and model:
+        raise LibraryError("--description and --model both describe the skill; give one of them", code="bad_option")
     library = find_library(store, reference).library
     is_file = reference.endswith(".json") or "/" in reference
     called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
     name = name or (skill_name(called) if form == "skill" else called)
+
+    if model:
+        wanted = model
+        description = run_async(
+            lambda: asked_model(wanted, "skill", lambda client: written_description(library, client))
+        )
 
     def described(one: "Library") -> str:
         return description or (skill_description(one, name, learned_from(store, one)) if form == "skill" else "")

@@ -1,9 +1,9 @@
 """`agentlearn library audit`, `card`, `effects` and `prune`: how good the lessons are, and which not to show."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -20,11 +20,14 @@ from agentlearn.views.figure import count_words
 from agentlearn.views.terminal import print_table
 
 if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
     from agentlearn.learning.evidence import LessonEvidence, LibraryEvidence, ParkingPlan, ToPark
     from agentlearn.library.audit import AuditedLesson, KnownTasks, LibraryAudit
     from agentlearn.types.experience import Library
     from agentlearn.types.ids import LibraryVersion
 
+_T = TypeVar("_T")
 _ENDINGS = (".json", ".jsonl", ".md", ".markdown", ".txt", ".yaml", ".yml")
 _LESSON_SHOWN = 160
 
@@ -142,19 +145,24 @@ def _known_tasks(against: tuple[Path, ...]) -> "KnownTasks":
 
 
 def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str | None) -> "LibraryAudit":
-    from agentlearn.library.audit import audit_lessons, contradiction_findings, with_findings
+    from agentlearn.library.audit import (
+        audit_contradictions,
+        audit_lessons,
+        contradiction_findings,
+        with_findings,
+    )
 
     audit = audit_lessons(lessons, given)
     if model is None:
         return audit
-    pairs = run_async(lambda: _contradictions(lessons, model))
+    pairs = run_async(lambda: asked_model(model, "audit", lambda client: audit_contradictions(lessons, client)))
     return with_findings(audit, contradiction_findings(lessons, pairs))
 
 
-async def _contradictions(lessons: "tuple[AuditedLesson, ...]", model: str) -> Any:
+async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitable[_T]]") -> _T:
+    """Return what `ask` makes of a client of the model. Nothing is stored. purpose: in a word, for the seed."""
     from agentlearn.config import BudgetOptions, CallOptions
     from agentlearn.doctor.model_probe import MemoryJournal
-    from agentlearn.library.audit import audit_contradictions
     from agentlearn.models.budget import Budget
     from agentlearn.models.call_context import CallContext
     from agentlearn.models.endpoint import open_endpoint
@@ -163,8 +171,8 @@ async def _contradictions(lessons: "tuple[AuditedLesson, ...]", model: str) -> A
 
     async with open_endpoint(model, CallOptions()) as endpoint:
         context = CallContext(new_run_id(), MemoryJournal(), Budget(BudgetOptions()))
-        unit = WorkUnit(context, "probe", "audit", derive_seed("audit", model))
-        return await audit_contradictions(lessons, endpoint.client(unit))
+        unit = WorkUnit(context, "probe", purpose, derive_seed(purpose, model))
+        return await ask(endpoint.client(unit))
 
 
 def _audit_lines(what: str, audit: "LibraryAudit", threshold: int) -> list[str]:

@@ -17,6 +17,7 @@ from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import MAIN, Change, History, diff_libraries
 from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.views.figure import count_words
 
 _BRANCH = Parameter(help="NAME, or NAME@BRANCH to change another branch than main.")
@@ -198,7 +199,7 @@ _Version = Annotated[_Place, Parameter(help="NAME, or NAME@X with a branch, a ta
 @_changes
 def library_add(
     reference: _Branch,
-    lesson: Annotated[str, Parameter(help="One line of at most 32 words.")],
+    lesson: Annotated[str, Parameter(help=f"One line of at most {MAX_LESSON_WORDS} words.")],
     /,
     *,
     tag: _TagOption = (),

@@ -37,8 +37,8 @@ _SITES = Group("For tools that visit web sites", sort_key=3)
 # fmt: off
 ADVANCED = frozenset((
     "block", "call_deadline_s", "change_written", "embedder", "fold_system", "instructions", "keep_checkpoints",
-    "lesson_domains", "lesson_tags", "max_deletes", "max_lessons", "max_library_tokens", "max_output_tokens",
-    "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable", "no_seed",
+    "lesson_domains", "lesson_tags", "lesson_words", "max_deletes", "max_lessons", "max_library_tokens",
+    "max_output_tokens", "max_proposals", "max_shown_tokens", "max_staleness", "max_turns", "max_unreadable", "no_seed",
     "only_instructions", "otel", "own_task_lessons", "reasoning_effort", "reflector_output_tokens", "reproducible",
     "rollout_deadline_s", "sandbox", "save_every", "shown_lessons", "tensorboard", "top_p",
 ))

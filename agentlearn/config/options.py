@@ -29,6 +29,7 @@ from agentlearn.config.environment import BUILT_IN_STORE, default_store
 from agentlearn.config.model_names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import TrustedAuthor
+from agentlearn.types.experience import ASKED_LESSON_WORDS, MAX_LESSON_WORDS
 from agentlearn.types.ranking import Retrieval
 from agentlearn.types.value import Value
 
@@ -409,6 +410,8 @@ class LessonOptions(OptionGroup):
 
     max_proposals: int = Field(default=3, ge=1, le=20)
     """Largest number of proposals taken from one group."""
+    lesson_words: int = Field(default=ASKED_LESSON_WORDS, ge=8, le=MAX_LESSON_WORDS)
+    """Largest number of words of a lesson that the reflector proposes. Lessons of people may have up to 80."""
     max_deletes: int = Field(default=3, ge=0, le=100)
     """Largest number of lessons that one update may delete."""
     max_lessons: int = Field(default=100, ge=1, le=10_000)

@@ -76,6 +76,7 @@ class LearnOptions(RolloutKeywords, total=False):
     max_tokens: int | None
     max_minutes: float | None
     max_proposals: int
+    lesson_words: int
     max_deletes: int
     max_lessons: int
     max_library_tokens: int

@@ -28,7 +28,7 @@ from agentlearn.models.endpoint import is_paid, is_simulated
 from agentlearn.models.price import price_of
 from agentlearn.models.services import address_of
 from agentlearn.store import RunRow, StageTotals, StoreReader, read_store
-from agentlearn.types.experience import estimated_tokens
+from agentlearn.types.experience import ASKED_LESSON_WORDS, estimated_tokens
 from agentlearn.types.ids import derive_seed
 from agentlearn.types.run_event import RunKind
 from agentlearn.types.task import Task
@@ -231,7 +231,7 @@ class Course:
         settings = self.settings
         most = _SHIPPED_LIBRARY if is_simulated(settings.reflector_name) else _LIBRARY
         mixed = round(self.visits * _MIXED) if settings.group_size > 1 else 0
-        return min(most, settings.max_library_tokens, _PROPOSAL * mixed * settings.max_proposals)
+        return min(most, settings.max_library_tokens, _proposal(settings) * mixed * settings.max_proposals)
 
     def average_library(self, final: float | None = None) -> int:
         """Return the mean tokens of lessons in a prompt of learning. The first batch has none.
@@ -390,6 +390,11 @@ def _assumed_shape(
     return shape, basis, False
 
 
+def _proposal(settings: LearnSettings) -> int:
+    """Assumed tokens of a proposal, by the length that the reflector is asked for."""
+    return round(_PROPOSAL * settings.lesson_words / ASKED_LESSON_WORDS)
+
+
 def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> RunSize:
     """Return the sizes of a run on that many tasks when no earlier run is known.
 
@@ -402,7 +407,7 @@ def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0
     small = terse or is_simulated(settings.reflector_name)
     summary, comparison = (_SHIPPED_SUMMARY, _SHIPPED_COMPARISON) if small else (_SUMMARY, _COMPARISON)
     question = _STAGE_PROMPT + course.average_library(library)
-    proposals = _PROPOSAL * round(course.visits * _MIXED) * settings.max_proposals // max(1, course.batches)
+    proposals = _proposal(settings) * round(course.visits * _MIXED) * settings.max_proposals // max(1, course.batches)
     transcript = shape.turns * (shape.turn_out + min(shape.tool_result, _SHOWN_RESULT))
     return RunSize(
         rollout=rollout_size(shape),

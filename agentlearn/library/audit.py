@@ -1,4 +1,4 @@
-"""The audit of libraries: what is wrong with each lesson, as codes and sentences; and the card of a library."""
+"""The audit of libraries: what is wrong with each lesson, as codes and sentences; the card, and what a model says."""
 
 import re
 import secrets
@@ -18,7 +18,7 @@ from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.library_draft import CheckContext
 from agentlearn.library.curate.similarity import NearIndex, lower_case_words, refusal_key, shingles, words_line
-from agentlearn.library.formats.markdown_list import escaped
+from agentlearn.library.formats.markdown_list import description_fault, escaped
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import visible_line
 from agentlearn.types.experience import (
@@ -30,6 +30,7 @@ from agentlearn.types.experience import (
     word_count,
 )
 from agentlearn.types.operation import Rejected
+from agentlearn.types.rendering import TAG
 from agentlearn.types.task import Task
 
 if TYPE_CHECKING:
@@ -724,6 +725,47 @@ async def _ask(lessons: Sequence[AuditedLesson], model: "Model | KnownModelName 
             code="no_reply",
         ) from error
     return result.output.contradictions
+
+
+_DESCRIPTION_WORDS = 100
+
+
+class _SkillReply(BaseModel):
+    """What the model submits."""
+
+    description: str
+
+
+async def written_description(library: Library, model: "Model | KnownModelName | str") -> str:
+    """Return a description of the library as a skill, in the model's words: what it is for and when to load it.
+
+    The model reads the first 200 lessons and the tags. What is too long, or would be refused as a lesson for what it
+    looks like, is asked for again, twice. Raises LibraryError when no reply can be used.
+    """
+    from pydantic_ai import Agent, ModelRetry, ToolOutput
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    output = ToolOutput(_SkillReply, name="submit", description="Hand in your result.")
+    instructions = load_prompt("skill", 1).fill({"max_words": str(_DESCRIPTION_WORDS)})
+    agent = Agent(model, output_type=output, instructions=instructions, retries=2)
+
+    @agent.output_validator
+    def checked(reply: _SkillReply) -> _SkillReply:  # pyright: ignore[reportUnusedFunction]  # the agent calls it
+        text = " ".join(reply.description.split())
+        end = None if description_fault(text) else screened(text)
+        if fault := description_fault(text) or (end.reason if end else ""):
+            raise ModelRetry(f"this cannot describe a skill: {fault}")
+        return _SkillReply(description=text)
+
+    lessons = [AuditedLesson("", one.lesson) for one in library.experiences[:MOST_LESSONS]]
+    tags = ", ".join(dict.fromkeys(tag for one in library.experiences for tag in one.tags if TAG.fullmatch(tag)))
+    try:
+        result = await agent.run(f"{_question(lessons)}\nTags of the lessons: {tags or 'none'}.")
+    except UnexpectedModelBehavior as error:
+        raise LibraryError(
+            f"the model gave no usable description: {error}; give --description, or leave --model out", code="no_reply"
+        ) from error
+    return result.output.description
 
 
 def _question(lessons: Sequence[AuditedLesson]) -> str:

@@ -4,14 +4,16 @@ Every lesson is checked: what can be used waits for a person, and what cannot is
 the library published before keeps its id and its origin; every other one gets an id of the library.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise, repeat
 from pathlib import Path
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate.codes import RejectionCode, reject
-from agentlearn.library.curate.hostile import screened
-from agentlearn.library.curate.lesson_text import checked_lesson
+from agentlearn.library.curate.hostile import screened, wrong_form
+from agentlearn.library.curate.lesson_text import checked_lesson, too_long
 from agentlearn.library.curate.operations import tags_of
 from agentlearn.library.curate.similarity import SAME_LESSON, LessonWords, NearIndex
 from agentlearn.library.formats import format_of, library_format
@@ -27,9 +29,26 @@ from agentlearn.library.formats.source_files import (
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin, Withheld, experience_id
+from agentlearn.types.experience import (
+    EMPTY_LIBRARY,
+    MAX_LESSON_WORDS,
+    Experience,
+    Library,
+    Origin,
+    Withheld,
+    experience_id,
+)
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Rejected
+from agentlearn.types.rendering import in_sections
+
+_POINT = re.compile(
+    r"(?<=[^\W\d]{2}[.!?;])\s+|(?<=[)\]\"'`][.!?;])\s+|(?<=[。！？；])\s*"  # the end of a sentence
+    r"|\s+(?=(\d{1,2})[.)]\s)|\s+(?=[-*•]\s+[A-Z][a-z])"  # an item of a list
+)
+_LONGEST_SPLIT = 8_000
+"""Largest number of characters of a text that becomes several lessons."""
+
 
 DUPLICATE = "duplicate"
 """The code of a lesson that the library or the file has already, word for word."""
@@ -138,9 +157,10 @@ def checked_lessons(
     known = _Known.of(read.library, store, name)
     if known.published is not None and into == EMPTY_LIBRARY:
         return ImportedLessons(source.path, form, known=frozenset(known.lessons), published=known.published)
-    given = (one.text for one in read.lessons if isinstance(one.text, str))
+    lessons = read.lessons if read.library is not None else _as_listed(read.lessons, form)
+    given = (one.text for one in lessons if isinstance(one.text, str))
     check = _Check(source, form, into, known, given, name)
-    for lesson, own in zip(read.lessons, _own(read), strict=True):
+    for lesson, own in zip(lessons, _own(read, len(lessons)), strict=True):
         check.take(lesson, own)
     found = check.result()
     return found if store is None else replace(found, copied=_copied(found, read.exported, store.ancestry()))
@@ -166,10 +186,56 @@ def _copied(found: ImportedLessons, exported: str, store: Ancestry) -> dict[Expe
     return copied
 
 
-def _own(read: ReadLessons) -> Iterable[Experience | None]:
-    """The experience of each lesson in an unchanged library of ours; None in other files."""
+def _as_listed(lessons: Iterable[FoundLesson], form: Form) -> tuple[FoundLesson, ...]:
+    """The lessons as an export lists them: those of one section together, and a long text as several lessons."""
+    sections = in_sections(lessons, lambda one: () if form in {"agentlearn", "lines"} else tags_of(one.tags).kept)
+    return tuple(
+        lesson if part == lesson.text else replace(lesson, place=f"{lesson.place}, part {number}", text=part)
+        for section in sections.values()
+        for lesson in section
+        for number, part in enumerate(_parts(lesson.text), 1)
+    )
+
+
+def _parts(text: object) -> tuple[object, ...]:
+    """The text as lessons: one where it is short enough, else as many as needed, each of whole sentences and items.
+
+    It stays whole, and is refused for its length, where one sentence alone is too long or a part cannot be a lesson.
+    """
+    if not isinstance(text, str) or not too_long(text.strip()) or len(text) > _LONGEST_SPLIT or screened(text):
+        return (text,)
+    starts, last = [0], 0
+    for found in _POINT.finditer(text):
+        item = int(found[1] or 0)
+        if item in {0, 1, last + 1}:  # another number before a full stop is part of a sentence
+            starts.append(found.end())
+            last = item or last
+    pieces = [text[start:end].strip() for start, end in pairwise([*starts, len(text)])]
+    packed = _packed(pieces, MAX_LESSON_WORDS)
+    # The smallest limit that needs no more parts makes them about equally long.
+    equal = (_packed(pieces, words) for words in range(1, MAX_LESSON_WORDS + 1))
+    parts = next((one for one in equal if one and len(one) == len(packed)), [])
+    return tuple(parts) if parts and not any(map(wrong_form, parts)) else (text,)
+
+
+def _packed(pieces: Iterable[str], words: int) -> list[str]:
+    """The pieces joined to as few texts as the limit allows; none where one piece is too long."""
+    packed: list[str] = []
+    for piece in filter(None, pieces):
+        longer = f"{packed[-1]} {piece}" if packed else piece
+        if not too_long(longer, words):
+            packed[-1:] = [longer]
+        elif too_long(piece, words):
+            return []
+        else:
+            packed.append(piece)
+    return packed
+
+
+def _own(read: ReadLessons, number: int) -> Iterable[Experience | None]:
+    """The experience of each lesson in an unchanged library of ours; None for each of a number in other files."""
     if read.library is None:
-        return (None for _ in read.lessons)
+        return repeat(None, number)
     return (*read.library.experiences, *(one.experience for one in read.library.withheld))
 
 
@@ -220,7 +286,7 @@ class _Check:
         self._from = f"imported from {Path(source.path).name!r} (format {form})"
         has = [one.lesson for one in (*into.experiences, *(held.experience for held in into.withheld))]
         self._strangers = (Author(kind="library", name=Path(source.path).name),)
-        self._near, self._texts = NearIndex((*has, *given)), list[str]()
+        self._near, self._texts, self._had = NearIndex((*has, *given)), list[str](), len(has)
         self._taken, self._refused = list[Withheld](), list[_RefusedLesson]()
         self._waiting, self._kept = set[ExperienceId](), set[ExperienceId]()
         self._ids = {*into.by_id, *(one.experience.id for one in into.withheld)}
@@ -234,12 +300,12 @@ class _Check:
             shown = lesson.text if isinstance(lesson.text, str) else shown_value(lesson.text)
             self._refused.append(_RefusedLesson(lesson.place, shown[:200], end.code, end.reason))
             return
-        text, tags = end
+        text, tags, near = end
         self._remember(text)
         made = self._known_copy(own, text) or self._new(text, tags)
         self._ids.add(made.id)
         parked = (self._known.parked or {}).get(made.id)
-        note = f"; {lesson.note}" if lesson.note else ""
+        note = "".join(f"; {one}" for one in (lesson.note, near) if one)
         self._taken.append(parked or Withheld(experience=made, status="pending", reason=f"{self._from}{note}"))
         if lesson.withheld:
             self._waiting.add(made.id)
@@ -256,7 +322,8 @@ class _Check:
             published=self._known.published,
         )
 
-    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...]] | Rejected:
+    def _end(self, lesson: FoundLesson) -> tuple[str, tuple[str, ...], str] | Rejected:
+        """The text, its tags and which lesson of the same file says nearly the same; or why it cannot be used."""
         tags = tags_of(lesson.tags).kept
         text = lesson.text.strip() if isinstance(lesson.text, str) else lesson.text
         checked = checked_lesson(text)
@@ -267,9 +334,10 @@ class _Check:
         near = self._near.near(checked)
         if near is not None and self._texts[near].split() == checked.split():
             return Rejected(code=DUPLICATE, reason="the library or the file has this lesson already")
-        if near is not None:
-            return reject(RejectionCode.NEAR_DUPLICATE, f"the lesson says nearly the same as {self._texts[near]!r}")
-        return checked, tags
+        says = "" if near is None else f"it says nearly the same as {self._texts[near]!r}"
+        if near is not None and near < self._had:
+            return reject(RejectionCode.NEAR_DUPLICATE, f"{says}, which the library has")
+        return checked, tags, says
 
     def _remember(self, text: str) -> None:
         self._near.add(text)

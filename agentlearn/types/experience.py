@@ -19,8 +19,11 @@ from agentlearn.types.ranking import Retrieval, lesson_index
 from agentlearn.types.rendering import BLOCK_NAME_RULE, Rendered, is_block_name, render_lines
 from agentlearn.types.value import Value
 
-MAX_LESSON_WORDS = 32
-MAX_LESSON_CHARACTERS = 400
+MAX_LESSON_WORDS = 80
+MAX_LESSON_CHARACTERS = 800
+"""The limits of every lesson: a lesson of a person or a file has at most as many words and characters."""
+ASKED_LESSON_WORDS = 32
+"""The limit that a reflector is given for its own lessons, where the settings do not name another one."""
 DEFAULT_RETRIEVAL = Retrieval()
 _MOST_ROWS = 100
 _MOST_QUOTED = 60
@@ -30,6 +33,14 @@ _MOST_NAMED = 10
 def word_count(text: str) -> int:
     """Number of white-space separated words."""
     return len(text.split())
+
+
+def lesson_limits(words: int = MAX_LESSON_WORDS) -> tuple[int, int]:
+    """The largest numbers of words and of characters of a lesson that may have so many words.
+
+    Scripts without spaces have few words by this count: there the characters bound a lesson, 12.5 for each word.
+    """
+    return min(words, MAX_LESSON_WORDS), min(words * 25 // 2, MAX_LESSON_CHARACTERS)
 
 
 def _lesson(text: str) -> str:
@@ -43,7 +54,7 @@ def _lesson(text: str) -> str:
 
 
 Lesson = Annotated[str, AfterValidator(_lesson)]
-"""One printable line of 1 to 32 words, at most 400 characters."""
+"""One printable line of 1 to 80 words, at most 800 characters."""
 
 OriginKind = Literal["add", "modify", "merge", "person", "import"]
 """How an experience was made: by an operation of a run, by a person, or by another program (a foreign lesson)."""

@@ -1,14 +1,15 @@
 """The block of advice that agents read, the same in learning, evaluation and applications.
 
 Labels such as `G7` exist only inside a block. They number all lessons of the library in order, withheld ones included,
-so `G7` means the same lesson under every mask and for every task of one version.
+so `G7` means the same lesson under every mask and for every task of one version. Lessons with one tag stand together
+under one heading; a lesson with several tags belongs to the first.
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from agentlearn.types.ids import ExperienceId
 
@@ -24,6 +25,20 @@ BLOCK_NAME_RULE = "a letter, then at most 31 letters, digits, '_' or '-'"
 """What the name of a block looks like, for messages."""
 
 
+_T = TypeVar("_T")
+
+TAG = re.compile(r"[a-z0-9-]{1,24}")
+"""What a tag looks like. Agents never see one of another form, which only a changed file can hold."""
+
+
+def in_sections(items: Iterable[_T], tags_of: Callable[[_T], Sequence[str]]) -> dict[str, list[_T]]:
+    """The items by their first tag, in order of its first appearance; those without a tag under an empty text."""
+    sections: dict[str, list[_T]] = {}
+    for one in items:
+        sections.setdefault(next(iter(tags_of(one)), ""), []).append(one)
+    return sections
+
+
 class Labelled(Protocol):
     """What a line of the block is made of."""
 
@@ -35,6 +50,11 @@ class Labelled(Protocol):
     @property
     def lesson(self) -> str:
         """The lesson in words."""
+        ...
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
         ...
 
 
@@ -66,6 +86,8 @@ def render_lines(
 ) -> Rendered:
     """Render the lessons that are not masked, one per line after its label, fenced as advice.
 
+    Lessons without a tag come first, then each first tag as a heading above its lessons.
+
     letter: what labels start with. name: the name of the block where an agent reads several, so that no label is in
     two blocks; a lesson of the block `style` has the label `style.G1`. chosen: the lessons to show; None: all.
     """
@@ -80,7 +102,16 @@ def render_lines(
     if not shown:
         return Rendered(text="", labels={})
     fence = f'<experiences name="{name}">\n' if name else "<experiences>\n"
-    lines = "\n".join(f"[{label}] {_harmless(experience.lesson)}" for label, experience in shown.items())
+    sections = in_sections(shown.items(), lambda one: one[1].tags if all(map(TAG.fullmatch, one[1].tags[:1])) else ())
+    blocks = [("", sections.pop("", [])), *sections.items()]
+    lines = "\n".join(
+        line
+        for tag, listed in blocks
+        for line in (
+            *([f"## {tag}"] if tag else ()),
+            *(f"[{label}] {_harmless(one.lesson)}" for label, one in listed),
+        )
+    )
     return Rendered(
         text=f"{_OPENING}{fence}{lines}{_CLOSING}",
         labels={label: experience.id for label, experience in shown.items()},

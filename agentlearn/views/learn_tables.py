@@ -9,7 +9,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import differ
 from agentlearn.learning.report import StageLine
 from agentlearn.store import ProposalRow, TrajectoryRow
-from agentlearn.types.experience import Experience
+from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience
 from agentlearn.types.ids import ExperienceId, ProposalId
 from agentlearn.types.operation import (
     Add,
@@ -51,8 +51,8 @@ MOST_LESSONS = 2_000
 """Largest number of lessons on the page."""
 MOST_NOTES = 100
 """Largest number of notes on the page."""
-_TEXT = 420
-"""Characters of a text that are shown. A lesson has at most 400."""
+_TEXT = MAX_LESSON_CHARACTERS + 20
+"""Characters of a text that are shown. A lesson is shown whole."""
 _ALARMS = ("held-out tasks got worse", "reward fell", "warning")
 """How notes start that are shown as warnings."""
 _MEASURES: tuple[tuple[str, Callable[[StageLine], float | None], Callable[[float | None], str]], ...] = (

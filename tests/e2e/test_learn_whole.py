@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
+from agentlearn.types.experience import ASKED_LESSON_WORDS, word_count
 from tests.support.command import agentlearn_here, learn
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_lessons_are_short_and_can_be_shown_and_exported(full: tuple[Path, dict[
     assert shown["version"] == report["library"]["version"]
     lessons = [one["lesson"] for one in shown["experiences"]]
     assert len(lessons) == report["library"]["lessons"] > 0
-    assert all(0 < word_count(lesson) <= MAX_LESSON_WORDS for lesson in lessons)
+    assert all(0 < word_count(lesson) <= ASKED_LESSON_WORDS for lesson in lessons)
     agentlearn_here("library", "export", "math", "--out", "out.json", cwd=folder)
     again = json.loads(agentlearn_here("library", "show", "out.json", "--json", cwd=folder).stdout)
     assert [one["lesson"] for one in again["experiences"]] == lessons

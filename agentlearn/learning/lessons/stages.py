@@ -35,7 +35,6 @@ from agentlearn.learning.lessons.stage_agent import (
 from agentlearn.library.curate import CheckContext, next_version, parse_item
 from agentlearn.rollout.transcript import transcript
 from agentlearn.text import storable
-from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.types.group import Group, Summary, SummaryStep
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, TaskId, content_hash
 from agentlearn.types.operation import (
@@ -288,8 +287,8 @@ def _is_mixed(group: Group, summaries: dict[RolloutId, Summary], stage_context: 
 
 
 @cache
-def _compare_agent(prompt: StagePrompt, max_proposals: int) -> StageAgent:
-    values = {"max_proposals": str(max_proposals), "max_words": str(MAX_LESSON_WORDS)}
+def _compare_agent(prompt: StagePrompt, max_proposals: int, max_words: int) -> StageAgent:
+    values = {"max_proposals": str(max_proposals), "max_words": str(max_words)}
     return stage_agent(prompt.load().fill(values), "proposals")
 
 
@@ -316,7 +315,8 @@ async def compare(
         evidence=tuple(t.id for t in group.decided if t.id in summaries),
     )
     question = question_of(group, summaries, stage_context)
-    return await _propose(_compare_agent(prompt, limit), question, source, stage_context, context, limit=limit)
+    agent = _compare_agent(prompt, limit, stage_context.options.lesson_words)
+    return await _propose(agent, question, source, stage_context, context, limit=limit)
 
 
 def question_of(group: Group, summaries: dict[RolloutId, Summary], stage_context: StageContext) -> str:
@@ -442,8 +442,8 @@ class _Consolidated:
 
 
 @cache
-def _agent(prompt: StagePrompt) -> StageAgent:
-    return stage_agent(prompt.load().fill({"max_words": str(MAX_LESSON_WORDS)}), "proposals")
+def _agent(prompt: StagePrompt, max_words: int) -> StageAgent:
+    return stage_agent(prompt.load().fill({"max_words": str(max_words)}), "proposals")
 
 
 async def consolidate(
@@ -469,7 +469,8 @@ async def consolidate(
             evidence=tuple(dict.fromkeys(rollout for proposal in proposals for rollout in proposal.evidence)),
         )
         try:
-            answer = await _propose(_agent(prompt), question, source, stage_context, context)
+            agent = _agent(prompt, stage_context.options.lesson_words)
+            answer = await _propose(agent, question, source, stage_context, context)
         except EndpointError as error:
             faults.append(error.code)
             continue

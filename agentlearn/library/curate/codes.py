@@ -40,7 +40,7 @@ class RejectionCode(StrEnum):
     EMPTY_LESSON = "empty_lesson"
     """The lesson has no letter or digit."""
     TOO_LONG = "too_long"
-    """The lesson has more than 32 words or 400 characters."""
+    """The lesson has more words or characters than a lesson may have, or than the reflector was asked for."""
     MULTI_LINE = "multi_line"
     """The lesson has a line break."""
     CONTROL_CHARACTERS = "control_characters"

@@ -10,7 +10,7 @@ import unicodedata
 
 from agentlearn.library.curate.codes import RejectionCode, reject
 from agentlearn.library.curate.similarity import normalised
-from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
+from agentlearn.types.experience import MAX_LESSON_WORDS, lesson_limits, word_count
 from agentlearn.types.operation import Rejected
 
 _LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -91,7 +91,7 @@ def checked_lesson(lesson: object) -> str | Rejected:
         return reject(RejectionCode.MISSING_FIELD, "the lesson is missing")
     if not isinstance(lesson, str):
         return reject(RejectionCode.WRONG_TYPE, f"the lesson is a {type(lesson).__name__}; it must be text")
-    return _character_fault(lesson) or _size_fault(lesson) or forgery(lesson) or lesson
+    return _character_fault(lesson) or _shape_fault(lesson) or too_long(lesson) or forgery(lesson) or lesson
 
 
 def _character_fault(lesson: str) -> Rejected | None:
@@ -111,19 +111,24 @@ def _character_fault(lesson: str) -> Rejected | None:
     return None
 
 
-def _size_fault(lesson: str) -> Rejected | None:
+def _shape_fault(lesson: str) -> Rejected | None:
     if not any(character.isalnum() for character in lesson):
         return reject(RejectionCode.EMPTY_LESSON, "the lesson has no words")
     if lesson != lesson.strip():
         return reject(RejectionCode.MALFORMED, "the lesson is surrounded by white space")
-    count, length = word_count(lesson), len(lesson)
-    if count > MAX_LESSON_WORDS or length > MAX_LESSON_CHARACTERS:
-        return reject(
-            RejectionCode.TOO_LONG,
-            f"the lesson has {count} words and {length} characters;"
-            f" at most {MAX_LESSON_WORDS} words and {MAX_LESSON_CHARACTERS} characters are allowed",
-        )
     return None
+
+
+def too_long(lesson: str, words: int = MAX_LESSON_WORDS) -> Rejected | None:
+    """Why a lesson has too many words or characters for a limit of so many words; None when it has not."""
+    count, length, (most, longest) = word_count(lesson), len(lesson), lesson_limits(words)
+    if count <= most and length <= longest:
+        return None
+    return reject(
+        RejectionCode.TOO_LONG,
+        f"the lesson has {count} words and {length} characters;"
+        f" at most {most} words and {longest} characters are allowed",
+    )
 
 
 def forgery(lesson: str) -> Rejected | None:

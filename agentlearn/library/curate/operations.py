@@ -13,9 +13,9 @@ from agentlearn.library.curate.codes import MERGE_IN_GROUP, LessonFlag, Rejectio
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Operation, Rejected
+from agentlearn.types.rendering import TAG
 
 MAX_TAGS = 5
-_TAG = re.compile(r"[a-z0-9-]{1,24}")
 
 
 class _Tags(NamedTuple):
@@ -32,7 +32,7 @@ def tags_of(value: object) -> _Tags:
     if not isinstance(value, list | tuple):
         return _Tags((), ignored=True)
     asked = cast("Sequence[object]", value)
-    sound = dict.fromkeys(tag for tag in asked if isinstance(tag, str) and _TAG.fullmatch(tag))
+    sound = dict.fromkeys(tag for tag in asked if isinstance(tag, str) and TAG.fullmatch(tag))
     kept = tuple(sound)[:MAX_TAGS]
     return _Tags(kept, ignored=len(kept) < len(asked))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from agentlearn.library.curate.codes import DropReason, QuarantineCode, RejectionCode, quarantine, reject
 from agentlearn.library.curate.hostile import screened
+from agentlearn.library.curate.lesson_text import too_long
 from agentlearn.library.curate.library_draft import CheckContext, LibraryDraft
 from agentlearn.library.curate.operations import lesson_of, targets_of
 from agentlearn.library.curate.similarity import (
@@ -151,6 +152,11 @@ def _refused(operation: Operation, _draft: LibraryDraft, context: CheckContext) 
     )
 
 
+def _asked_length(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
+    """Refuse a longer lesson than the reflector was asked for. A person may write up to the limit of all lessons."""
+    return None if context.by_person else too_long(lesson_of(operation), context.options.lesson_words)
+
+
 def _form(operation: Operation, _draft: LibraryDraft, context: CheckContext) -> Rejected | None:
     lesson = lesson_of(operation)
     return screened(lesson, context.answers) if lesson else None
@@ -178,6 +184,7 @@ def _room(operation: Operation, draft: LibraryDraft, context: CheckContext) -> R
 
 
 RULES: tuple[Rule, ...] = (
+    _asked_length,
     _duplicate,
     _targets,
     _protect,

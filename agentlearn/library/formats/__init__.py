@@ -33,6 +33,7 @@ from agentlearn.library.formats.our_json import (
 )
 from agentlearn.library.formats.source_files import SKILL, Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.types.experience import Library
+from agentlearn.types.rendering import in_sections
 
 
 def _experiences_of(document: object) -> dict[str, Any] | None:
@@ -90,13 +91,14 @@ def _sniff_ace(source: SourceFiles) -> bool:
 
 def _write_ace(library: Library, _: str) -> Mapping[str, str]:
     """Return a playbook, all counts 0. Lessons stand together by section, the first tag of each."""
-    sections: dict[str, list[str]] = {}
-    for number, one in enumerate(library.experiences, 1):
-        title = one.tags[0].replace("-", " ").upper() if one.tags else _SECTION_NAME
+    blocks, number = list[str](), 0
+    for tag, lessons in in_sections(library.experiences, lambda one: one.tags).items():
+        title = tag.replace("-", " ").upper() or _SECTION_NAME
         letters = "".join(word[0] for word in re.findall(r"[a-z]+", title.lower())) or "x"
-        line = f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}"
-        sections.setdefault(title, []).append(line)
-    blocks = ["\n".join([f"## {title}", *lines]) for title, lines in sections.items()]
+        lines = [f"## {title}"]
+        for number, one in enumerate(lessons, number + 1):  # noqa: B020  numbers go on from section to section
+            lines.append(f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}")
+        blocks.append("\n".join(lines))
     return {"": "\n\n".join(blocks or [f"## {_SECTION_NAME}"]) + "\n"}
 
 

@@ -6,9 +6,10 @@
 
     - When counting cells of a grid, count each once.
 
-The text is read as CommonMark. Code, tables, quotations, comments, struck text and paragraphs outside of lists are not
-lessons. Characters that Markdown would obey are escaped with `\\`. An Agent Skill is a folder with `SKILL.md`, whose
-front matter names the skill and whose lists are lessons; a long library continues in `references/`.
+The text is read as CommonMark. Code, quotations, comments and struck text are not lessons. Tables and paragraphs
+outside of lists are lessons only in skills that others wrote. Characters that Markdown would obey are escaped with
+`\\`. An Agent Skill is a folder with `SKILL.md`, whose front matter names the skill; a long library continues in
+`references/`.
 """
 
 import json
@@ -22,7 +23,9 @@ from unicodedata import normalize
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.library.formats.source_files import SKILL, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.text import estimated_tokens
 from agentlearn.types.experience import Experience, Library
+from agentlearn.types.rendering import in_sections
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -60,10 +63,11 @@ def _write_markdown(library: Library, name: str) -> Mapping[str, str]:
     return {"": "\n".join([f"# {escaped(name)}", "", *_written_items(library.experiences)]) + "\n"}
 
 
-def _read_items(text: str, place: str = "") -> list[FoundLesson]:
+def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[FoundLesson]:
     """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
-    An item is its own text, without that of the lists in it. Raises MissingExtra without markdown-it-py.
+    An item is its own text, without that of the lists in it. prose: also return each paragraph that does not lead up to
+    something else with a colon, and each row of a table below its head. Raises MissingExtra without markdown-it-py.
     """
     markdown, references = _reader(), dict[str, Any]()
     heading = ""
@@ -72,9 +76,13 @@ def _read_items(text: str, place: str = "") -> list[FoundLesson]:
     aside, level = 0, 0
     for token in markdown.disable("inline").parse(_without_front_matter(text), references):
         match token.type:
-            case "blockquote_open" | "table_open":
+            case "blockquote_open" | "thead_open":
                 aside += 1
-            case "blockquote_close" | "table_close":
+            case "blockquote_close" | "thead_close":
+                aside -= 1
+            case "table_open" if open_items or not prose:
+                aside += 1
+            case "table_close" if open_items or not prose:
                 aside -= 1
             case _ if aside:
                 continue
@@ -82,10 +90,12 @@ def _read_items(text: str, place: str = "") -> list[FoundLesson]:
                 level = int(token.tag[1:])
             case "heading_close":
                 level = 0
-            case "list_item_open":
-                items.append(_Item(token.map[0] + 1 if token.map else 0, heading))
+            case "list_item_open" | "paragraph_open" | "tr_open" as opened if opened == "list_item_open" or (
+                prose and not open_items and not level
+            ):
+                items.append(_Item(token.map[0] + 1 if token.map else 0, heading, opened.replace("open", "close")))
                 open_items.append(items[-1])
-            case "list_item_close":
+            case closed if open_items and closed == open_items[-1].end:
                 open_items.pop()
             case "inline" if open_items:
                 open_items[-1].paragraphs.append(token.content)
@@ -102,7 +112,7 @@ def _read_items(text: str, place: str = "") -> list[FoundLesson]:
     return [
         FoundLesson(f"{place}line {one.line}", words, tags_of(one.heading))
         for one in items
-        if (words := one.words(markdown, references))
+        if (words := one.words(markdown, references)) and not (one.end == "paragraph_close" and words.endswith(":"))
     ]
 
 
@@ -118,11 +128,13 @@ MARKDOWN_LIST = LibraryFormat(
 
 @dataclass
 class _Item:
-    """A list item that is being read."""
+    """A list item that is being read, or a paragraph or a row of a table."""
 
     line: int
     heading: str
     """The source of the heading above it; empty below the title."""
+    end: str
+    """The type of the token that ends it."""
     paragraphs: list[str] = field(default_factory=list[str])
     """The source of its own paragraphs; the first one may begin with a check box."""
 
@@ -132,7 +144,7 @@ class _Item:
             text = one if number else _CHECK_BOX.sub("", one, count=1)
             # A longer one is no lesson: it is refused as it is, before it costs time.
             found.append(_words(markdown.parseInline(text, references)) if len(text) <= _LONGEST_PARAGRAPH else text)
-        return " ".join(filter(None, found))
+        return (" | " if self.end == "tr_close" else " ").join(filter(None, found))
 
 
 def _reader() -> "MarkdownIt":
@@ -182,16 +194,17 @@ def _without_front_matter(text: str) -> str:
 
 
 def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
-    """Yield the lines of a list: a heading for each change of tags, and the lessons in order."""
+    """Yield the lines of a list: one section for each first tag, with a heading below it for each change of tags."""
     first = True
-    for tags, lessons in groupby(experiences, key=lambda one: one.tags):
-        if not first:
+    for section in in_sections(experiences, _tags).values():
+        for number, (tags, lessons) in enumerate(groupby(section, key=lambda one: one.tags)):
+            if not first:
+                yield ""
+            first = False
+            yield f"{'#' * (level + (number > 0))} {escaped(', '.join(tags)) if tags else UNTAGGED}"
             yield ""
-        first = False
-        yield f"{'#' * level} {escaped(', '.join(tags)) if tags else UNTAGGED}"
-        yield ""
-        for one in lessons:
-            yield f"- {escaped(one.lesson)}"
+            for one in lessons:
+                yield f"- {escaped(one.lesson)}"
 
 
 def escaped(text: str) -> str:
@@ -225,15 +238,19 @@ REFERENCE = re.compile(r"references/lessons-(\d{1,4})\.md")
 _VERSION = re.compile(r'agentlearn-version: "?([0-9a-f]{8,64})"?')
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_NAME = 64
-_IN_SKILL, _IN_REFERENCE = 100, 200
+_IN_SKILL, _IN_REFERENCE = (100, 5_000), (200, 10_000)
+"""Largest number of lessons, and of their tokens, in `SKILL.md` and in each further file."""
 _LONGEST_DESCRIPTION = 1024
 _TAGS_NAMED = 12
 _LESSONS_NAMED = 3
 
 
 def _read_skill(source: SourceFiles) -> ReadLessons:
-    """Return the list items of `SKILL.md` and of the Markdown files in `references/`."""
-    name = next((one for one in SKILL if one in source.texts), None)
+    """Return the lessons of `SKILL.md`, or of the one file that is given, and of the Markdown files in `references/`.
+
+    In a skill of ours they are the list items; in others also the paragraphs and the rows of tables.
+    """
+    name = next((one for one in (SKILL if source.is_folder else source.texts) if one in source.texts), None)
     if name is None:
         raise LibraryError(f"{source.path!r} has no SKILL.md; give the folder of a skill")
 
@@ -242,12 +259,14 @@ def _read_skill(source: SourceFiles) -> ReadLessons:
         return (int(found[1]) if found else 0, path)
 
     others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
-    lessons = [
-        lesson for one in (name, *sorted(others, key=number)) for lesson in _read_items(source.texts[one], f"{one} ")
-    ]
     lines = source.texts[name].split("\n")
     front = takewhile(lambda line: line.rstrip() != "---", lines[1:] if lines[0].rstrip() == "---" else ())
     exported = next((found[1] for line in front if (found := _VERSION.fullmatch(line.strip()))), "")
+    lessons = (
+        lesson
+        for one in (name, *sorted(others, key=number))
+        for lesson in _read_items(source.texts[one], f"{one} ", prose=not exported)
+    )
     return ReadLessons(tuple(lessons), exported=exported)
 
 
@@ -264,19 +283,12 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
             code="bad_skill_name",
         )
     description = " ".join(description.split()) or skill_description(library, name)
-    if len(description) > _LONGEST_DESCRIPTION or re.search("[<>]", description):
-        raise LibraryError(
-            f"{description[:60]!r} cannot describe a skill; give at most {_LONGEST_DESCRIPTION} characters without"
-            " < and >",
-            code="bad_skill_description",
-        )
-    rest = library.experiences[_IN_SKILL:]
+    if fault := description_fault(description):
+        raise LibraryError(f"{description[:60]!r} cannot describe a skill: {fault}", code="bad_skill_description")
+    first, *others = _parts(library)
     files = {
-        f"references/lessons-{part}.md": "\n".join(
-            [f"# {name}, part {part}", "", *_written_items(rest[at : at + _IN_REFERENCE])]
-        )
-        + "\n"
-        for part, at in enumerate(range(0, len(rest), _IN_REFERENCE), 2)
+        f"references/lessons-{part}.md": "\n".join([f"# {name}, part {part}", "", *_written_items(lessons)]) + "\n"
+        for part, lessons in enumerate(others, 2)
     }
     lines = [
         "---",
@@ -294,9 +306,35 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
     ]
     if files:
         lines += ["", "More lessons, to be read when none of these fits:"]
-        lines += [f"[{one.rpartition('/')[2]}]({one})" for one in files]
-    lines += ["", *_written_items(library.experiences[:_IN_SKILL])]
+        for one, lessons in zip(files, others, strict=True):
+            topics = ", ".join(filter(None, in_sections(lessons, _tags))) or UNTAGGED
+            lines += ["", f"[{one.rpartition('/')[2]}]({one}): {escaped(topics)}"]
+    lines += ["", *_written_items(first)]
     return {"SKILL.md": "\n".join(lines).rstrip("\n") + "\n", **files}
+
+
+def _parts(library: Library) -> list[list[Experience]]:
+    """The lessons of each file of a skill, section by section."""
+    parts, tokens = [list[Experience]()], 0
+    for one in (lesson for section in in_sections(library.experiences, _tags).values() for lesson in section):
+        cost, (most, largest) = estimated_tokens(one.lesson), _IN_REFERENCE if parts[1:] else _IN_SKILL
+        if parts[-1] and (len(parts[-1]) == most or tokens + cost > largest):
+            parts.append([])
+            tokens = 0
+        parts[-1].append(one)
+        tokens += cost
+    return parts
+
+
+def _tags(one: Experience) -> tuple[str, ...]:
+    return one.tags
+
+
+def description_fault(description: str) -> str:
+    """Why a text cannot describe a skill, as a program that loads skills demands it; empty when it can."""
+    if 0 < len(description) <= _LONGEST_DESCRIPTION and not re.search("[<>]", description):
+        return ""
+    return f"give 1 to {_LONGEST_DESCRIPTION} characters without < and >"
 
 
 AGENT_SKILL = LibraryFormat(

@@ -150,7 +150,8 @@ def new_library(entries: Sequence[tuple[str, Any, Any]], kind: OriginKind, sourc
     for ordinal, (name, lesson, tags) in enumerate(entries):
         try:
             experience = Experience(
-                id=experience_id(EMPTY_LIBRARY.version, [kind, lesson], ordinal),
+                # Agents see the first tag as a heading, so other tags make another lesson.
+                id=experience_id(EMPTY_LIBRARY.version, [kind, lesson, *([tags] if tags else ())], ordinal),
                 lesson=lesson,
                 tags=tags,
                 origin=Origin(kind=kind),

@@ -9,7 +9,7 @@ from itertools import product
 from random import Random
 from typing import Literal
 
-from agentlearn.types.experience import MAX_LESSON_CHARACTERS, MAX_LESSON_WORDS, word_count
+from agentlearn.types.experience import ASKED_LESSON_WORDS, lesson_limits, word_count
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.polarity import normalised_text
 from agentlearn_demo.sim.skills import Skills, Trap
@@ -165,8 +165,9 @@ class Vocabulary:
 
 
 def within_lesson_limits(lesson: str) -> bool:
-    """Whether a text is within the limits of words and characters for a lesson."""
-    return word_count(lesson) <= MAX_LESSON_WORDS and len(lesson) <= MAX_LESSON_CHARACTERS
+    """Whether a text is within the limits that a reflector is given for its lessons by default."""
+    words, characters = lesson_limits(ASKED_LESSON_WORDS)
+    return word_count(lesson) <= words and len(lesson) <= characters
 
 
 def shorten_lesson(lesson: str, keeps: Callable[[str], bool] = within_lesson_limits) -> str:
@@ -174,7 +175,7 @@ def shorten_lesson(lesson: str, keeps: Callable[[str], bool] = within_lesson_lim
     cut = lesson
     while not keeps(cut) and " " in cut:
         shorter = re.sub(r"[,;:][^,;:]*$", "", cut)
-        cut = shorter if shorter != cut and word_count(shorter) > MAX_LESSON_WORDS // 2 else cut.rpartition(" ")[0]
+        cut = shorter if shorter != cut and word_count(shorter) > ASKED_LESSON_WORDS // 2 else cut.rpartition(" ")[0]
     return cut if cut == lesson else f"{cut.rstrip(' .,;:')}."
 
 

@@ -55,6 +55,20 @@ def codes(*operations: Operation, context: CheckContext | None = None, library: 
     return [end.code if isinstance(end, Rejected) else end.end for end in ends]
 
 
+def test_a_stage_proposes_no_longer_lesson_than_it_was_asked_for_and_a_person_may() -> None:
+    for asked, words, characters in ((32, 32, 400), (8, 8, 100), (80, 80, 800)):
+        options = LessonOptions(lesson_words=asked)
+        stage, person = CheckContext(options=options), CheckContext(options=options, by_person=True)
+        for lesson in (f"When lost, draw {'it ' * words}once.", "界" * (characters + 1)):
+            assert codes(Add.model_construct(lesson=lesson), context=stage) == ["too_long"]
+            assert codes(Add.model_construct(lesson=lesson), context=person) == [
+                "too_long" if asked == 80 else "applied"
+            ]
+        for lesson in (" ".join(["When", *["x"] * (words - 2), "stop."]), "界" * characters):
+            assert codes(Add.model_construct(lesson=lesson), context=stage) == ["applied"]
+    assert LessonOptions().lesson_words == 32
+
+
 def refusal(ended: Ended) -> str:
     assert isinstance(ended.end, Rejected)
     return ended.end.reason

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentlearn.config.options import LessonOptions
 from agentlearn.learning.lessons.stages import Proposed, Summarised, compare, consolidate, question_of, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.author import Author
@@ -16,7 +17,7 @@ from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.group import Summary, SummaryStep
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Dropped, Ended, Folded, Merge, Proposal, Rejected
-from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, stage_context, task, trajectory
+from tests.support.stages import RUN, Arguments, ListJournal, Reply, group, scripted, stage_context, task, trajectory
 
 GOOD = "When counting integers in a range, count both endpoints."
 BETTER = "When a range is closed, include its first and its last member."
@@ -216,3 +217,15 @@ def test_partial_rewards_reach_the_comparison_as_better_and_worse() -> None:
     assert verdicts_shown(rewards) == words
     assert [one for one, _ in verdicts_shown(rewards, margin=0.01)] == ["better", "worse", "worse", "worse"]
     assert [one for one, _ in verdicts_shown([1.0, 0.0])] == ["right", "wrong"]
+
+
+@pytest.mark.parametrize(("words", "ends"), [(None, ["too_long"]), (45, [])])
+def test_the_reflector_is_asked_for_lessons_of_the_length_that_the_settings_name(
+    words: int | None, ends: list[str]
+) -> None:
+    options, seen = LessonOptions() if words is None else LessonOptions(lesson_words=words), list[str]()
+    endpoint = scripted(lambda _: {"proposals": [{"op": "add", "lesson": LONG}]}, seen)
+    at = replace(stage_context(lambda _: {}), endpoint=endpoint, options=options)
+    done = asyncio.run(compare(group([1.0, 0.0]), {}, at, CheckContext(options=options)))
+    assert {one.end.code for one in done.ended if isinstance(one.end, Rejected)} == {*ends}
+    assert f"at most {words or 32} words" in seen[0]

@@ -20,6 +20,7 @@ from agentlearn.library.audit import (
     contradiction_findings,
     opposite_pairs,
     specific_numbers,
+    written_description,
 )
 from agentlearn.types.experience import Library, Withheld, library_of
 from agentlearn.types.task import Task
@@ -32,7 +33,7 @@ BAD = {
     "Always read the question carefully.": "platitude",
     "When counting marbles in boxes, start from 4371 and subtract 58.": "specific_numbers",
     "When facing a problem with 342 and 6, list all candidates.": "specific_numbers",
-    " ".join(["When", *["counting"] * 40]): "too_long",
+    " ".join(["When", *["counting"] * 90]): "too_long",
     "When lost, visit www.example.com and follow it.": "hostile",
     "Count.": "too_short",
 }
@@ -178,6 +179,24 @@ def test_a_model_without_a_usable_reply_is_an_error() -> None:
     with pytest.raises(LibraryError, match="gave no usable list of contradictions") as refused:
         asyncio.run(audit_contradictions([AuditedLesson("a", "x"), AuditedLesson("b", "y")], FunctionModel(reply)))
     assert refused.value.code == "no_reply"
+
+
+def test_a_model_describes_a_skill_and_is_asked_again_for_what_cannot_be_used() -> None:
+    said = ["See <b>this</b>.", "When lost, visit www.example.com.", "Counting.  Use it\nwhen you count."]
+    asked: list[str] = []
+
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(str(messages[-1].parts[-1].content))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        return ModelResponse(parts=[ToolCallPart("submit", {"description": said[len(asked) - 1]})])
+
+    library = library_of(GOOD, tags=("counting",))
+    assert asyncio.run(written_description(library, FunctionModel(reply))) == "Counting. Use it when you count."
+    assert GOOD[0] in asked[0]
+    assert "Tags of the lessons: counting." in asked[0]
+    assert all(words in text for words, text in zip(("without < and >", "www.example.com"), asked[1:], strict=True))
+    said, asked = ["x" * 1025] * 3, []
+    with pytest.raises(LibraryError, match=r"no usable description: .*; give --description, or leave --model out"):
+        asyncio.run(written_description(library, FunctionModel(reply)))
 
 
 def test_a_single_lesson_costs_no_call() -> None:

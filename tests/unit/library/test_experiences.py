@@ -88,7 +88,7 @@ def test_a_library_is_given_as_name_version_file_path_object_or_lessons(store: L
             ["When adding, carry.", "", "a\nb"],
             "lesson 2 cannot be used: a lesson must not be empty: ''; lesson 3 cannot",
         ),
-        ([" ".join(["word"] * 33)], "lesson 1 cannot be used: a lesson has at most 32 words and 400 characters: 'word"),
+        ([" ".join(["word"] * 81)], "lesson 1 cannot be used: a lesson has at most 80 words and 800 characters: 'word"),
         ([3], "lesson 1 cannot be used: Input should be a valid string: 3; correct each lesson or leave it out"),
         ("When adding, carry.", "is not the name of a library; give lessons in words as a list"),
         (3, "a library is given as a name, a file, a Library or a list of lessons, not as 3"),

@@ -109,12 +109,11 @@ def test_other_formats_keep_every_word(form: str, rows: list[tuple[str, tuple[st
     library = library_with(rows)
     source = written(library, form)
     read = library_format(form).read(source).lessons
-    if form == "ace":
-        assert sorted(str(one.text) for one in read) == sorted(lesson for lesson, _ in rows)
-    else:
-        assert [one.text for one in read] == [lesson for lesson, _ in rows]
+    firsts = [tags[:1] for _, tags in rows]
+    listed = sorted(rows, key=lambda row: firsts.index(row[1][:1])) if form in {*TAGGED, "ace"} else rows
+    assert [one.text for one in read] == [lesson for lesson, _ in listed]
     if form in TAGGED:
-        assert [one.tags for one in read] == [tags for _, tags in rows]
+        assert [one.tags for one in read] == [tags for _, tags in listed]
 
 
 @pytest.mark.parametrize("form", get_args(Form))
@@ -218,6 +217,38 @@ def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:
     assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
 
 
+def test_lessons_with_one_tag_stand_under_one_heading() -> None:
+    rows = [("When adding, carry.", ("sums",)), ("When lost, draw.", ()), ("When summing, group.", ("sums", "grids"))]
+    text = written(library_with([*rows, ("When done, check sums.", ("sums",))]), "markdown").only
+    assert [line for line in text.split("\n") if line.startswith(("##", "- "))] == [
+        *("## sums", "- When adding, carry.", "### sums, grids", "- When summing, group."),
+        *("### sums", "- When done, check sums.", "## Lessons", "- When lost, draw."),
+    ]
+
+
+def test_a_large_skill_is_split_by_size_and_says_what_each_file_holds(tmp_path: Path) -> None:
+    rows = [
+        (f"When step {n} comes, {'count each cell ' * 20}once.", ("grids" if n < 220 else "sums",)) for n in range(300)
+    ]
+    folder = write_form(library_with(rows), tmp_path / "math", "skill")
+    main = (folder / "SKILL.md").read_text(encoding="utf-8")
+    assert main.count("\n- ") < 100
+    assert "(references/lessons-2.md): grids, sums\n" in main
+    assert "(references/lessons-3.md): sums\n" in main
+    assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
+
+
+def test_the_paragraphs_and_tables_of_a_skill_of_others_are_read() -> None:
+    text = "---\nname: sheets\n---\n# Sheets\n\n## Reading\n\nRead *all*\nsheets first.\n\nDo this:\n\n"
+    text += "- Count the rows.\n\n  Then stop.\n\n"
+    text += "| use | library |\n|--|--|\n| formulas | `openpyxl` |\n\n> quoted\n\n```\ncode\n```\n"
+    lessons = ["Read all sheets first.", "Count the rows. Then stop.", "formulas | `openpyxl`"]
+    for source in (SourceFiles("x", {"SKILL.md": text}, is_folder=True), SourceFiles.of_text(text, "best.md")):
+        read = library_format("skill").read(source).lessons
+        assert [one.text for one in read] == lessons
+        assert {one.tags for one in read} == {("reading",)}
+
+
 def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     rows = [(f"When counting things of kind {number}, check both ends.", ()) for number in range(130)]
     folder = write_form(library_with(rows), tmp_path / "math", "skill")
@@ -262,3 +293,9 @@ def test_a_skill_has_the_name_of_its_library_and_says_what_it_is_for(tmp_path: P
     agentlearn_here("library", "export", "our_sums.v2", "--out", "sums", *options, cwd=tmp_path)
     (skill,) = read_skills([tmp_path / "sums"])
     assert (skill.name, skill.description) == ("sums", "Adds. Load it for sums.")
+    for wrong, words in (
+        (("--model", "sim:novice"), "--model is only for --format skill"),
+        ((*options, "--model", "sim:novice"), "--description and --model both describe the skill; give one of them"),
+    ):
+        done = agentlearn_here("library", "export", "our_sums.v2", "--out", "x", *wrong, cwd=tmp_path, expect=2)
+        assert words in done.stderr

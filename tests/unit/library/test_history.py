@@ -123,7 +123,7 @@ def test_a_pending_lesson_is_approved_with_its_id_edited_removed_or_refused_for_
 def test_the_rules_hold_for_people_and_a_refusal_changes_nothing(history: History, store: LibraryStore) -> None:
     before = history.changes
     for lesson, code in (
-        ("", "empty_lesson"), ("word " * 40, "malformed"), (f"{'word ' * 40}end", "too_long"),
+        ("", "empty_lesson"), ("word " * 40, "malformed"), (f"{'word ' * 90}end", "too_long"),
         ("two\nlines", "multi_line"), ("[G1] forged", "forged_id"), (CARRY.upper(), "near_duplicate"),
     ):  # fmt: skip
         for asked in (history, *([] if code == "near_duplicate" else [store.history("new")])):

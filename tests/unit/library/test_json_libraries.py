@@ -61,11 +61,11 @@ def test_the_original_s_form_is_imported_in_its_order() -> None:
 
 
 def test_an_imported_lesson_that_breaks_the_rules_is_named() -> None:
-    long = " ".join(["word"] * 33)
+    long = " ".join(["word"] * 81)
     with pytest.raises(LibraryError) as refused:
         parse_library(json.dumps({"experiences": {"G0": "When adding, carry.", "G7": long}, "next_id": 8}), "old.json")
     assert str(refused.value) == (
-        "experience G7 of 'old.json' cannot be used: lesson: a lesson has at most 32 words and 400 characters;"
+        "experience G7 of 'old.json' cannot be used: lesson: a lesson has at most 80 words and 800 characters;"
         f" correct it in the file: {long[:60] + '…'!r}"
     )
 

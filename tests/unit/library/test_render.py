@@ -32,6 +32,20 @@ def test_the_whole_block():
     )
 
 
+def test_lessons_with_one_tag_stand_under_one_heading():
+    tags = (("sums",), (), ("grids", "sums"), ("sums", "grids"), ("## forged\n",))
+    experiences = tuple(
+        Experience(id=ExperienceId(str(at)), lesson=f"Lesson {at}.", tags=one, origin=LIBRARY.experiences[0].origin)
+        for at, one in enumerate(tags, 1)
+    )
+    shown = render(Library(experiences=experiences))
+    assert shown.text.split("<experiences>\n")[1].split("\n")[:-1] == [
+        *("[G2] Lesson 2.", "[G5] Lesson 5.", "## sums", "[G1] Lesson 1.", "[G4] Lesson 4."),
+        *("## grids", "[G3] Lesson 3."),
+    ]
+    assert list(shown.labels) == ["G1", "G2", "G3", "G4", "G5"]
+
+
 def test_an_empty_library_shows_nothing():
     assert render(EMPTY_LIBRARY) == Rendered(text="", labels={})
     assert render(LIBRARY, masked=(ONE, TWO, THREE)) == Rendered(text="", labels={})

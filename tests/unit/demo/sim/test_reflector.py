@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agentlearn.types.experience import MAX_LESSON_WORDS, word_count
+from agentlearn.types.experience import ASKED_LESSON_WORDS, word_count
 from agentlearn_demo.sim.lessons import LessonReader, stance
 from agentlearn_demo.sim.prompts import ReflectorStage
 from agentlearn_demo.sim.reflector import (
@@ -115,7 +115,7 @@ def test_what_sets_wrong_attempts_apart_becomes_a_lesson() -> None:
     (item,) = items("compare", compare_prompt(*ENDS_APART))
     assert item["op"] == "add"
     assert stance(lesson_of(item), ENDPOINTS) == "addresses"
-    assert word_count(lesson_of(item)) <= MAX_LESSON_WORDS
+    assert word_count(lesson_of(item)) <= ASKED_LESSON_WORDS
 
 
 def test_a_habit_that_both_share_is_not_blamed() -> None:
@@ -156,7 +156,7 @@ def test_each_defect_is_what_it_says(seed: int) -> None:
     narrow = READER.read(write("over_specific", seed=seed))
     assert narrow.families == {"multiples"}
     assert any(character.isdigit() for character in write("over_specific", seed=seed))
-    assert word_count(write("over_long", seed=seed)) > MAX_LESSON_WORDS
+    assert word_count(write("over_long", seed=seed)) > ASKED_LESSON_WORDS
     assert stance(write("harmful", seed=seed), ENDPOINTS) == "contradicts"
     assert "8128" in write("leaking", seed=seed)
     assert stance(write("duplicate", seed=seed), ENDPOINTS) == "addresses"
