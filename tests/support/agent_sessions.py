@@ -143,7 +143,7 @@ def openhands_events(story: Story) -> list[Any]:
                         {"kind": "UserRejectObservation", "source": "user", **common, "rejection_reason": output}
                     )
                     continue
-                seen = {"content": [{"type": "text", "text": output}], "exit_code": status}
+                seen: dict[str, Any] = {"content": [{"type": "text", "text": output}], "exit_code": status}
                 seen["metadata"] = {"exit_code": status, "working_dir": REPOSITORY}
                 events.append({"kind": "ObservationEvent", "source": "environment", **common, "observation": seen})
     return events

@@ -57,10 +57,10 @@ def _sniff_markdown(source: SourceFiles) -> bool:
 
 
 def _write_markdown(library: Library, name: str) -> Mapping[str, str]:
-    return {"": "\n".join([f"# {escaped(name)}", "", *_written_items(library.experiences)]) + "\n"}
+    return {"": "\n".join([f"# {escaped(name)}", "", *written_items(library.experiences)]) + "\n"}
 
 
-def _read_items(text: str, place: str = "") -> list[FoundLesson]:
+def read_items(text: str, place: str = "") -> list[FoundLesson]:
     """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
     An item is its own text, without that of the lists in it. Raises MissingExtra without markdown-it-py.
@@ -109,7 +109,7 @@ def _read_items(text: str, place: str = "") -> list[FoundLesson]:
 MARKDOWN_LIST = LibraryFormat(
     "markdown",
     _sniff_markdown,
-    lambda source: ReadLessons(tuple(_read_items(source.only))),
+    lambda source: ReadLessons(tuple(read_items(source.only))),
     _write_markdown,
     keeps="lessons and tags",
 )
@@ -181,7 +181,7 @@ def _without_front_matter(text: str) -> str:
     return "\n" * found[0].count("\n") + text[found.end() :] if found else text
 
 
-def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
+def written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
     """Yield the lines of a list: a heading for each change of tags, and the lessons in order."""
     first = True
     for tags, lessons in groupby(experiences, key=lambda one: one.tags):
@@ -243,7 +243,7 @@ def _read_skill(source: SourceFiles) -> ReadLessons:
 
     others = [one for one in source.texts if one.startswith("references/") and one.endswith(".md")]
     lessons = [
-        lesson for one in (name, *sorted(others, key=number)) for lesson in _read_items(source.texts[one], f"{one} ")
+        lesson for one in (name, *sorted(others, key=number)) for lesson in read_items(source.texts[one], f"{one} ")
     ]
     lines = source.texts[name].split("\n")
     front = takewhile(lambda line: line.rstrip() != "---", lines[1:] if lines[0].rstrip() == "---" else ())
@@ -273,7 +273,7 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
     rest = library.experiences[_IN_SKILL:]
     files = {
         f"references/lessons-{part}.md": "\n".join(
-            [f"# {name}, part {part}", "", *_written_items(rest[at : at + _IN_REFERENCE])]
+            [f"# {name}, part {part}", "", *written_items(rest[at : at + _IN_REFERENCE])]
         )
         + "\n"
         for part, at in enumerate(range(0, len(rest), _IN_REFERENCE), 2)
@@ -295,7 +295,7 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
     if files:
         lines += ["", "More lessons, to be read when none of these fits:"]
         lines += [f"[{one.rpartition('/')[2]}]({one})" for one in files]
-    lines += ["", *_written_items(library.experiences[:_IN_SKILL])]
+    lines += ["", *written_items(library.experiences[:_IN_SKILL])]
     return {"SKILL.md": "\n".join(lines).rstrip("\n") + "\n", **files}
 
 
