@@ -25,7 +25,7 @@ from agentlearn.text import storable
 MAX_TEXT = 8_000
 """Largest number of characters of a text that is kept; a longer one keeps its beginning and its end."""
 MAX_LINE_BYTES = 2**25
-"""Longer lines are left out, with a count."""
+"""A longer line is read in pieces, which are no JSON: it is left out, with a count."""
 MAX_DOCUMENT_BYTES = 2**27
 """Larger files that are one JSON value are left out, with a count; files of JSON lines may have any size."""
 Agent = Literal["Claude Code", "Codex", "OpenCode", "OpenHands", "ATIF"]
@@ -42,7 +42,7 @@ _REFUSED = (
     "patch rejected by user",
 )
 _REFUSED_WHY = "the user said:\n"
-_STATUS = re.compile(r"\A(?:.*\n){0,6}?(?:Exit code:?|Process exited with code) (-?\d+)\s*$", re.MULTILINE)
+_STATUS = re.compile(r"\A(?:(?!Output:).*\n){0,6}?(?:Exit code:?|Process exited with code) (-?\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -74,6 +74,8 @@ class Session:
     """Folder that the agent worked in; empty when the file does not say it."""
     model: str = ""
     entries: list[Entry] = field(default_factory=list[Entry])
+    typed: set[str] = field(default_factory=set[str])
+    """What the user typed, where the file says it once more; all else in the user's place is the program's then."""
 
     def said(self, kind: Literal["user", "model"], text: object, left_out: Counter[str]) -> None:
         """Add what somebody said. A text that the agent's program put into the user's place is counted only."""
@@ -93,7 +95,9 @@ class Session:
     def returned(self, identity: object, content: object, *, status: object = None, failed: bool | None = None) -> None:
         """Add the result of a call. Words that the user gave when refusing it follow as the user's."""
         text, call = _text(content), str(identity or "")
-        code = int(status) if isinstance(status, int) else int(found[1]) if (found := _STATUS.match(text)) else None
+        code = status if isinstance(status, int) else None
+        if code is None and failed is not False and (found := _STATUS.match(text)):
+            code = int(found[1])
         tool = next((one.tool for one in reversed(self.entries) if one.kind == "call" and one.call == call), "tool")
         refused = bool(failed is not False) and text.removeprefix("Error: ").startswith(_REFUSED)
         failed = code != 0 if code is not None else failed
@@ -133,9 +137,7 @@ class Reading:
                     self._skip(f"files that cannot be opened ({error.strerror})", str(path))
             yield from self._kept(self._together(loose, Path(where)))
         for identity in self._pieces.keys() - self._whole:
-            self._skip(
-                "sessions of OpenCode without a file of their own; give the folder storage", self._pieces[identity]
-            )
+            self._skip("sessions of OpenCode without their own file; give the folder storage", self._pieces[identity])
 
     def _kept(self, sessions: Iterable[Session]) -> Iterator[Session]:
         for one in sessions:
@@ -180,10 +182,8 @@ class Reading:
                 self._skip("JSON files that hold no session", str(path))
 
     def _value(self, content: bytes, where: str) -> object:
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            pass
+        if (whole := _json(content)) is not None:
+            return whole
         try:
             value = from_json(content, allow_partial=True)
         except ValueError:
@@ -194,44 +194,35 @@ class Reading:
     def _lines(self, path: Path) -> Iterator[Session]:
         reader: Session | None = None
         events: list[_Json] = []
-        typed, held = set[str](), list[tuple[Entry, str]]()
         with path.open("rb") as stream:
             number = 0
             while line := stream.readline(MAX_LINE_BYTES):
                 number += 1
                 where = f"{path}, line {number}"
-                if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-                    while line and not line.endswith(b"\n"):
-                        line = stream.readline(MAX_LINE_BYTES)
-                    self._skip(f"lines of more than {MAX_LINE_BYTES:,} bytes", where)
-                    continue
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    self._skip("lines that are no JSON, such as the last one of a file that was cut", where)
-                    continue
-                match row:
+                match row := _json(line):
+                    case _ if not line.strip():
+                        pass
+                    case None:
+                        self._skip("lines that are no JSON, such as the last one of a file that was cut", where)
                     case {"type": "user" | "assistant", "message": dict(message), **rest}:
                         reader = reader or Session("Claude Code", str(rest.get("sessionId") or path.stem))
                         self._claude(reader, cast("_Json", row), cast("_Json", message), where)
                     case {"payload": dict(payload), "type": str(kind)}:
                         reader = reader or Session("Codex", path.stem)
-                        self._codex(reader, kind, cast("_Json", payload), typed, held, where)
+                        self._codex(reader, kind, cast("_Json", payload), where)
                     case {"type": "message" | "function_call" | "function_call_output" as kind}:
                         reader = reader or Session("Codex", path.stem)
-                        self._codex(reader, "response_item", cast("_Json", row), typed, held, where)
+                        self._codex(reader, "response_item", cast("_Json", row), where)
                     case dict() if _is_openhands(cast("_Json", row)):
                         events.append(cast("_Json", row))
                     case {"type": str()}:
                         self.left_out["lines of other kinds, such as snapshots and summaries"] += 1
                     case _:
                         self._skip("lines of no known kind", where)
-        if typed and reader is not None:  # what the user typed is recorded once more: all else is the program's
-            program = {id(entry) for entry, text in held if text not in typed}
-            self.left_out["texts by the agent's program"] += len(program)
-            reader.entries = [one for one in reader.entries if id(one) not in program]
+        if reader is not None and reader.typed:
+            typed = [one for one in reader.entries if one.kind != "user" or one.text in reader.typed]
+            self.left_out["texts by the agent's program"] += len(reader.entries) - len(typed)
+            reader.entries = typed
         if events:
             reader = self._openhands(events, str(path))
         if reader is not None and "sub-agent" not in reader.model:
@@ -273,16 +264,7 @@ class Reading:
                 case _:
                     self._skip("blocks of no known kind", where)
 
-    def _codex(
-        self,
-        session: Session,
-        kind: str,
-        payload: _Json,
-        typed: set[str],
-        held: list[tuple[Entry, str]],
-        where: str,
-    ) -> None:
-        """typed: what the user typed, where the file records it. held: every text in the user's place."""
+    def _codex(self, session: Session, kind: str, payload: _Json, where: str) -> None:
         match kind, payload.get("type"):
             case "session_meta", _:
                 session.id, session.repository = str(payload.get("id") or session.id), str(payload.get("cwd") or "")
@@ -292,33 +274,21 @@ class Reading:
             case "turn_context", _ if "sub-agent" not in session.model:
                 session.model = str(payload.get("model") or session.model)
             case "response_item", "message" if payload.get("role") in {"user", "assistant"}:
-                before = len(session.entries)
                 said = "user" if payload["role"] == "user" else "model"
                 session.said(said, payload.get("content"), self.left_out)
-                if said == "user" and len(session.entries) > before:
-                    held.append((session.entries[-1], _text(payload.get("content")).strip()))
             case "response_item", "message":
                 self.left_out["texts by the agent's program"] += 1
             case "response_item", "function_call" | "custom_tool_call" | "local_shell_call":
                 arguments = payload.get("arguments") or payload.get("input") or payload.get("action")
                 session.called(payload.get("call_id"), payload.get("name") or "shell", arguments)
             case "response_item", "function_call_output" | "custom_tool_call_output":
-                output, status = payload.get("output"), None
-                if isinstance(output, str) and output.startswith("{"):
-                    match _json(output):
-                        case {"output": inner, "metadata": {"exit_code": int(code)}}:
-                            output, status = inner, code
-                        case _:
-                            pass
-                session.returned(payload.get("call_id"), output, status=status)
+                output = payload.get("output")
+                inner = _dict(_json(output)) if isinstance(output, str) else {}
+                status = _dict(inner.get("metadata")).get("exit_code")
+                shown = output if status is None else inner.get("output")
+                session.returned(payload.get("call_id"), shown, status=status)
             case "event_msg", "user_message":
-                typed.add(_text(payload.get("message")).strip())
-            case "event_msg", "exec_command_end" | "patch_apply_end":
-                code, success = payload.get("exit_code"), payload.get("success")
-                for one in reversed(session.entries):
-                    if one.kind == "result" and one.call == payload.get("call_id"):
-                        one.status = code if isinstance(code, int) else one.status
-                        one.failed = code != 0 if isinstance(code, int) else success is False or one.failed
+                session.typed.add(_short(_text(payload.get("message")).strip()))
             case "event_msg", "turn_aborted":
                 session.entries.append(Entry("interrupted"))
             case _:
@@ -480,7 +450,8 @@ def _short(text: str) -> str:
     return storable(cut(text, MAX_TEXT))
 
 
-def _json(text: str) -> object:
+def _json(text: str | bytes) -> object:
+    """The value of a JSON text; None when it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -42,7 +42,7 @@ from agentlearn.formats.session_files import Entry, Reading, Session
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
-from agentlearn.learning.subject import NOTHING_GIVEN, Given
+from agentlearn.learning.subject import Given
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.call_settings import call_settings
@@ -76,10 +76,7 @@ Reward = tuple[float, str]
 class Attempt:
     """What the agent did between two messages of the user."""
 
-    session: str
-    """Agent and id of the session."""
-    repository: str
-    model: str
+    session: Session
     number: int
     asked: str
     """What the user said before."""
@@ -93,7 +90,8 @@ class Attempt:
     def key(self) -> str:
         """The same for the same attempt, wherever its file lies and however often it is read."""
         content = [(one.kind, one.text, one.status, one.failed) for one in self.entries]
-        return f"{self.session}:{content_hash('attempt', self.number, self.asked, self.following, content)}"
+        named = f"{self.session.agent} {self.session.id}"
+        return f"{named}:{content_hash('attempt', self.number, self.asked, self.following, content)}"
 
     def commands(self) -> Iterator[tuple[str, Entry]]:
         """The commands that returned, in order, with their results."""
@@ -106,14 +104,11 @@ class Attempt:
 def attempts_of(session: Session) -> list[Attempt]:
     """Return the attempts of a session in which the agent did or said something."""
     found: list[Attempt] = []
-    named = f"{session.agent} {session.id}"
     for one in session.entries:
         if one.kind == "user" and found and not found[-1].entries:
             found[-1].asked += f"\n\n{one.text}"
         elif one.kind == "user":
-            if found:
-                found[-1].following = one.text
-            found.append(Attempt(named, session.repository, session.model, len(found), one.text))
+            found.append(Attempt(session, len(found), one.text))
         elif found:
             found[-1].entries.append(one)
     for number, one in enumerate(found):
@@ -176,11 +171,9 @@ def _checked(attempt: Attempt, judged: Judged) -> Reward | None:
     ran = list(attempt.commands())
     for one in reversed(judged.checks):
         if 0 < one.number <= len(ran) and one.result != "unclear":
-            command, result = ran[one.number - 1]
-            failed = bool(result.failed) or one.result == "failed"
-            return _check_words(command, result, failed=failed)
-    for number in range(len(ran) - 1, -1, -1):
-        command, result = ran[number]
+            result = ran[one.number - 1][1]
+            return _check_words(*ran[one.number - 1], failed=bool(result.failed) or one.result == "failed")
+    for number, (command, result) in reversed(list(enumerate(ran))):
         if result.failed is not None and any(before.failed for other, before in ran[:number] if other == command):
             return _check_words(command, result, failed=result.failed)
     return None
@@ -258,12 +251,12 @@ def survey(folder: Path) -> SessionsRead:
 
     Raises ConfigError when there is no such folder, or no session in it.
     """
-    reading, count, questions, outcomes = _reading(folder), 0, 0, Counter[str]()
+    reading, outcomes, counts = _reading(folder), Counter[str](), Counter[str]()
     for session in reading:
         for one in attempts_of(session):
-            count, questions = count + 1, questions + _asks(one)
+            counts += Counter(attempts=1, questions=int(_asks(one)))
             outcomes[_outcome(reward_of(one))] += 1
-    return _found(folder, reading, attempts=count, questions=questions, outcomes=outcomes)
+    return _found(folder, reading, outcomes, counts)
 
 
 async def learn_sessions(
@@ -281,14 +274,12 @@ async def learn_sessions(
     """
     settings = settings.model_copy(update={"domain": SESSIONS, "from_store": True})
     spent = await _record(folder, settings, model, told)
-    given = NOTHING_GIVEN if model is None else Given(model=model, reflector=model)
-    left = {
-        name: None if most is None else max(most - used, 0)
-        for name, most, used in (
-            ("max_cost_usd", settings.max_cost_usd, spent.cost_usd),
-            ("max_tokens", settings.max_tokens, spent.usage.tokens_in + spent.usage.tokens_out),
-        )
-    }
+    limits = (
+        ("max_cost_usd", settings.max_cost_usd, spent.cost_usd),
+        ("max_tokens", settings.max_tokens, spent.usage.tokens_in + spent.usage.tokens_out),
+    )
+    left = {name: max(most - used, 0) for name, most, used in limits if most is not None}
+    given = Given(model=model, reflector=model)
     return await run_learning(settings.model_copy(update=left), callbacks, given=given)
 
 
@@ -300,15 +291,9 @@ async def _record(
     budget, run, name = Budget(settings), new_run_id(), settings.reflector_name
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings.store))
-        endpoint = await stack.enter_async_context(
-            open_endpoint(
-                name,
-                settings,
-                seed=settings.seed,
-                call_settings=call_settings(settings, temperature=False),
-                model=model,
-            )
-        )
+        calls = call_settings(settings, temperature=False)
+        opened = open_endpoint(name, settings, seed=settings.seed, call_settings=calls, model=model)
+        endpoint = await stack.enter_async_context(opened)
         recorder = await stack.enter_async_context(Recorder(SESSIONS, settings.store))
         call_context = CallContext(run, store, budget)
         event = started_event(
@@ -333,23 +318,20 @@ async def _record(
                         continue
                     judged = await _judge(attempts, endpoint, call_context, settings.seed, counts)
                     for one, task, reward, right in _rewarded(attempts, judged):
-                        outcomes[_outcome(reward)] += one.key not in known
                         counts["known" if one.key in known else "attempts"] += 1
-                        if one.key not in known:
-                            await _store(recorder, one, task, reward, right)
+                        if one.key in known:
+                            continue
                         known.add(one.key)
+                        outcomes[_outcome(reward)] += 1
+                        named = session.model or None
+                        rollout = await recorder.record(_messages(one), task=task, episode=one.key, model=named)
+                        if reward is not None:
+                            await recorder.feedback(rollout, reward=reward, by="session")
+                        if right:
+                            await recorder.feedback(rollout, demonstration=right, by="session")
 
             await recorded.until_stopped(work())
-            found = _found(
-                folder,
-                reading,
-                attempts=counts["attempts"],
-                known=counts["known"],
-                questions=counts["questions"],
-                unanswered=counts["unanswered"],
-                outcomes=outcomes,
-            )
-            recorded.report = found
+            recorded.report = found = _found(folder, reading, outcomes, counts)
     told(found)
     return budget
 
@@ -363,14 +345,13 @@ def _rewarded(
     """
     chains: list[list[int]] = []
     for number in range(len(attempts)):
-        again = number > 0 and judged[number - 1].message == "corrects"
-        if again:
+        if number and judged[number - 1].message == "corrects":
             chains[-1].append(number)
         else:
             chains.append([number])
     for chain in chains:
         first = attempts[chain[0]]
-        repository = first.repository or "unknown repository"
+        repository = first.session.repository or "unknown repository"
         task = Task.of(
             SESSIONS,
             first.asked,
@@ -385,14 +366,6 @@ def _rewarded(
         for number, reward in zip(chain, rewards, strict=True):
             stands = corrected and number == corrected[-1] and not is_right
             yield attempts[number], task, reward, attempts[number].following if stands else ""
-
-
-async def _store(recorder: Recorder, one: Attempt, task: Task, reward: Reward | None, right: str) -> None:
-    rollout = await recorder.record(_messages(one), task=task, episode=one.key, model=one.model or None)
-    if reward is not None:
-        await recorder.feedback(rollout, reward=reward, by="session")
-    if right:
-        await recorder.feedback(rollout, demonstration=right, by="session")
 
 
 def _messages(attempt: Attempt) -> list[ModelMessage]:
@@ -494,7 +467,7 @@ def _reading(folder: Path) -> Reading:
     return Reading(folder)
 
 
-def _found(folder: Path, reading: Reading, *, outcomes: Counter[str], **counts: int) -> SessionsRead:
+def _found(folder: Path, reading: Reading, outcomes: Counter[str], counts: Counter[str]) -> SessionsRead:
     if not reading.files:
         left = "; ".join(f"{count} {what}" for what, count in reading.left_out.items())
         raise ConfigError(
@@ -503,11 +476,11 @@ def _found(folder: Path, reading: Reading, *, outcomes: Counter[str], **counts: 
             code="no_sessions",
         )
     return SessionsRead(
-        sessions=dict(reading.files),
-        outcomes=dict(outcomes),
-        left_out=dict(reading.left_out),
+        sessions=reading.files,
+        outcomes=outcomes,
+        left_out=reading.left_out,
         examples=reading.examples,
-        **counts,
+        **{name: counts[name] for name in ("attempts", "known", "questions", "unanswered")},
     )
 
 
