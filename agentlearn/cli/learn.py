@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -22,14 +22,20 @@ from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings,
 from agentlearn.errors import ConfigError
 from agentlearn.types.ids import RunId
 
+if TYPE_CHECKING:
+    from agentlearn.recorder.sessions import SessionsRead
+
+SESSIONS = "sessions"
+"""What `learn` is given to read sessions of coding agents."""
+
 
 @setting_options(LearnSettings, leave_out=("domain", "agent"), names=LEARN_OPTION_NAMES)
 def learn(
     what: Annotated[
         str | None,
         Parameter(
-            help="A domain (math), a recipe (.yaml, math/published), a task file with --reward, gym:TASK, or your own"
-            " agent or function as MODULE:NAME with tasks and --reward."
+            help="A domain (math), a recipe (.yaml, math/published), a task file with --reward, gym:TASK, sessions, or"
+            " your own agent or function as MODULE:NAME with tasks and --reward."
         ),
     ] = None,
     tasks: Annotated[str | None, Parameter(help="The tasks of your own agent: a file, hf:NAME or gym:TASK.")] = None,
@@ -43,8 +49,14 @@ def learn(
     log: LogOption = "warning",
 ) -> None:
     """Learn lessons from rollouts and measure them on held-out tasks."""
+    folder = None
+    if what == SESSIONS and resume is None and "from_store" not in given:
+        folder, given = _folder_of_sessions(given)
     settings, run, fields = _settings(what, tasks, resume, given)
     show_logs(log)
+    if dry_run and folder is not None:
+        _show_sessions(folder, json=json)
+        return
     if dry_run:
         _show_plan(settings, json=json)
         return
@@ -57,15 +69,68 @@ def learn(
     if run is None:
         require_model(settings, fields, learn_command(settings))
     require_extras((settings.model, settings.reflector_name), otel=settings.otel)
+    if folder is not None:
+        _announce_sessions(folder, fields)
     ask_before_spending(settings, yes=yes)
     progress = LearnProgress(settings, console(to_stderr=json))
-    report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
+    read: list[SessionsRead] = []
+    if folder is not None:
+        from agentlearn.recorder.sessions import learn_sessions
+
+        def told(found: "SessionsRead") -> None:
+            read.append(found)
+            for line in found.lines():
+                progress.line("read", line)
+
+        report = run_to_end(lambda: learn_sessions(folder, settings, progress, told=told), progress)
+    else:
+        report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
     if settings.record is not None:
         progress.line("recorded", recording_words(settings.record))
     if json:
-        print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page)})
+        sessions = {"sessions": read[0].model_dump(mode="json")} if read else {}
+        print_json({**report.model_dump(mode="json"), "page": None if page is None else str(page), **sessions})
+
+
+def _folder_of_sessions(given: GivenSettings) -> tuple[Path, GivenSettings]:
+    """The folder that `learn sessions --from DIR` names, and the settings of the run that learns from its sessions."""
+    options = dict(given.options)
+    folder = options.pop("library", None)
+    if folder is None:
+        raise ConfigError(
+            "say where the sessions are: agentlearn learn sessions --from ~/.claude/projects, or --from-store to learn"
+            " again from those that were read before",
+            code="no_folder",
+        )
+    return Path(str(folder)).expanduser(), GivenSettings({**options, "from_store": True}, given.environment)
+
+
+def _announce_sessions(folder: Path, fields: Mapping[str, Any]) -> None:
+    """Print how many questions come before the lessons. Raises ConfigError without a model, or without a session."""
+    from agentlearn.printing import print_line
+    from agentlearn.recorder.sessions import survey
+
+    if "model" not in fields and "reflector" not in fields:
+        raise ConfigError(
+            f"no model is named that reads the sessions and writes lessons; name one: agentlearn learn sessions --from"
+            f" {folder} --model openai:gpt-5-mini; --dry-run shows what the folder holds without a model",
+            code="no_model",
+        )
+    found = survey(folder)
+    print_line(f"{found.questions} questions about {found.attempts} attempts come before the lessons", to_stderr=True)
+
+
+def _show_sessions(folder: Path, *, json: bool) -> None:
+    from agentlearn.recorder.sessions import survey
+
+    found = survey(folder)
+    if json:
+        print_json(found)
+        return
+    for line in (*found.lines(), f"questions to a model: {found.questions}, before lessons are written"):
+        console().print(line)
 
 
 def _settings(

@@ -157,7 +157,8 @@ _REFUSED_SHOWN = 20
 _MEGABYTE = 1_000_000
 _FORMS = (
     "lines: one lesson per line, for git; training-free-grpo: the original's JSON; youtu: youtu-agent's YAML; ace: an"
-    " ACE playbook; markdown: a list; skill: a folder with SKILL.md."
+    " ACE playbook; markdown: a list; agents-md: a marked block in AGENTS.md or another file; skill: a folder with"
+    " SKILL.md."
 )
 
 

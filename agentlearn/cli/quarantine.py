@@ -261,6 +261,7 @@ def _shaped_lines(version: PendingVersion, one: ShapedLesson) -> list[str]:
         f"    {one.lesson.id[:_ID_SHOWN]}  {visible(one.lesson.lesson)}",
         f"      written after reading {visible(authors)}",
         *([f"      nearest sentence: {visible(one.sentence[:_SENTENCE_SHOWN])!r}"] if one.sentence else []),
+        *([f"      it stands in {visible(one.said_by)}"] if one.sentence else []),
         *([f"      lowest and highest attempt: {attempts}"] if attempts else []),
         f"      by itself: {alone}",
     ]
@@ -280,6 +281,7 @@ def _version_json(one: PendingVersion, shaped: Sequence[ShapedLesson]) -> dict[s
                 "lesson": lesson.lesson.lesson,
                 "strangers": [author.model_dump(mode="json") for author in lesson.lesson.origin.strangers],
                 "sentence": lesson.sentence,
+                "said_by": lesson.said_by,
                 "attempts": [{"rollout": rollout, "reward": reward} for rollout, reward in lesson.attempts],
             }
             for lesson in shaped

@@ -15,7 +15,7 @@ from agentlearn.learning.open_run import TaskSets, domain_of, with_validation
 from agentlearn.store import LiveRow, Selection, StoreReader, read_store
 from agentlearn.types.group import Group, Groups, LiveGroup
 from agentlearn.types.ids import RolloutId, RunId, TaskId
-from agentlearn.types.task import Task
+from agentlearn.types.task import SESSION, Task
 from agentlearn.types.trajectory import DEMONSTRATION, LIVE, measures
 
 _Kind = tuple[str, str, tuple[str, ...]]
@@ -47,8 +47,8 @@ def _live_groups(
     listed = [row for members in whole for row in members] + alone
     place = {row.id: number for number, row in enumerate(listed)}
     near = nearest_groups(
-        [tasks[row.task].problem for row in listed],
-        [_kind(row) for row in listed],
+        [SESSION if tasks[row.task].source == SESSION else tasks[row.task].problem for row in listed],
+        [(*_kind(row), _kind_of_work(tasks[row.task])) for row in listed],
         [row.reward for row in listed],
         max_size=max_size,
         begun=[[place[row.id] for row in members] for members in whole],
@@ -87,6 +87,11 @@ def _told(members: Sequence[LiveRow]) -> bool:
 def _kind(row: LiveRow) -> _Kind:
     """What the rollouts of a group must have in common. A person's answer goes with the rollout that it corrects."""
     return row.model, str(row.library), tuple(row.masked)
+
+
+def _kind_of_work(task: Task) -> str:
+    """Repository and kind of work of a task from a session of a coding agent; all such tasks are near each other."""
+    return task.family if task.source == SESSION else ""
 
 
 def _latest(members: Sequence[LiveRow], max_size: int) -> list[LiveRow]:

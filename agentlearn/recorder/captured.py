@@ -20,7 +20,7 @@ from agentlearn.secret_values import without_secrets
 from agentlearn.text import storable
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
-from agentlearn.types.task import Task
+from agentlearn.types.task import SESSION, Task
 from agentlearn.types.trajectory import ModelTurn, Step, Usage, UserTurn
 
 _CHAT = TypeAdapter(list[ChatMessage])
@@ -137,7 +137,7 @@ def _task(name: str, problem: str, answer: str | None, fields: Mapping[str, Any]
         problem,
         None if answer is None else clean(answer),
         fields=extra,
-        source="live",
+        source=SESSION if like is not None and like.source == SESSION else "live",
         family=like.family if like else "",
         start=like.start if like else "",
     )

@@ -253,6 +253,7 @@ class Query(StrEnum):
           (SELECT (name, episode) FROM live WHERE rollout = $1 AND episode <> ''))
         ORDER BY f.seq, f.rowid
     """
+    EPISODES = "SELECT DISTINCT episode FROM live WHERE name = $1"
     EPISODE = "SELECT episode FROM live WHERE rollout = $1"
     # Feedback of a recorder that no rollout of the store answers to.
     COUNT_UNMATCHED = """

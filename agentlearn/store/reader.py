@@ -252,6 +252,10 @@ class StoreReader:
         found = self._query(Query.EPISODE, rollout)
         return str(found[0]["episode"]) if found else None
 
+    def episodes(self, name: str) -> set[str]:
+        """The names of the episodes of a recorder."""
+        return {str(one["episode"]) for one in self._query(Query.EPISODES, name)}
+
     def unmatched_feedback(self, name: str) -> int:
         """How much feedback to a recorder names a rollout or an episode that the store does not hold."""
         return int(self._query(Query.COUNT_UNMATCHED, name)[0]["n"])

@@ -15,6 +15,8 @@ from agentlearn.types.value import Value
 Split = Literal["train", "validation", "test"]
 OWN = "own"
 """Domain of a task that a program makes without naming one."""
+SESSION = "session"
+"""Source of a task that a user gave a coding agent in a session of it."""
 _DOWNLOADED = "hf:"
 """How the source of a task begins that was downloaded."""
 _SHOWN = 80

@@ -20,6 +20,7 @@ from agentlearn.types.experience import Experience, Library, counted_lessons
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RolloutId
 from agentlearn.types.operation import Applied
+from agentlearn.types.task import SESSION
 from agentlearn.types.trajectory import DEMONSTRATION, IMPORTED, LIVE, ModelTurn, ToolResult, Trajectory, UserTurn
 
 _RECORDED = frozenset({LIVE, DEMONSTRATION, IMPORTED})
@@ -42,6 +43,8 @@ def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> t
         for one in group.trajectories:
             if one.phase in _RECORDED:
                 found.add(Author(kind="traffic", name=group.task.domain))
+                if group.task_of(one).source == SESSION:  # a person's own session: what tools returned is not theirs
+                    found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
                 continue
             found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
             if any(isinstance(step, UserTurn) for step in one.steps):
@@ -113,6 +116,8 @@ class ShapedLesson:
     lesson: Experience
     sentence: str
     """The sentence of what was read that shares most words with it; empty when none shares two."""
+    said_by: str
+    """Where the sentence stands, in words; empty without a sentence."""
     attempts: tuple[tuple[RolloutId, float], ...]
     """The rollouts behind it with the lowest and the highest reward, with their rewards."""
 
@@ -131,30 +136,37 @@ def shaped_lessons(
         read = [whole.trajectory for whole in reader.whole(evidence.get(one.id, ()))]
         judged = sorted(((t.id, t.reward) for t in read if t.reward is not None), key=lambda pair: pair[1])
         ends = (judged[0], judged[-1]) if len(judged) > 1 else tuple(judged)
-        found.append(ShapedLesson(one, _nearest(one.lesson, list(_texts_read(reader, read))), ends))
+        found.append(ShapedLesson(one, *_nearest(one.lesson, list(_texts_read(reader, read))), ends))
     return tuple(found)
 
 
-def _texts_read(reader: StoreReader, read: Sequence[Trajectory]) -> Iterator[str]:
-    """Texts that others than the model wrote: results of tools, dialogues, reasons, and tasks."""
+def _texts_read(reader: StoreReader, read: Sequence[Trajectory]) -> Iterator[tuple[str, str]]:
+    """Texts that others than the model wrote, with where they stand: results of tools, dialogues, reasons, tasks."""
     for one in read:
-        yield from (step.content for step in one.steps if isinstance(step, ToolResult))
-        yield from (step.text for step in one.steps if isinstance(step, UserTurn))
+        yield from (
+            (step.content, f"a result of the tool {step.tool}") for step in one.steps if isinstance(step, ToolResult)
+        )
+        yield from ((step.text, "what the user said") for step in one.steps if isinstance(step, UserTurn))
         if one.phase == DEMONSTRATION:
-            yield from (step.text for step in one.steps if isinstance(step, ModelTurn))
+            yield from ((step.text, "a demonstration") for step in one.steps if isinstance(step, ModelTurn))
         if one.verdict is not None:
-            yield one.verdict.reason
-    yield from (task.problem for task in reader.tasks(list({one.task for one in read})).values())
+            yield one.verdict.reason, "the reason of a reward"
+    yield from ((task.problem, "the task") for task in reader.tasks(list({one.task for one in read})).values())
 
 
-def _nearest(lesson: str, texts: Iterable[str]) -> str:
-    """The sentence that shares most words with a lesson. A word that many sentences hold counts less."""
+def _nearest(lesson: str, texts: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """The sentence that shares most words with a lesson, and where it stands. A frequent word counts less.
+
+    Of a sentence that stands in several places, the first place is named; results of tools come first.
+    """
     wanted = set(lower_case_words(lesson))
-    shared = {
-        sentence.strip(): wanted & set(lower_case_words(sentence))
-        for text in texts
-        for sentence in _SENTENCE_END.split(text[:_MOST_CHARACTERS])
-    }
-    often = Counter(word for words in shared.values() for word in words)
-    near = [one for one, words in shared.items() if len(words) >= _FEWEST_SHARED]
-    return max(near, key=lambda one: (sum(1 / often[word] for word in shared[one]), -len(one)), default="")
+    shared: dict[str, tuple[set[str], str]] = {}
+    for text, where in texts:
+        for sentence in _SENTENCE_END.split(text[:_MOST_CHARACTERS]):
+            shared.setdefault(sentence.strip(), (wanted & set(lower_case_words(sentence)), where))
+    often = Counter(word for words, _ in shared.values() for word in words)
+    near = [one for one, (words, _) in shared.items() if len(words) >= _FEWEST_SHARED]
+    if not near:
+        return "", ""
+    best = max(near, key=lambda one: (sum(1 / often[word] for word in shared[one][0]), -len(one)))
+    return best, shared[best][1]

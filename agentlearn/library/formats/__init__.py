@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.files import write_whole
+from agentlearn.library.formats.agents_md import AGENTS_MD, write_block
 from agentlearn.library.formats.markdown_list import (
     AGENT_SKILL,
     MARKDOWN_LIST,
@@ -226,6 +227,7 @@ _ORDER = (
         keeps="lessons and first tags",
     ),
     LibraryFormat("youtu", _sniff_youtu, _read_youtu, _write_youtu, keeps="lessons"),
+    AGENTS_MD,
     MARKDOWN_LIST,
 )
 """Every format, in the order in which they are tried."""
@@ -298,7 +300,8 @@ def write_form(
     name: of the library, for the title, or of the skill; when it is empty, that of the file or folder. A skill whose
     name is not that of the folder gets a folder of its name in it, because programs want both to be the same. In the
     format `lines`, a folder that exists stands for its file `lessons.jsonl`. describe: returns the description of a
-    skill. known: the published versions of the library; read only where `out` exists.
+    skill. In the format `agents-md` only the block of this name in a file is replaced, see `write_block`. known: the
+    published versions of the library; read only where `out` exists.
     """
     chosen = library_format(form)
     if form == "lines" and out.is_dir():
@@ -311,6 +314,11 @@ def write_form(
         return write_skill(one, name, describe(one)) if form == "skill" else chosen.write(one, name)
 
     texts = export(library)
+    if form == "agents-md":
+        try:
+            return write_block(out, texts[""], name)
+        except OSError as error:
+            raise LibraryError(f"the lessons could not be written to {str(out)!r}: {error}") from error
     exports = chain([texts], map(export, known))
     parts = set[str]()
     try:

@@ -60,10 +60,10 @@ def _sniff_markdown(source: SourceFiles) -> bool:
 
 
 def _write_markdown(library: Library, name: str) -> Mapping[str, str]:
-    return {"": "\n".join([f"# {escaped(name)}", "", *_written_items(library.experiences)]) + "\n"}
+    return {"": "\n".join([f"# {escaped(name)}", "", *written_items(library.experiences)]) + "\n"}
 
 
-def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[FoundLesson]:
+def read_items(text: str, place: str = "", *, prose: bool = False) -> list[FoundLesson]:
     """Return the list items of a Markdown text, in order. place: put before the line numbers.
 
     An item is its own text, without that of the lists in it. prose: also return each paragraph that does not lead up to
@@ -119,7 +119,7 @@ def _read_items(text: str, place: str = "", *, prose: bool = False) -> list[Foun
 MARKDOWN_LIST = LibraryFormat(
     "markdown",
     _sniff_markdown,
-    lambda source: ReadLessons(tuple(_read_items(source.only))),
+    lambda source: ReadLessons(tuple(read_items(source.only))),
     _write_markdown,
     keeps="lessons and tags",
 )
@@ -193,7 +193,7 @@ def _without_front_matter(text: str) -> str:
     return "\n" * found[0].count("\n") + text[found.end() :] if found else text
 
 
-def _written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
+def written_items(experiences: Iterable[Experience], level: int = 2) -> Iterator[str]:
     """Yield the lines of a list: one section for each first tag, with a heading below it for each change of tags."""
     first = True
     for section in in_sections(experiences, _tags).values():
@@ -265,7 +265,7 @@ def _read_skill(source: SourceFiles) -> ReadLessons:
     lessons = (
         lesson
         for one in (name, *sorted(others, key=number))
-        for lesson in _read_items(source.texts[one], f"{one} ", prose=not exported)
+        for lesson in read_items(source.texts[one], f"{one} ", prose=not exported)
     )
     return ReadLessons(tuple(lessons), exported=exported)
 
@@ -287,7 +287,7 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
         raise LibraryError(f"{description[:60]!r} cannot describe a skill: {fault}", code="bad_skill_description")
     first, *others = _parts(library)
     files = {
-        f"references/lessons-{part}.md": "\n".join([f"# {name}, part {part}", "", *_written_items(lessons)]) + "\n"
+        f"references/lessons-{part}.md": "\n".join([f"# {name}, part {part}", "", *written_items(lessons)]) + "\n"
         for part, lessons in enumerate(others, 2)
     }
     lines = [
@@ -309,7 +309,7 @@ def write_skill(library: Library, name: str, description: str = "") -> Mapping[s
         for one, lessons in zip(files, others, strict=True):
             topics = ", ".join(filter(None, in_sections(lessons, _tags))) or UNTAGGED
             lines += ["", f"[{one.rpartition('/')[2]}]({one}): {escaped(topics)}"]
-    lines += ["", *_written_items(first)]
+    lines += ["", *written_items(first)]
     return {"SKILL.md": "\n".join(lines).rstrip("\n") + "\n", **files}
 
 

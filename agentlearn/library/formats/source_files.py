@@ -159,7 +159,7 @@ def _tidy(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-Form = Literal["agentlearn", "lines", "training-free-grpo", "youtu", "ace", "markdown", "skill"]
+Form = Literal["agentlearn", "lines", "training-free-grpo", "youtu", "ace", "markdown", "agents-md", "skill"]
 """Name of a library format."""
 
 

@@ -258,7 +258,7 @@ def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
     assert len(library_format("skill").read(read_source(folder)).lessons) == 3
 
 
-@pytest.mark.parametrize("form", get_args(Form))
+@pytest.mark.parametrize("form", [one for one in get_args(Form) if one != "agents-md"])
 def test_only_an_unchanged_export_of_the_same_library_is_replaced(form: str, tmp_path: Path) -> None:
     before, after = library_of(["When adding, carry."]), library_of(["When adding, carry.", "When lost, draw."])
     out = write_form(before, tmp_path / "math", form)
