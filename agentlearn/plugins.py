@@ -34,16 +34,16 @@ class CommandEntry(NamedTuple):
     """One sentence for the list of commands."""
 
 
-class CommandGroup(NamedTuple):
+class _CommandGroup(NamedTuple):
     """Commands that begin with the same word."""
 
     help: str
     commands: dict[str, CommandEntry]
 
 
-def _group(name: str, words: str, modules: dict[str, dict[str, str]]) -> CommandGroup:
+def _group(name: str, words: str, modules: dict[str, dict[str, str]]) -> _CommandGroup:
     """modules: for each module of `agentlearn.cli`, what each of its commands is for."""
-    return CommandGroup(
+    return _CommandGroup(
         words,
         {
             one: CommandEntry(f"agentlearn.cli.{module}:{name}_{one}", help_)

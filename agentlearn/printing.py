@@ -25,7 +25,7 @@ def print_line(text: str, *, to_stderr: bool = False) -> None:
     """
     line = text if isinstance(text, Block) else visible_line(text, MAX_LINE)
     stream = sys.stderr if to_stderr else sys.stdout
-    columns = terminal_columns(stream)
+    columns = _terminal_columns(stream)
     stream.write(f"{line if columns is None else wrapped(line, columns)}\n")
     stream.flush()
 
@@ -41,7 +41,7 @@ def is_seen_on_stderr() -> bool:
     return stream is not None and stream.isatty()
 
 
-def terminal_columns(stream: TextIO) -> int | None:
+def _terminal_columns(stream: TextIO) -> int | None:
     """Columns of the terminal that a stream writes to: the variable COLUMNS or the real number; None: no terminal."""
     if not stream.isatty():
         return None

@@ -76,7 +76,7 @@ class ReleaseVersion:
     """Whether it can only be a version: `v3.1`, `release 3.1`, `3.1.4`."""
 
 
-def parse_version(text: str) -> ReleaseVersion | None:
+def _parse_version(text: str) -> ReleaseVersion | None:
     """Return the version that a text names; None for any other text. text: in lower case."""
     found = _VERSION.fullmatch(_LED_IN.sub("", text, count=1)) if len(text) <= 80 else None
     if found is None or _NOT_A_NAME & set(found["name"].split()):
@@ -92,7 +92,7 @@ def compare_versions(one: str, other: str, hints: QuestionHints) -> Match | None
 
     The texts are in lower case. A name that only the answer (first) has must occur in the question.
     """
-    answer, gold = parse_version(one), parse_version(other)
+    answer, gold = _parse_version(one), _parse_version(other)
     if answer is None or gold is None or not (hints.asks("version") or answer.marked or gold.marked):
         return None
     if parse_dates(one) or parse_dates(other):

@@ -72,7 +72,7 @@ _OPENING = frozenset({"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil", r
 _CLOSING = frozenset({")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\end"})
 
 
-def in_latex(text: str) -> str:
+def _in_latex(text: str) -> str:
     """Return the text with the usual characters outside ASCII as LaTeX. Other characters stay as they are."""
     if text.isascii():
         return text
@@ -118,7 +118,7 @@ def normalise(text: str) -> str:
             return name
         return f"\\{name} " if found[0].endswith((" ", "\n")) and name not in {"{", "}"} else f"\\{name}"
 
-    text = in_latex(text[: MAX_CHARACTERS + 1]).replace(r"\$", r"\dollar ")
+    text = _in_latex(text[: MAX_CHARACTERS + 1]).replace(r"\$", r"\dollar ")
     text = _DELIMITERS.sub("", text)
     text = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text).replace("{,}", ",")
     text = _DROPPED.sub("", text)
@@ -163,7 +163,7 @@ def _closing(text: str, opening: int) -> int:
     return -1
 
 
-def outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:
+def _outer_pieces(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield commands and characters in order, each with its position and the number of open brackets before it.
 
     A closing bracket counts as outside the pair that it closes.
@@ -185,7 +185,7 @@ def split_with_separators(text: str, *separators: str) -> list[tuple[str, str]]:
     """Return the parts, each with the separator before it (empty for the first)."""
     parts: list[tuple[str, str]] = []
     start, sign = 0, ""
-    for piece, at, depth in outer_pieces(text):
+    for piece, at, depth in _outer_pieces(text):
         if depth == 0 and piece in separators:
             parts.append((text[start:at].strip(), sign))
             start, sign = at + len(piece), piece
@@ -200,7 +200,7 @@ def words_as_commas(text: str) -> tuple[str, str]:
 
 def bracketed(text: str) -> tuple[str, str, str] | None:
     """Return opening bracket, content and closing bracket when one pair encloses the whole text."""
-    found = list(outer_pieces(text))
+    found = list(_outer_pieces(text))
     if len(found) < 2 or found[0][0] not in _OPENING - {r"\begin"} or found[-1][0] not in _CLOSING:
         return None
     if any(depth < 1 for _, _, depth in found[1:-1]):

@@ -117,7 +117,7 @@ def answer_match_key(answer: str) -> str | None:
         return number.text if keeps_zero and number.text.rstrip("0")[-1] != "." else str(number)
 
     text = normal_text(answer, fold=False)
-    items = [] if is_value(text) else item_lists(answer, fold=False)[-1:]
+    items = [] if is_value(text) else _item_lists(answer, fold=False)[-1:]
     return "; ".join(sorted(map(canonical, items[0]))) if items else canonical(text) or None
 
 
@@ -175,7 +175,7 @@ class _AnswerComparator:
 
         def ways_of(text: str) -> list[list[str]]:
             found = _FROM_TO.fullmatch(normal_text(text, fold=False)) if self.hints.order != "no" else None
-            return item_lists(text, fold=False) + ([[found["start"], found["end"]]] if found else [])
+            return _item_lists(text, fold=False) + ([[found["start"], found["end"]]] if found else [])
 
         ways, wanted_ways = ways_of(answer), ways_of(gold)
         pairs = [(items, wanted) for items in ways for wanted in wanted_ways]
@@ -325,7 +325,7 @@ def _plain_name(name: str) -> str:
     return f"{first} {last}" if comma and "," not in first else plain
 
 
-def item_lists(text: str, *, fold: bool = True) -> list[list[str]]:
+def _item_lists(text: str, *, fold: bool = True) -> list[list[str]]:
     """Return every way to split a text into two or more items, coarse splits first."""
     lines = _unbulleted(normal_lines(text, fold=fold))
     joined = _OF_DATE.sub(r"\1 ", lines if "\n" in lines else normal_text(lines, fold=fold))

@@ -169,7 +169,7 @@ class _Reader:
         return Ratio(tuple(map(self.part, sides)), _CLOCK.fullmatch(text) is not None)
 
     def _quantity(self, text: str) -> Form | None:
-        if (found := amount_and_unit(text)) is None:
+        if (found := _amount_and_unit(text)) is None:
             return None
         written, factor, unit = found
         amount = self.part(written)
@@ -225,7 +225,7 @@ def _based(text: str) -> Form | None:
     return Based(digits, base)
 
 
-def amount_and_unit(text: str) -> tuple[str, int, str] | None:
+def _amount_and_unit(text: str) -> tuple[str, int, str] | None:
     """Return the text of an amount, by what a word such as `million` multiplies it, and its unit in one spelling.
 
     The unit is empty for a magnitude alone. None for a text without a unit.
@@ -234,7 +234,7 @@ def amount_and_unit(text: str) -> tuple[str, int, str] | None:
         written, currency = found[3] or found[4], _CURRENCIES[found[2] or found[5]]
         if _CURRENCY.fullmatch(written):
             return None
-        amount, factor, unit = amount_and_unit(written) or (written, 1, "")
+        amount, factor, unit = _amount_and_unit(written) or (written, 1, "")
         return ((found[1] or "") + amount, factor, currency) if unit in {currency, ""} else None
     if found := _PERCENT.fullmatch(text):
         return found[1], 1, PERCENT

@@ -35,7 +35,7 @@ _IRREGULAR = {
 }  # fmt: skip
 
 
-def cardinal(word: str) -> str:
+def _cardinal(word: str) -> str:
     """Return the cardinal number of an ordinal: `four` for `fourth`; the word itself for any other word."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
@@ -44,7 +44,7 @@ def cardinal(word: str) -> str:
 
 
 PARTS = {"half": 2, "halves": 2, "quarter": 4, "hundredth": 100} | {
-    word: SMALL_NUMBERS[cardinal(word)]
+    word: SMALL_NUMBERS[_cardinal(word)]
     for word in (
         *("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
         *("fifteenth", "sixteenth", "twentieth", "thirtieth", "fortieth", "fiftieth"),
@@ -120,11 +120,11 @@ def leading_number(text: str) -> WordNumber | None:
     used, ordinal, sum_ = 0, False, _Sum(started=False)
     while used < len(words) and not ordinal:
         ahead = words[used + 1] if used + 1 < len(words) else ""
-        word = cardinal(words[used])
+        word = _cardinal(words[used])
         if sum_.started and words[used] == "and" and words[used + 1 : used + 3] == ["a", "half"]:
             sum_, used = _Sum(sum_.total, sum_.group + Fraction(1, 2), sum_.last), used + 3
             break
-        joins = words[used] == "and" and sum_.total + sum_.group >= 100 and cardinal(ahead) in SMALL_NUMBERS
+        joins = words[used] == "and" and sum_.total + sum_.group >= 100 and _cardinal(ahead) in SMALL_NUMBERS
         if joins or (not sum_.started and word in {"a", "an"} and ahead in LARGE_NUMBERS):
             used += 1
             continue
@@ -138,7 +138,7 @@ def leading_number(text: str) -> WordNumber | None:
     if not sum_.started or (
         after
         and after[0] != "second"
-        and (cardinal(after[0]) in SMALL_NUMBERS or after[0] in LARGE_NUMBERS or after[0][0].isdigit())
+        and (_cardinal(after[0]) in SMALL_NUMBERS or after[0] in LARGE_NUMBERS or after[0][0].isdigit())
     ):
         return None
     return WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))

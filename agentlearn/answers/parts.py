@@ -88,7 +88,7 @@ EVERYTHING = RealInterval(Infinity(-1), Infinity(1), (False, False))
 """All real numbers."""
 
 
-def name_in(left: str) -> str | None:
+def _name_in(left: str) -> str | None:
     """Return the name in one spelling (`|AB|` and `\\overline{AB}` are `AB`); None for a left side that is none."""
     if len(left) == 1 and left.isalpha():
         return left
@@ -283,7 +283,7 @@ class PartReader:
         return Set(tuple(self.read(part) for part in parts))
 
     def _equation(self, left: str, right: str) -> Form:
-        label, value = name_in(left) or "", self.read(right)
+        label, value = _name_in(left) or "", self.read(right)
         side = None if label and "(" in label else self.read(left)
         if not isinstance(side, Formula | Number):
             return (
@@ -295,7 +295,7 @@ class PartReader:
 
     def _equal_values(self, sides: list[str]) -> Form:
         """Read `x = 1/2 = 0.5`: all but a name on the left must be the same value, without letters."""
-        values, name = tuple(self.read(side) for side in sides[1:]), name_in(sides[0])
+        values, name = tuple(self.read(side) for side in sides[1:]), _name_in(sides[0])
         first = values[0] if name else self.read(sides[0])
         if any(not isinstance(value, Formula | Number | Quantity) for value in values) or has_letters(first, *values):
             return Unreadable("holds several equations in a row")
@@ -306,7 +306,7 @@ class PartReader:
         exact, rounded = sides[:-1], self.read(sides[-1])
         if len(exact) > 1 and set(signs[:-1]) != {"="}:
             return _NO_RELATION
-        if len(exact) == 1 and (name := name_in(exact[0])):
+        if len(exact) == 1 and (name := _name_in(exact[0])):
             return Equation(name, None, rounded)
         form = self.read(exact[0]) if len(exact) == 1 else self._relation("=".join(exact))
         match form:

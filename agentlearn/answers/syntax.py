@@ -91,7 +91,7 @@ MAX_TERMS = 2_000
 """Most terms of a sum or product that is computed term by term."""
 
 
-class NotExact(Exception):
+class _NotExact(Exception):
     """Raised for a formula without an exact value that can be computed here."""
 
 
@@ -99,7 +99,7 @@ def exact_value(node: Node, values: Mapping[str, Fraction] | None = None) -> Fra
     """Return the formula's value at these values of its letters; None when it is irrational, undefined or too large."""
     try:
         return _value(node, dict(values or {}))
-    except NotExact:
+    except _NotExact:
         return None
 
 
@@ -108,13 +108,13 @@ def _value(node: Node, values: dict[str, Fraction]) -> Fraction:
         return node.value
     if isinstance(node, Symbol):
         if node.name not in values:
-            raise NotExact
+            raise _NotExact
         return values[node.name]
     if node.op in {"sum", "prod"}:
         variable, low, high, body = node.args
         first, last = _integer(_value(low, values)), _integer(_value(high, values))
         if not isinstance(variable, Symbol) or last - first >= MAX_TERMS:
-            raise NotExact
+            raise _NotExact
         total = Fraction(node.op == "prod")
         for at in range(first, last + 1):
             term = _value(body, values | {variable.name: Fraction(at)})
@@ -150,38 +150,38 @@ def _operate(op: str, args: list[Fraction]) -> Fraction:
         case "binomial", [of, chosen] if of >= 0 and chosen >= 0:
             top, bottom = _integer(of), _integer(chosen)
             if min(bottom, abs(top - bottom)) * max(top.bit_length(), 1) > MAX_BITS:
-                raise NotExact
+                raise _NotExact
             return _fitting(Fraction(math.comb(top, bottom)))
         case (("gcd" | "lcm"), _):
             return _fitting(Fraction((math.gcd if op == "gcd" else math.lcm)(*map(_integer, args))))
         case (("max" | "min"), _):
             return max(args) if op == "max" else min(args)
         case _:
-            raise NotExact
+            raise _NotExact
 
 
 def _fitting(value: Fraction) -> Fraction:
     if max(abs(value.numerator), value.denominator).bit_length() > MAX_BITS:
-        raise NotExact
+        raise _NotExact
     return value
 
 
 def _integer(value: Fraction) -> int:
     if value.denominator != 1:
-        raise NotExact
+        raise _NotExact
     return value.numerator
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         if base < 0 or exponent.denominator > MAX_TERMS:
-            raise NotExact  # it is not clear which root is meant
+            raise _NotExact  # it is not clear which root is meant
         return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
     if not base and exponent <= 0:
-        raise NotExact
+        raise _NotExact
     size = max(abs(base.numerator), base.denominator)
     if size > 1 and abs(exponent) * (size.bit_length() - 1) > MAX_BITS:
-        raise NotExact
+        raise _NotExact
     if size == 1:
         return base if exponent % 2 else base * base
     return base ** int(exponent)
@@ -189,10 +189,10 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 def _root(radicand: Fraction, degree: int) -> Fraction:
     if not 1 <= degree <= MAX_TERMS or (radicand < 0 and degree % 2 == 0):
-        raise NotExact
+        raise _NotExact
 
     def root_of(value: int) -> int:
-        """Return the exact root of a natural number, by Newton's method. Raises NotExact."""
+        """Return the exact root of a natural number, by Newton's method. Raises _NotExact."""
         root = math.isqrt(value) if degree == 2 or not value else 1 << -(-value.bit_length() // degree)
         while degree != 2 and value:
             smaller = ((degree - 1) * root + value // root ** (degree - 1)) // degree
@@ -200,7 +200,7 @@ def _root(radicand: Fraction, degree: int) -> Fraction:
                 break
             root = smaller
         if root**degree != value:
-            raise NotExact
+            raise _NotExact
         return root
 
     sign = -1 if radicand < 0 else 1

@@ -47,7 +47,7 @@ def compare_texts(answer: str, gold: str, algebra: Any) -> Match:
         return unclear(f"the comparison broke with {type(broken).__name__}")
 
 
-def answer_requests(stream: BinaryIO) -> None:
+def _answer_requests(stream: BinaryIO) -> None:
     """Answer requests until the stream ends."""
     from agentlearn.answers.algebra import NumericAlgebra
 
@@ -117,7 +117,7 @@ def _work(stream: socket.socket) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         gc.enable()
         with stream, stream.makefile("rwb") as frames:
-            answer_requests(frames)  # type: ignore[arg-type]
+            _answer_requests(frames)  # type: ignore[arg-type]
         status = 0
     finally:
         os._exit(status)

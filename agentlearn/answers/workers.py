@@ -36,7 +36,7 @@ MAX_NUMBER_BYTES = 64
 """Most bytes that the limit takes in a request."""
 
 
-class WorkerEnded(Exception):
+class _WorkerEnded(Exception):
     """Raised when a worker process could not be started or ended by itself. Its message continues "algebra"."""
 
 
@@ -68,22 +68,22 @@ class AlgebraWorkers:
         texts = {"answer": answer, "gold": gold}
         if len(json.dumps(texts)) > MAX_FRAME_BYTES - MAX_NUMBER_BYTES:
             return unclear("the texts are too long for algebra")
-        with contextlib.suppress(WorkerEnded):
+        with contextlib.suppress(_WorkerEnded):
             return await self._ask(texts)
         try:
             return await self._ask(texts)
-        except WorkerEnded as ended:
+        except _WorkerEnded as ended:
             return unclear(f"algebra {ended}")
 
     async def _ask(self, texts: dict[str, str]) -> Match:
-        """Return the quick worker's result, or else the slow one's. Raises WorkerEnded."""
+        """Return the quick worker's result, or else the slow one's. Raises _WorkerEnded."""
         found = await self._quick.ask(texts, self._quick_s)
         if found is None and self._limit_s > self._quick_s:
             found = await self._slow.ask(texts, self._limit_s - self._quick_s)
         return found or unclear(f"the comparison took more than {self._limit_s:g} CPU seconds")
 
     async def fork_server(self) -> "_ForkServer":
-        """Return the running fork server. Raises WorkerEnded when it cannot be started."""
+        """Return the running fork server. Raises _WorkerEnded when it cannot be started."""
         async with self._starting:
             if self._fork_server is not None and self._fork_server.ended:
                 await self._fork_server.end()
@@ -119,7 +119,7 @@ class _Worker:
         self._open: tuple[_ForkServer, asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, texts: dict[str, str], cpu_s: float) -> Match | None:
-        """Return the reply; None when `cpu_s` of CPU time were not enough. Raises WorkerEnded."""
+        """Return the reply; None when `cpu_s` of CPU time were not enough. Raises _WorkerEnded."""
         async with self._turn:
             fork_server = await self._workers.fork_server()
             if self._open is not None and self._open[0] is not fork_server:
@@ -136,11 +136,11 @@ class _Worker:
                     reply = _Reply.model_validate_json(await reader.readexactly(min(size, MAX_FRAME_BYTES)))
                     found = None if reply.status == "late" else Match(reply.status, reply.reason)
             except TimeoutError:
-                raise WorkerEnded("did not answer") from None
+                raise _WorkerEnded("did not answer") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                raise WorkerEnded("ended while it compared") from None
+                raise _WorkerEnded("ended while it compared") from None
             except ValidationError:
-                raise WorkerEnded("gave a reply that cannot be read") from None
+                raise _WorkerEnded("gave a reply that cannot be read") from None
             finally:
                 if found is None:
                     await self.close()  # a reply that comes now must not be taken for the reply to the next request
@@ -167,7 +167,7 @@ class _ForkServer:
 
     @classmethod
     async def start(cls) -> "_ForkServer":
-        """Start a fork server and wait until it is ready. Raises WorkerEnded."""
+        """Start a fork server and wait until it is ready. Raises _WorkerEnded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:
@@ -183,7 +183,7 @@ class _ForkServer:
                 )
         except OSError as error:
             ours.close()
-            raise WorkerEnded(f"could not be started ({error.strerror or error})") from None
+            raise _WorkerEnded(f"could not be started ({error.strerror or error})") from None
         fork_server, word = cls(process, ours), b""
         try:
             with contextlib.suppress(TimeoutError, ConnectionError):
@@ -193,7 +193,7 @@ class _ForkServer:
             if not word:
                 await fork_server.end()
         if not word:
-            raise WorkerEnded("could not be started (its process ended or did not answer)")
+            raise _WorkerEnded("could not be started (its process ended or did not answer)")
         return fork_server
 
     @property
@@ -209,7 +209,7 @@ class _ForkServer:
         return self._broken
 
     async def worker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a new worker; return the stream to it. Raises WorkerEnded."""
+        """Open a new worker; return the stream to it. Raises _WorkerEnded."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -217,7 +217,7 @@ class _ForkServer:
             except OSError:
                 self._broken = True
                 ours.close()
-                raise WorkerEnded("ended before it compared") from None
+                raise _WorkerEnded("ended before it compared") from None
         ours.setblocking(False)
         return await asyncio.open_connection(sock=ours)
 

@@ -554,7 +554,7 @@ def to_park(evidence: Iterable[LessonEvidence], library: Library, *, model: str 
             continue
         worst = min(harmful, key=lambda found: found.points)
         proven = any(found.label == "proven" for found in known[one.id])
-        entry = ToPark(one, worst, f"{evidence_words(worst)}{', but proven with another model' if proven else ''}")
+        entry = ToPark(one, worst, f"{_evidence_words(worst)}{', but proven with another model' if proven else ''}")
         (reported if one.origin.kind == "person" or proven else park).append(entry)
     return ParkingPlan(tuple(park), tuple(reported))
 
@@ -587,7 +587,7 @@ def to_evict(
         if (max_lessons is None or lessons <= max_lessons) and (max_tokens is None or tokens <= max_tokens):
             break
         reason = f"the library is full, and this lesson has the least value per token ({value:+.2f} points)"
-        gone.append(ToPark(one, found, f"{reason}: {evidence_words(found)}"))
+        gone.append(ToPark(one, found, f"{reason}: {_evidence_words(found)}"))
         lessons, tokens = lessons - 1, tokens - estimated_tokens(one.lesson)
     return tuple(gone)
 
@@ -600,7 +600,7 @@ def _weakest(found: Sequence[LessonEvidence]) -> LessonEvidence | None:
     return min(measured, key=lambda one: one.points, default=None)
 
 
-def evidence_words(one: LessonEvidence) -> str:
+def _evidence_words(one: LessonEvidence) -> str:
     """The evidence on a lesson in words."""
     exposures = f"{one.shown} rollouts with it and {one.hidden} without it"
     where = f" on {one.holds_for_words}" if one.holds_for else ""

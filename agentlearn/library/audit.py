@@ -660,7 +660,7 @@ class LabelledPair(BaseModel):
     reason: str = Field(description="The situation in which both hold, and what each demands there.")
 
 
-class ContradictionsReply(BaseModel):
+class _ContradictionsReply(BaseModel):
     """What the model submits."""
 
     model_config = ConfigDict(frozen=True)
@@ -715,7 +715,7 @@ async def _ask(lessons: Sequence[AuditedLesson], model: "Model | KnownModelName 
     from pydantic_ai import Agent, ToolOutput
     from pydantic_ai.exceptions import UnexpectedModelBehavior
 
-    output = ToolOutput(ContradictionsReply, name="submit", description="Hand in your result.")
+    output = ToolOutput(_ContradictionsReply, name="submit", description="Hand in your result.")
     agent = Agent(model, output_type=output, instructions=_contradictions_prompt().text, retries=2)
     try:
         result = await agent.run(_question(lessons))

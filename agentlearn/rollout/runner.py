@@ -79,7 +79,7 @@ SHORTAGES = frozenset(
 
 
 @asynccontextmanager
-async def shortage_is_lost() -> AsyncGenerator[None]:
+async def _shortage_is_lost() -> AsyncGenerator[None]:
     """Raise ToolLost where the block raises an OSError for such a shortage: it says nothing about the agent."""
     try:
         yield
@@ -361,7 +361,7 @@ class Rollouts:
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
         model = self.endpoint.client(unit, history_tokens=self.options.history_tokens)
-        async with deadline, shortage_is_lost(), self.domain.open(context) as deps:
+        async with deadline, _shortage_is_lost(), self.domain.open(context) as deps:
             if self.agent is None:
                 work = Work(
                     task=task,

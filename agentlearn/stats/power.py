@@ -36,7 +36,7 @@ def power_of(
     return _power(abs(shift), degrees, quantile(1 - alpha / 2, degrees), step, least)
 
 
-def rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
+def _rough_power_of(shift: float, degrees: float, *, alpha: float = 0.05) -> float:
     """`power_of` by normal approximations, about a hundred times faster: good enough to start a search near its end.
 
     Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5 for the quantile and 26.7.10.
@@ -269,7 +269,7 @@ class _Planned:
         if not rough:
             bound = least / error if self.most_lost else None
             return power_of(shift, degrees, alpha=self.alpha, step=step / error, least=bound)
-        sure = rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
+        sure = _rough_power_of(max(0.0, shift - step / error), degrees, alpha=self.alpha)
         return min(sure, NormalDist().cdf(shift - least / error)) if least else sure
 
 

@@ -142,7 +142,7 @@ class EProcess(Value):
         """Logarithm of the capital, which is the e-value of now."""
         if not self.n:
             return 0.0
-        return log_sum((*(one - math.log(len(BETS)) for one in self.log_started), math.log(waiting(self.n))))
+        return _log_sum((*(one - math.log(len(BETS)) for one in self.log_started), math.log(waiting(self.n))))
 
     def after(self, differences: Iterable[float]) -> "EProcess":
         """The evidence after further differences, each in -1..1. Raises ConfigError for one that is not."""
@@ -185,7 +185,7 @@ def log_threshold(hypotheses: int, rejected: int, alpha: float) -> float:
     return math.log(hypotheses / (rejected * alpha))
 
 
-def log_sum(logs: Sequence[float]) -> float:
+def _log_sum(logs: Sequence[float]) -> float:
     """Logarithm of the sum of numbers that are given by their logarithms."""
     largest = max(logs)
     if math.isinf(largest):

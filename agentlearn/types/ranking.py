@@ -410,7 +410,7 @@ def fused_depth(retrieval: Retrieval) -> int:
     return max(_FUSED, 4 * retrieval.shown_lessons)
 
 
-def shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_Tagged]:
+def _shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_Tagged]:
     """The lessons that pass the filters by tag and domain. The same object where all do."""
     tags, domains = frozenset(retrieval.tags), frozenset(retrieval.domains)
     passed = [
@@ -434,7 +434,7 @@ def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonInde
         if held is not None and held[0] is lessons:  # another library may have got the id of one that is gone
             _kept.move_to_end(key)
             return held[1]
-        part = shown_part(lessons, retrieval)
+        part = _shown_part(lessons, retrieval)
         index = LessonIndex(part, whole=part is lessons)
         _kept[key] = (lessons, index)
         _kept.move_to_end(key)

@@ -32,7 +32,7 @@ def read_tasks(
 
 def answer_reader_for(source: str | Path) -> Callable[[str], str]:
     """Return the function that reads expected answers: that of AIME when the source's name contains `aime`."""
-    return aime_answer if "aime" in data.name_of(source).casefold() else gold
+    return _aime_answer if "aime" in data.name_of(source).casefold() else gold
 
 
 def gold(text: str) -> str:
@@ -49,7 +49,7 @@ def gold(text: str) -> str:
     return str(value) if value is not None and value.denominator == 1 else answer
 
 
-def aime_answer(text: str) -> str:
+def _aime_answer(text: str) -> str:
     """Return `gold` of an AIME problem. Raises ValueError when it is not an integer from 0 to 999."""
     answer = gold(text)
     if answer and not (answer.isdecimal() and int(answer) in AIME_RANGE):

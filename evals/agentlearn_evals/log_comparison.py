@@ -193,7 +193,7 @@ class EarlierLogs:
         return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
 
 
-async def compare_and_record(
+async def _compare_and_record(
     store: Path, settings: LogSettings, model: str, compare: Callable[[EarlierLogs], Comparison]
 ) -> Comparison:
     """Return the comparison and store it as a run. When the store cannot be used, the result says so.
@@ -228,7 +228,7 @@ async def compare_and_record(
         return _unusable(store, compare, error)
 
 
-def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
+def _without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Comparison:
     """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
     note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
     return compare(EarlierLogs()).model_copy(update={"looks_note": note})
@@ -236,7 +236,7 @@ def without_store(compare: Callable[[EarlierLogs], Comparison], why: str) -> Com
 
 def _unusable(store: Path, compare: Callable[[EarlierLogs], Comparison], error: Exception) -> Comparison:
     why = " ".join(str(error).split()).partition(";")[0]
-    return without_store(compare, f"the store {str(store)!r} cannot be used ({why})")
+    return _without_store(compare, f"the store {str(store)!r} cannot be used ({why})")
 
 
 def _digests(sides: Sequence[_ArmFingerprint]) -> str:
@@ -330,10 +330,10 @@ def compare_logs(
         return compared.model_copy(update={"cost_usd": None, "looks": looks})
 
     if store is None:
-        comparison = without_store(with_looks, "no store was given")
+        comparison = _without_store(with_looks, "no store was given")
     else:
         models = dict.fromkeys(logs.models.get(arm, arm) for arm in chosen)
-        comparison = asyncio.run(compare_and_record(store, settings, ", ".join(models), with_looks))
+        comparison = asyncio.run(_compare_and_record(store, settings, ", ".join(models), with_looks))
     return Compared(comparison.model_copy(update={"wall_s": time.perf_counter() - started}), kept)
 
 

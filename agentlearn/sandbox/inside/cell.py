@@ -58,10 +58,10 @@ def _traceback_text(error: BaseException) -> str:
         lines = _without_paths("".join(formatted.format())).splitlines()
     except Exception as broken:  # noqa: BLE001  the exception is untrusted and may raise when formatted
         lines = [f"{type(error).__name__} (and {type(broken).__name__} while it was being described)"]
-    return shorten_traceback(lines)
+    return _shorten_traceback(lines)
 
 
-def shorten_traceback(lines: list[str]) -> str:
+def _shorten_traceback(lines: list[str]) -> str:
     """The first and last lines of a traceback, at most ERROR_CHARS characters of its end."""
     if len(lines) > FIRST_LINES + LAST_LINES:
         lines = [*lines[:FIRST_LINES], "  …", *lines[-LAST_LINES:]]

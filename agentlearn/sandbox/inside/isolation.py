@@ -48,7 +48,7 @@ def isolate(config: Config) -> Isolation:
     own_namespaces = namespaces.allowed(scratch, config.limits)
     if own_namespaces:
         namespaces.enter()
-    walls = standard_library()
+    walls = _standard_library()
     refusal = (
         seccomp.why_no_seccomp()
         or landlock.why_no_landlock()
@@ -58,7 +58,7 @@ def isolate(config: Config) -> Isolation:
     return Isolation((*SEALED_LAYERS, *held), not_held, refusal, walls)
 
 
-def standard_library() -> tuple[LandlockRule, ...]:
+def _standard_library() -> tuple[LandlockRule, ...]:
     """Rules for reading the standard library, without installed packages."""
     named = {Path(folder) for folder in sys.path if Path(folder).is_dir()}
     folders = [folder for folder in sorted(named) if named.isdisjoint(folder.parents)]

@@ -69,14 +69,14 @@ class LandlockRule:
     access: Access
 
 
-def abi() -> int:
+def _abi() -> int:
     """Version of Landlock's ABI on this machine; 0 if there is no Landlock."""
     return max(0, _libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
 def why_no_landlock() -> str:
     """Why Landlock cannot be used here; empty if it can."""
-    if abi():
+    if _abi():
         return ""
     return "the kernel has no Landlock (Linux 5.13 or later, with `landlock` among its `lsm=` modules), or forbids it"
 
@@ -93,7 +93,7 @@ def rule(path: Path, access: Access) -> LandlockRule | None:
 def restrict_files(rules: Iterable[LandlockRule]) -> None:
     """Deny this process, permanently, all files but these, and, if the kernel supports it, TCP, signals to other
     processes and their abstract sockets. The process must have no_new_privs set. Raises OSError."""
-    version = abi()
+    version = _abi()
     handled = (1 << _RIGHTS_BY_ABI[min(version, 5)]) - 1
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     wanted = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)

@@ -42,12 +42,12 @@ def run_zygote(control_fd: int, config_json: str) -> None:
             die_with(config.parent, signal.SIGTERM)
             adopt_orphans()
             _raise_open_files()
-            ZygoteServer(socket.socket(fileno=control_fd), config).run(cleanup)
+            _ZygoteServer(socket.socket(fileno=control_fd), config).run(cleanup)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent when our side is killed; finish cleaning up
 
 
-class ZygoteServer:
+class _ZygoteServer:
     """Carries out the requests that arrive on the control socket."""
 
     def __init__(self, control: socket.socket, config: Config) -> None:

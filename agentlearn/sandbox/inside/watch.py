@@ -16,7 +16,7 @@ _BLOCK_BYTES = 512
 _DELETED = " (deleted)"
 
 
-class Excess(Exception):
+class _Excess(Exception):
     """Raised with a sentence about the limit that a session exceeds."""
 
 
@@ -41,7 +41,7 @@ class WatchedSession:
                 return f"the session had more than {self.limits.threads} threads"
             if not self.own_disk and (state != "T" or self._ran()):
                 self._count_files()
-        except Excess as excess:
+        except _Excess as excess:
             return str(excess)
         except OSError:  # it has ended
             return ""
@@ -60,9 +60,9 @@ class WatchedSession:
         for size in (*self._deleted_files().values(), *_sizes(str(self.scratch))):
             total, files = total + size, files + 1
             if total > self.limits.scratch_bytes:
-                raise Excess(f"the session's files took more than {self.limits.scratch_bytes:,} bytes")
+                raise _Excess(f"the session's files took more than {self.limits.scratch_bytes:,} bytes")
             if files > most_files(self.limits):
-                raise Excess(f"the session had more than {most_files(self.limits):,} files and folders")
+                raise _Excess(f"the session had more than {most_files(self.limits):,} files and folders")
 
     def _deleted_files(self) -> dict[int, int]:
         """Bytes of the deleted files that the session keeps open or mapped, by inode."""
@@ -98,7 +98,7 @@ def _sizes(folder: str) -> Iterator[int]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise Excess(f"the session's files could not be counted ({error.strerror})") from error
+            raise _Excess(f"the session's files could not be counted ({error.strerror})") from error
 
 
 def _text(path: str) -> str:

@@ -95,7 +95,7 @@ class KVCache(Cache):
         return new
 
 
-def cache_argument(model: Any) -> str:
+def _cache_argument(model: Any) -> str:
     """Return the name of the argument with which a model of transformers takes a cache. Version 5.24 changed it."""
     core = model.get_base_model() if hasattr(model, "get_base_model") else model
     return "cache" if "cache" in signature(type(core).forward).parameters else "past_key_values"
@@ -358,7 +358,7 @@ class ActiveBatch:
         cache_bytes: memory for keys and values, those of parked rows included; one sequence always fits.
         """
         self._attention = attention_layout(model)
-        self._cache_argument = cache_argument(model)
+        self._cache_argument = _cache_argument(model)
         self.requests: list[SamplingRequest] = []
         """The request of each row in use."""
         self._model = model

@@ -353,7 +353,7 @@ _CHANGED, _CHANGED_HALF = 1e-3, 0.05
 formats, in which experts round by what they compute together."""
 
 
-def exact_context(model: Any) -> int:
+def _exact_context(model: Any) -> int:
     """Return the largest context in which a row's probabilities do not depend on the longest row of its batch.
 
     That is the model's own context, or for example the `original_max_position_embeddings` of a longrope model. It is
@@ -370,11 +370,11 @@ def exact_context(model: Any) -> int:
 
 
 def context_limit(model: Any) -> int | None:
-    """Return the context that a server of this model must not exceed, as in `exact_context`; None: its own."""
+    """Return the context that a server of this model must not exceed, as in `_exact_context`; None: its own."""
     config = model.config.get_text_config()
     if not _originals(config.to_dict()):
         return None
-    found = exact_context(model)
+    found = _exact_context(model)
     return found if found < config.max_position_embeddings else None
 
 
@@ -463,7 +463,7 @@ def torch_engine(
     network: Any, stop_ids: frozenset[int], *, context: int | None = None, cache_bytes: int | None = None
 ) -> TorchEngine:
     """Return an engine of a loaded network. context, cache_bytes: as in `serve_model` of `train/serving/local.py`."""
-    limit = exact_context(network)
+    limit = _exact_context(network)
     if cache_bytes is None:
         gpu = network.device.type == "cuda"
         cache_bytes = int(torch.cuda.mem_get_info(network.device)[0] * _GPU_SHARE) if gpu else CACHE_BYTES

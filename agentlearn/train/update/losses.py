@@ -136,9 +136,9 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
     advantage_N = scored.advantages_B[scored.row_N]
     rows = len(scored.advantages_B)
     if arguments.loss in ("gspo", "luspo"):
-        ratio_N = sequence_ratio(scored.logprobs_N, scored.old_N, scored.row_N, rows)
+        ratio_N = _sequence_ratio(scored.logprobs_N, scored.old_N, scored.row_N, rows)
     else:
-        ratio_N = token_ratio(scored.logprobs_N, scored.old_N)
+        ratio_N = _token_ratio(scored.logprobs_N, scored.old_N)
     importance_N = importance(
         arguments.importance_sampling,
         scored.old_N,
@@ -151,23 +151,23 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
     low, high = 1 - arguments.eps_low, 1 + arguments.eps_high
     vespo_weight_N = None
     if arguments.loss == "cispo":
-        policy_N = cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
+        policy_N = _cispo_loss(ratio_N, advantage_N, scored.logprobs_N, cap=arguments.cispo_cap)
         low, high = 0.0, arguments.cispo_cap
     elif arguments.loss == "sapo":
-        policy_N = sapo_loss(ratio_N, advantage_N, arguments)
+        policy_N = _sapo_loss(ratio_N, advantage_N, arguments)
         low, high = 0.0, math.inf
     elif arguments.loss == "vespo":
-        vespo_weight_N = vespo_weight(scored, importance_N, arguments)
+        vespo_weight_N = _vespo_weight(scored, importance_N, arguments)
         policy_N = -vespo_weight_N * advantage_N * scored.logprobs_N
         low, high = 0.0, math.inf
     elif arguments.loss == "distill":
         policy_N = torch.zeros_like(scored.logprobs_N)
         low, high = 0.0, math.inf
     else:
-        policy_N = clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
+        policy_N = _clipped_loss(ratio_N, advantage_N, low=low, high=high, delta=arguments.delta)
     on_policy_N = None
     if arguments.off_policy_mask_threshold is not None:
-        on_policy_N = on_policy(scored, threshold=arguments.off_policy_mask_threshold)
+        on_policy_N = _on_policy(scored, threshold=arguments.off_policy_mask_threshold)
         policy_N = policy_N * on_policy_N
     if scored.chosen_N is not None:
         policy_N = policy_N * scored.chosen_N
@@ -188,11 +188,11 @@ def token_losses(scored: TokenScores, arguments: Arguments) -> TokenLosses:
         kl_N=None if kl_N is None else kl_N.detach(),
         on_policy_N=on_policy_N,
         vespo_weight_N=vespo_weight_N,
-        teacher_N=teacher_divergence(scored, alpha=arguments.distill_alpha),
+        teacher_N=_teacher_divergence(scored, alpha=arguments.distill_alpha),
     )
 
 
-def teacher_divergence(scored: TokenScores, *, alpha: float) -> Tensor | None:
+def _teacher_divergence(scored: TokenScores, *, alpha: float) -> Tensor | None:
     """Return the divergence from the teacher at each token, 0 where it has not read it; None without a teacher."""
     if scored.teacher is None:
         return None
@@ -209,17 +209,17 @@ def loss_share(losses: TokenLosses, scored: TokenScores) -> Tensor:
     return share + scored.teacher.weight * losses.teacher_N.sum()
 
 
-def token_ratio(logprobs_N: Tensor, old_N: Tensor) -> Tensor:
+def _token_ratio(logprobs_N: Tensor, old_N: Tensor) -> Tensor:
     """exp(logp - old) of each token. GRPO, arXiv:2402.03300."""
     return torch.exp(logprobs_N - old_N)
 
 
-def sequence_ratio(logprobs_N: Tensor, old_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
+def _sequence_ratio(logprobs_N: Tensor, old_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
     """exp of the mean of logp - old over the token's row, at each of its tokens. GSPO, arXiv:2507.18071."""
     return torch.exp(row_means(logprobs_N - old_N, row_N, rows))[row_N]
 
 
-def clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
+def _clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: float, delta: float | None) -> Tensor:
     """-min(min(r, delta) A, clip(r, low, high) A).
 
     low, high: bounds of the ratio, 1 - eps_low and 1 + eps_high. delta: bound of the unclipped term (two-sided
@@ -229,12 +229,12 @@ def clipped_loss(ratio_N: Tensor, advantage_N: Tensor, *, low: float, high: floa
     return -torch.minimum(free_N * advantage_N, ratio_N.clamp(low, high) * advantage_N)
 
 
-def cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap: float) -> Tensor:
+def _cispo_loss(ratio_N: Tensor, advantage_N: Tensor, logprobs_N: Tensor, *, cap: float) -> Tensor:
     """-min(r, cap) A logp, where only logp has a gradient. CISPO, arXiv:2506.13585."""
     return -ratio_N.detach().clamp(max=cap) * advantage_N * logprobs_N
 
 
-def sapo_loss(ratio_N: Tensor, advantage_N: Tensor, arguments: GRPOArguments) -> Tensor:
+def _sapo_loss(ratio_N: Tensor, advantage_N: Tensor, arguments: GRPOArguments) -> Tensor:
     """-4 / t x sigmoid(t (r - 1)) A, where the sign of A chooses t. SAPO, arXiv:2511.20347."""
     temperature_N = torch.where(
         advantage_N > 0,
@@ -244,7 +244,7 @@ def sapo_loss(ratio_N: Tensor, advantage_N: Tensor, arguments: GRPOArguments) ->
     return -4 / temperature_N * torch.sigmoid(temperature_N * (ratio_N - 1)) * advantage_N
 
 
-def vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArguments) -> Tensor:
+def _vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArguments) -> Tensor:
     """Return e^l w^k e^(-l w) of the row of each token; constant. VESPO, arXiv:2602.10693.
 
     w is the product of the row's ratios and of its tokens' importance weights; the sign of the advantage chooses k and
@@ -253,7 +253,7 @@ def vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArgum
     rows = len(scored.advantages_B)
     log_ratio_N = (scored.logprobs_N - scored.old_N).detach().clamp(-_FARTHEST, _FARTHEST)
     corrected_N = log_ratio_N + importance_N.log().clamp(_SMALLEST, _FARTHEST)
-    log_w_B = row_sums(corrected_N, scored.row_N, rows).clamp(_SMALLEST, _FARTHEST)
+    log_w_B = _row_sums(corrected_N, scored.row_N, rows).clamp(_SMALLEST, _FARTHEST)
     good_B = scored.advantages_B >= 0
     k_B, lambda_B = (
         torch.where(good_B, torch.full_like(log_w_B, pos), torch.full_like(log_w_B, neg))
@@ -266,7 +266,7 @@ def vespo_weight(scored: TokenScores, importance_N: Tensor, arguments: GRPOArgum
     return log_weight_B.exp().nan_to_num(nan=0.0, posinf=0.0)[scored.row_N]
 
 
-def on_policy(scored: TokenScores, *, threshold: float) -> Tensor:
+def _on_policy(scored: TokenScores, *, threshold: float) -> Tensor:
     """Return whether each token's row keeps its policy loss: 1 or 0; constant.
 
     A row keeps it when its advantage is at least 0, or when the mean of sampler - logp over its tokens is at most the
@@ -315,7 +315,7 @@ def importance(
     if kind == "none":
         return torch.ones_like(difference_N)
     if kind.startswith("sequence"):
-        difference_N = row_sums(difference_N, row_N, rows)[row_N]
+        difference_N = _row_sums(difference_N, row_N, rows)[row_N]
     weight_N = torch.exp(difference_N)
     if kind.endswith("truncate"):
         return weight_N.clamp(min=floor, max=cap)
@@ -323,15 +323,15 @@ def importance(
     return torch.where(outside_N, torch.zeros_like(weight_N), weight_N)
 
 
-def row_sums(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
+def _row_sums(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
     """Sum over the tokens of each row: shape (B,), 0 for a row without tokens."""
     return values_N.new_zeros(rows).index_add(0, row_N, values_N)
 
 
 def row_means(values_N: Tensor, row_N: Tensor, rows: int) -> Tensor:
     """Mean over the tokens of each row: shape (B,), 0 for a row without tokens."""
-    tokens_B = row_sums(torch.ones_like(values_N), row_N, rows)
-    return row_sums(values_N, row_N, rows) / tokens_B.clamp(min=1)
+    tokens_B = _row_sums(torch.ones_like(values_N), row_N, rows)
+    return _row_sums(values_N, row_N, rows) / tokens_B.clamp(min=1)
 
 
 def row_weights(

@@ -57,7 +57,7 @@ ASKED: "ContextVar[ModelCalls]" = ContextVar("asked")
 
 
 @modelapi("agentlearn")
-class RolloutModel(ModelAPI):
+class _RolloutModel(ModelAPI):
     """The model of the rollout that runs. Limits, retries and the record are ours, so inspect_ai adds none."""
 
     async def generate(

@@ -18,7 +18,7 @@ LARGE_PRIMES = (31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101,
 
 
 @dataclass(frozen=True)
-class Committees(Problem):
+class _Committees(Problem):
     """Committees with at least some members of one group."""
 
     name = "committees"
@@ -62,7 +62,7 @@ class Committees(Problem):
 
 
 @dataclass(frozen=True)
-class DiceTotal(Problem):
+class _DiceTotal(Problem):
     """The chance that a few fair dice reach a total, as m + n of the reduced fraction."""
 
     name = "dice_total"
@@ -122,7 +122,7 @@ class DiceTotal(Problem):
 
 
 @dataclass(frozen=True)
-class DominoTilings(Problem):
+class _DominoTilings(Problem):
     """Tilings of a strip with dominoes and squares, asked for as a remainder."""
 
     name = "domino_tilings"
@@ -172,7 +172,7 @@ class DominoTilings(Problem):
 
 
 @dataclass(frozen=True)
-class FactorPairs(Problem):
+class _FactorPairs(Problem):
     """Unordered pairs of different numbers with a given product that is a square."""
 
     name = "factor_pairs"
@@ -215,7 +215,7 @@ class FactorPairs(Problem):
 
 
 @dataclass(frozen=True)
-class FloorTiles(Problem):
+class _FloorTiles(Problem):
     """How many square slabs cover a hall whose sides are given in another unit."""
 
     name = "floor_tiles"
@@ -268,7 +268,7 @@ class FloorTiles(Problem):
 
 
 @dataclass(frozen=True)
-class MultiplesInInterval(Problem):
+class _MultiplesInInterval(Problem):
     """Multiples of one of two numbers in an interval that holds zero."""
 
     name = "multiples_in_interval"
@@ -312,7 +312,7 @@ class MultiplesInInterval(Problem):
 
 
 @dataclass(frozen=True)
-class PrimeFactors(Problem):
+class _PrimeFactors(Problem):
     """The sum of the prime factors of a number, each as often as it divides."""
 
     name = "prime_factors"
@@ -363,7 +363,7 @@ class PrimeFactors(Problem):
 
 
 @dataclass(frozen=True)
-class FactorialPower(Problem):
+class _FactorialPower(Problem):
     """How often a prime divides a factorial."""
 
     name = "factorial_power"
@@ -410,7 +410,7 @@ class FactorialPower(Problem):
 
 
 @dataclass(frozen=True)
-class ScaleneTriangles(Problem):
+class _ScaleneTriangles(Problem):
     """Scalene triangles with bounded integer sides, up to congruence."""
 
     name = "scalene_triangles"
@@ -462,7 +462,7 @@ class ScaleneTriangles(Problem):
 
 
 @dataclass(frozen=True)
-class TankFilling(Problem):
+class _TankFilling(Problem):
     """Two pipes with rates in different units fill a tank together, as m + n of the reduced fraction."""
 
     name = "tank_filling"
@@ -506,15 +506,15 @@ class TankFilling(Problem):
 
 
 LEARNING: tuple[type[Problem], ...] = (
-    Committees,
-    DiceTotal,
-    DominoTilings,
-    FactorPairs,
-    FloorTiles,
-    MultiplesInInterval,
-    PrimeFactors,
+    _Committees,
+    _DiceTotal,
+    _DominoTilings,
+    _FactorPairs,
+    _FloorTiles,
+    _MultiplesInInterval,
+    _PrimeFactors,
 )
 """Families of the train and validation splits; most of the test split too."""
-UNSEEN: tuple[type[Problem], ...] = (FactorialPower, ScaleneTriangles, TankFilling)
+UNSEEN: tuple[type[Problem], ...] = (_FactorialPower, _ScaleneTriangles, _TankFilling)
 """Families of the test split only. Every trap in them lies in learning families as well."""
 FAMILIES = LEARNING + UNSEEN

@@ -42,7 +42,7 @@ _BY_NAME = {trap.name: trap for trap in TRAPS}
 
 
 @dataclass(frozen=True)
-class MathSkills:
+class _MathSkills:
     """The math domain's `agentlearn_demo.sim.skills.Skills`."""
 
     domain: str = "math"
@@ -59,7 +59,7 @@ class MathSkills:
         return None if problem is None else _turn(problem, conversation)
 
 
-skills = MathSkills()
+skills = _MathSkills()
 
 
 def _turn(problem: Problem, conversation: Conversation) -> Turn:

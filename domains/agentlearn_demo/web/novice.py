@@ -141,7 +141,7 @@ _START = re.compile(r"^Start page: (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class WebSkills:
+class _WebSkills:
     """The simulated solver's skills for the web domain. Implements `agentlearn_demo.sim.skills.Skills`."""
 
     domain: str = "web"
@@ -165,4 +165,4 @@ class WebSkills:
         return None
 
 
-skills = WebSkills()
+skills = _WebSkills()
