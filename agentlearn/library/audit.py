@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentlearn.errors import LibraryError
+from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.library.curate.codes import RejectionCode
 from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
@@ -329,7 +330,7 @@ class KnownTasks:
             for run in _runs(task.problem):
                 found[run].append(number)
         runs = {run: tuple(numbers) for run, numbers in found.items()}
-        return cls(CheckContext.of(given), runs, tuple(task.problem for task in given))
+        return cls(CheckContext.of(given, classes=class_answers(given)), runs, tuple(task.problem for task in given))
 
     @property
     def answers(self) -> frozenset[str]:

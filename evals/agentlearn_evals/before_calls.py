@@ -18,7 +18,7 @@ from agentlearn.learning.costs import (
     sized_rollouts,
 )
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.answer_search import AnswerSearch
+from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line
 from agentlearn.library.shown import render
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
@@ -59,7 +59,8 @@ def lesson_flags(arm: Arm, tasks: Sequence[Task]) -> tuple[ArmFlag, ...]:
     That are expected answers too distinctive to be there by chance, and eight consecutive words of a problem.
     """
     shown = [one for one in arm.library.experiences if one.id not in arm.without]
-    answers = AnswerSearch.of(task.answer for task in tasks if task.answer is not None)
+    expected = {task.answer for task in tasks if task.answer is not None}
+    answers = AnswerSearch.of(expected - class_answers(tasks))
     problems = frozenset().union(*(shingles(task.problem) for task in tasks))
     found: list[ArmFlag] = []
     for code, what, lessons in (

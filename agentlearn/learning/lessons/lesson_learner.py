@@ -85,6 +85,8 @@ class LessonLearner:
     """Lessons that were published before the run started: a person or a trusted run stands behind them."""
     explains: bool = True
     """Whether the reasons of verdicts say what was right or wrong with an answer; see `Domain.explains`."""
+    classes: frozenset[str] = frozenset()
+    """Expected answers that a lesson may name; see `class_answers`."""
     prompts: StagePrompts = STAGE_PROMPTS
     refused: frozenset[str] = frozenset()
     """Lessons that a person refused before the run started, as `refusal_key` returns them."""
@@ -114,9 +116,9 @@ class LessonLearner:
     async def update(self, groups: AsyncIterable[Group], *, step: str, tasks: Sequence[Task] = ()) -> Update:
         """Summarise and compare each group as it completes, then consolidate and make the next library version.
 
-        No lesson may hold the expected answer of any of the batch's tasks.
+        No lesson may hold the expected answer of any of the batch's tasks, unless it is a class.
         """
-        stage_context, answers = self._stage_context(step), CheckContext.of(tasks).answers
+        stage_context, answers = self._stage_context(step), CheckContext.of(tasks, classes=self.classes).answers
         async with TaskGroup() as running:
             learning = [running.create_task(self._learn_from(one, stage_context, answers)) async for one in groups]
         results = sorted((task.result() for task in learning), key=lambda result: result.group.task.id)
@@ -208,6 +210,7 @@ class LessonLearner:
             strangers=self._strangers(groups),
             refused_authors=self.refused_authors,
             library=self.settings.library_name,
+            classes=self.classes,
         )
 
     def _strangers(self, groups: Sequence[Group]) -> tuple[Author, ...]:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentlearn.config import LearnSettings, is_lab
@@ -32,11 +32,13 @@ from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.warnings import unprotected
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import count_ends
+from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
 from agentlearn.types.group import GROUP_KINDS
 from agentlearn.types.ids import LibraryVersion
 from agentlearn.types.run_event import RunKind
+from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ROLLOUT_OUTCOMES
 
 _SHARE_ALONE = 10
@@ -89,7 +91,7 @@ class LessonRun(RunLoop[LearnSettings]):
         self.callbacks.opened(self.call_context, self.rollouts.endpoint, self.reflector, sets.train, sets.test)
         self.notice_chat_template()
         self.callbacks.starts_from(start)
-        endpoint, learner = self.rollouts.endpoint, self._new_learner(start)
+        endpoint, learner = self.rollouts.endpoint, self._new_learner(start, sets.train)
         self._learner = learner
         await learner.save_prompts()
         if self.settings.select == "last" and self.settings.pilot is None:
@@ -314,7 +316,7 @@ class LessonRun(RunLoop[LearnSettings]):
         after = "1 update" if updates == 1 else f"{updates} updates"
         return f"version {best.version[:8]}, made after {after}, is the best by the rollouts so far"
 
-    def _new_learner(self, start: Library) -> LessonLearner:
+    def _new_learner(self, start: Library, train: Sequence[Task]) -> LessonLearner:
         began = self.store.run(self.call_context.run).started_at
         libraries = LibraryStore(self.settings.store / "libraries")
         history = libraries.history(self.settings.library_name)
@@ -329,6 +331,7 @@ class LessonRun(RunLoop[LearnSettings]):
             pages=self.rollouts.domain.pages_seen,
             read_as=self.rollouts.domain.for_lessons,
             explains=self.rollouts.domain.explains,
+            classes=class_answers(train),
             reasons_by=self.rollouts.domain.reasons_by,
             accepted=frozenset(libraries.shown_lessons()) if unapproved(start, ()) else frozenset(),
             refused_authors=refused_authors(self.store, libraries, before=began),

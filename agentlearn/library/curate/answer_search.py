@@ -6,12 +6,14 @@ many sentences anyway (a choice letter, yes, a small integer) prove nothing and 
 
 import re
 import unicodedata
-from collections.abc import Collection, Container, Iterable
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
 from agentlearn.answers.numbers import LARGE_NUMBERS, NUMBER_WORD, PARTS, SMALL_NUMBERS, leading_number
+from agentlearn.types.task import Task
 
 # Notations that do not change an answer's meaning, as (pattern, replacement), applied in order.
 _FORMS = tuple(
@@ -88,6 +90,21 @@ class AnswerSearch:
         if self.common.search(text) or self.choices.search(lesson):
             return "common"
         return None
+
+
+_CLASS_SIZE = 3
+
+
+def class_answers(tasks: Sequence[Task]) -> frozenset[str]:
+    """Return the expected answers of tasks that are sorted into classes, such as the team that a message goes to.
+
+    A rule for such tasks must name a class, and this leaks no answer. There are classes where three or more tasks have
+    the same answer on average. A class is an answer without digits that three tasks or more have.
+    """
+    count = Counter(task.answer for task in {task.problem: task for task in tasks}.values() if task.answer is not None)
+    if count.total() < _CLASS_SIZE * len(count):
+        return frozenset()
+    return frozenset(one for one, number in count.items() if number >= _CLASS_SIZE and not re.search(r"\d", one))
 
 
 _NUMBER = (

@@ -213,16 +213,18 @@ class CheckContext:
         strangers: tuple[Author, ...] = (),
         refused_authors: frozenset[Author] = frozenset(),
         library: str = "",
+        classes: frozenset[str] = frozenset(),
     ) -> Self:
         """The context of a batch: its tasks, the pages that its rollouts read, and the reasons of their verdicts.
 
-        said: what users said in its dialogues after the task.
+        said: what users said in its dialogues after the task. classes: answers that a lesson may name, as
+        `class_answers` returns them.
         """
         batch = tuple(tasks)
         asked = dict.fromkeys((*(task.problem for task in batch), *said))
         return cls(
             options=options or LessonOptions(),
-            answers=frozenset(task.answer for task in batch if task.answer is not None),
+            answers=frozenset(task.answer for task in batch if task.answer is not None) - classes,
             shingles=frozenset[Shingle]().union(*map(shingles, asked)),
             short_problems=frozenset(line for text in asked for line in _short_lines(text)),
             refused=refused,

@@ -7,6 +7,7 @@ import pytest
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import ConfigError
 from agentlearn.library.curate import CheckContext, NextVersion, next_version
+from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.types.author import Author
 from agentlearn.types.experience import Library, estimated_tokens, experience_id, library_of
 from agentlearn.types.ids import ExperienceId, ProposalId
@@ -196,6 +197,16 @@ def test_a_lesson_that_holds_an_answer_is_refused_without_repeating_it():
     context = CheckContext.of([Task.of("math", "How many?", "1729")])
     ended = checked(Add(lesson="When cubes are summed, expect 1729."), context=context)
     assert refusal(ended[0]) == "the lesson holds the expected answer of a task; say how to find such answers"
+
+
+def test_a_lesson_may_name_the_class_that_many_tasks_have_as_their_answer():
+    tasks = [Task.of("shop", f"Message {n}", "store credit" if n % 2 else "refund to the card") for n in range(8)]
+    rule = Add(lesson="When an item was on sale, offer store credit.")
+    assert codes(rule, context=CheckContext.of(tasks, classes=class_answers(tasks))) == ["applied"]
+    single = [*tasks[:2], *(Task.of("shop", f"Message {n}", f"answer {n}") for n in range(8, 16))]
+    assert codes(rule, context=CheckContext.of(single, classes=class_answers(single))) == ["holds_answer"]
+    numbers = [Task.of("math", f"How many? {n}", "1729") for n in range(8)]
+    assert class_answers(numbers) == frozenset()
 
 
 def test_a_common_answer_is_only_flagged():
