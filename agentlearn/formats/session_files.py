@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Session:
+class AgentSession:
     """One session in order."""
 
     agent: Agent
@@ -123,7 +123,7 @@ class Reading:
     _whole: set[str] = field(default_factory=set[str])
     """The sessions of OpenCode whose own file was read."""
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[AgentSession]:
         for where, folders, names in os.walk(self.folder):
             folders.sort()
             loose: list[_Json] = []
@@ -139,7 +139,7 @@ class Reading:
         for identity in self._pieces.keys() - self._whole:
             self._skip("sessions of OpenCode without their own file; give the folder storage", self._pieces[identity])
 
-    def _kept(self, sessions: Iterable[Session]) -> Iterator[Session]:
+    def _kept(self, sessions: Iterable[AgentSession]) -> Iterator[AgentSession]:
         for one in sessions:
             if any(entry.kind in {"model", "call"} for entry in one.entries):
                 self.files[one.agent] += 1
@@ -151,7 +151,7 @@ class Reading:
         self.left_out[what] += 1
         self.examples.setdefault(what, where)
 
-    def _file(self, path: Path, loose: list[_Json]) -> Iterator[Session]:
+    def _file(self, path: Path, loose: list[_Json]) -> Iterator[AgentSession]:
         """Sessions that stand in one file. Single events and parts are added to `loose`."""
         if path.suffix == ".jsonl":
             yield from self._lines(path)
@@ -191,8 +191,8 @@ class Reading:
         self._skip("files that end too early or are no JSON; what is whole was read", where)
         return value
 
-    def _lines(self, path: Path) -> Iterator[Session]:
-        reader: Session | None = None
+    def _lines(self, path: Path) -> Iterator[AgentSession]:
+        reader: AgentSession | None = None
         events: list[_Json] = []
         with path.open("rb") as stream:
             number = 0
@@ -205,13 +205,13 @@ class Reading:
                     case None:
                         self._skip("lines that are no JSON, such as the last one of a file that was cut", where)
                     case {"type": "user" | "assistant", "message": dict(message), **rest}:
-                        reader = reader or Session("Claude Code", str(rest.get("sessionId") or path.stem))
+                        reader = reader or AgentSession("Claude Code", str(rest.get("sessionId") or path.stem))
                         self._claude(reader, cast("_Json", row), cast("_Json", message), where)
                     case {"payload": dict(payload), "type": str(kind)}:
-                        reader = reader or Session("Codex", path.stem)
+                        reader = reader or AgentSession("Codex", path.stem)
                         self._codex(reader, kind, cast("_Json", payload), where)
                     case {"type": "message" | "function_call" | "function_call_output" as kind}:
-                        reader = reader or Session("Codex", path.stem)
+                        reader = reader or AgentSession("Codex", path.stem)
                         self._codex(reader, "response_item", cast("_Json", row), where)
                     case dict() if _is_openhands(cast("_Json", row)):
                         events.append(cast("_Json", row))
@@ -230,7 +230,7 @@ class Reading:
         elif reader is None:
             self._skip("files of JSON lines that hold no session", str(path))
 
-    def _claude(self, session: Session, row: _Json, message: _Json, where: str) -> None:
+    def _claude(self, session: AgentSession, row: _Json, message: _Json, where: str) -> None:
         identity = row.get("uuid")
         if isinstance(identity, str):
             key = f"{identity} {row.get('type')}"
@@ -264,7 +264,7 @@ class Reading:
                 case _:
                     self._skip("blocks of no known kind", where)
 
-    def _codex(self, session: Session, kind: str, payload: _Json, where: str) -> None:
+    def _codex(self, session: AgentSession, kind: str, payload: _Json, where: str) -> None:
         match kind, payload.get("type"):
             case "session_meta", _:
                 session.id, session.repository = str(payload.get("id") or session.id), str(payload.get("cwd") or "")
@@ -294,7 +294,7 @@ class Reading:
             case _:
                 self.left_out["lines of other kinds, such as snapshots and summaries"] += 1
 
-    def _together(self, loose: list[_Json], folder: Path) -> Iterator[Session]:
+    def _together(self, loose: list[_Json], folder: Path) -> Iterator[AgentSession]:
         """Sessions whose parts stand in the files of one folder, or of OpenCode in folders beside it."""
         events = [value for value in loose if _is_openhands(value)]
         if events:
@@ -311,11 +311,11 @@ class Reading:
                 messages += [(message, _dicts(found))] if isinstance(message, dict) else []
             yield from self._opencode(info, messages)
 
-    def _opencode(self, info: _Json, messages: Iterable[tuple[_Json, list[_Json]]]) -> Iterator[Session]:
+    def _opencode(self, info: _Json, messages: Iterable[tuple[_Json, list[_Json]]]) -> Iterator[AgentSession]:
         if info.get("parentID") or info.get("parent_id"):
             self._skip("sessions of sub-agents", str(info["id"]))
             return
-        session = Session("OpenCode", str(info["id"]), str(info.get("directory") or ""))
+        session = AgentSession("OpenCode", str(info["id"]), str(info.get("directory") or ""))
         since = str(_dict(info.get("revert")).get("messageID") or "")
         for message, parts in messages:
             session.model = str(message.get("modelID") or session.model)
@@ -338,8 +338,8 @@ class Reading:
                         self.left_out["lines of other kinds, such as snapshots and summaries"] += 1
         yield session
 
-    def _openhands(self, events: list[_Json], identity: str) -> Session:
-        session = Session("OpenHands", identity)
+    def _openhands(self, events: list[_Json], identity: str) -> AgentSession:
+        session = AgentSession("OpenHands", identity)
         for event in events:
             content = event.get("content") or event.get("message")
             extras = _dict(event.get("observation")) or _dict(event.get("extras"))
@@ -382,11 +382,11 @@ class Reading:
                     self.left_out["lines of other kinds, such as snapshots and summaries"] += 1
         return session
 
-    def _atif(self, value: _Json, steps: list[_Json], path: Path) -> Session:
+    def _atif(self, value: _Json, steps: list[_Json], path: Path) -> AgentSession:
         agent = _dict(value.get("agent"))
         extra = _dict(agent.get("extra"))
         folders = extra.get("cwds") or extra.get("cwd") or ""
-        session = Session("ATIF", str(value.get("session_id") or value.get("trajectory_id") or path.stem))
+        session = AgentSession("ATIF", str(value.get("session_id") or value.get("trajectory_id") or path.stem))
         session.repository = str(folders[0] if isinstance(folders, list) and folders else folders or "")
         session.model = str(agent.get("model_name") or "")
         for step in steps:

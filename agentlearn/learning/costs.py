@@ -463,9 +463,7 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
     report: dict[str, Any] = json.loads(row.report or "{}")
     kinds: dict[str, int] = report.get("groups") or {}
     taught: dict[str, int] = report.get("taught") or {}
-    taught_wrong = taught.get("all_wrong", 0) + taught.get("single", 0)
-    compared = min(1.0, totals["compare"].calls / len(groups)) if "compare" in totals and groups else None
-    wrong = taught_wrong / (taught_wrong + taught.get("mixed", 0)) if taught_wrong else 0.0
+    visited, wrong = sum(kinds.values()), taught.get("all_wrong", 0) + taught.get("single", 0)
     course, lessons = Course(settings, tasks), report.get("library", {}).get("tokens")
     library = course.final_library
     if isinstance(lessons, int) and groups:
@@ -483,9 +481,9 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
         update={
             **stages,
             "rollout": size,
-            "mixed": _MIXED if compared is None else compared * (1 - wrong),
-            "wrong": 0.0 if compared is None else compared * wrong,
-            "right": kinds.get("all_right", 0) / sum(kinds.values()) if sum(kinds.values()) else _RIGHT,
+            "mixed": kinds.get("mixed", 0) / visited if visited else _MIXED,
+            "wrong": wrong / visited if visited else 0.0,
+            "right": kinds.get("all_right", 0) / visited if visited else _RIGHT,
             "validated": min(1.0, made / most) if made and most else 1.0,
             "library": library,
             "measured": True,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Missing, Pass
 from agentlearn.measure.observation import Observation
-from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k
+from agentlearn.stats import Interval, clustered_mean, pass_at_k, pass_hat_k, score_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,14 @@ def arm_score(table: ScoreTable, arm: str, level: float) -> Interval:
 def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Interval:
     """Return the mean of the tasks' mean scores, with its interval over clusters.
 
-    means, clusters: shape (tasks,). The interval is cut to 0..1 when all scores are in that range.
+    means, clusters: shape (tasks,). When all scores are in 0..1, the interval is cut to that range. When they are equal
+    too, it is Wilson's for one value per cluster: that all agree so far does not make the next one certain.
     """
     found = clustered_mean(means, clusters, level=level)
     if found.low is None or found.high is None or not all(0 <= mean <= 1 for mean in means):
         return found
+    if len(set(means)) == 1:
+        return score_interval([found.mean] * found.n, level=level, smallest=0)
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
 
 

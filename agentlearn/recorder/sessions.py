@@ -38,7 +38,7 @@ from pydantic_ai.messages import (
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config import LearnSettings
 from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.formats.session_files import Entry, Reading, Session
+from agentlearn.formats.session_files import AgentSession, Entry, Reading
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
@@ -67,8 +67,7 @@ SESSIONS = "sessions"
 _ATTEMPT_CHARACTERS = 160_000
 """Largest number of characters of an attempt that are recorded, about; texts of a longer one are cut."""
 _SHOWN_COMMANDS, _SHOWN_OUTPUT, _SHOWN_WORDS, _QUOTED = 30, 1_000, 3_000, 500
-Words = Literal["corrects", "accepts", "neither"]
-Reward = tuple[float, str]
+GivenReward = tuple[float, str]
 """A reward, and why."""
 
 
@@ -76,7 +75,7 @@ Reward = tuple[float, str]
 class Attempt:
     """What the agent did between two messages of the user."""
 
-    session: Session
+    session: AgentSession
     number: int
     asked: str
     """What the user said before."""
@@ -101,7 +100,7 @@ class Attempt:
                 yield called[one.call], one
 
 
-def attempts_of(session: Session) -> list[Attempt]:
+def attempts_of(session: AgentSession) -> list[Attempt]:
     """Return the attempts of a session in which the agent did or said something."""
     found: list[Attempt] = []
     for one in session.entries:
@@ -131,7 +130,7 @@ class Judged(BaseModel):
     """What a model says about an attempt."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
-    message: Words = "neither"
+    message: Literal["corrects", "accepts", "neither"] = "neither"
     kind: Literal["bug", "feature", "refactoring", "tests", "documentation", "configuration", "question", "other"] = (
         "other"
     )
@@ -141,7 +140,7 @@ class Judged(BaseModel):
 UNJUDGED = Judged()
 
 
-def reward_of(attempt: Attempt, judged: Judged = UNJUDGED, *, follows_correction: bool = False) -> Reward | None:
+def reward_of(attempt: Attempt, judged: Judged = UNJUDGED, *, follows_correction: bool = False) -> GivenReward | None:
     """Return the reward of an attempt and why; None when nothing decides.
 
     follows_correction: the user's message before it corrected another attempt.
@@ -166,7 +165,7 @@ def reward_of(attempt: Attempt, judged: Judged = UNJUDGED, *, follows_correction
     return None
 
 
-def _checked(attempt: Attempt, judged: Judged) -> Reward | None:
+def _checked(attempt: Attempt, judged: Judged) -> GivenReward | None:
     """What the last check of the work says; of commands alone, one that ran again after a failure."""
     ran = list(attempt.commands())
     for one in reversed(judged.checks):
@@ -179,7 +178,7 @@ def _checked(attempt: Attempt, judged: Judged) -> Reward | None:
     return None
 
 
-def _check_words(command: str, result: Entry, *, failed: bool) -> Reward:
+def _check_words(command: str, result: Entry, *, failed: bool) -> GivenReward:
     status = "" if result.status is None else f" with exit status {result.status}"
     shown = " ".join(cut(command, 200).split())
     return (0.0 if failed else 1.0), f"the check `{shown}` {'failed' if failed else 'passed'} at the end{status}"
@@ -338,7 +337,7 @@ async def _record(
 
 def _rewarded(
     attempts: Sequence[Attempt], judged: Sequence[Judged]
-) -> Iterator[tuple[Attempt, Task, Reward | None, str]]:
+) -> Iterator[tuple[Attempt, Task, GivenReward | None, str]]:
     """Yield each attempt with its task, its reward, and the user's words that stand as the right one; empty for none.
 
     Those are the words of the last correction of a task, where no later attempt at it is known to be right.
@@ -484,5 +483,5 @@ def _found(folder: Path, reading: Reading, outcomes: Counter[str], counts: Count
     )
 
 
-def _outcome(reward: Reward | None) -> str:
+def _outcome(reward: GivenReward | None) -> str:
     return "undecided" if reward is None else "right" if reward[0] > 0 else "wrong"

@@ -472,6 +472,12 @@ def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
     assert high.mean <= high.high <= 1
 
 
+def test_the_interval_of_an_arm_that_is_always_right_has_a_width() -> None:
+    always = arm_score(rolled({"always": 1.0}, tasks=12, k=4), "always", 0.95)
+    assert (always.mean, always.high) == (1.0, 1.0)
+    assert always.low == pytest.approx(0.7575, abs=1e-4)  # Wilson's, for 12 of 12
+
+
 def test_wins_losses_and_ties_are_counted_by_task() -> None:
     scores = {"a": [0.0, 1.0, 0.5, 0.5], "b": [1.0, 0.0, 0.5, 1.0]}
     rows = [Observation(arm=arm, task=f"t{n}", score=score) for arm in "ab" for n, score in enumerate(scores[arm])]

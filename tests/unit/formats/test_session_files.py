@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.formats import session_files
-from agentlearn.formats.session_files import MAX_TEXT, Reading, Session
+from agentlearn.formats.session_files import MAX_TEXT, AgentSession, Reading
 from tests.support.agent_sessions import (
     CORRECTION,
     FORMS,
@@ -21,7 +21,7 @@ from tests.support.agent_sessions import (
 )
 
 
-def read(folder: Path) -> tuple[list[Session], Reading]:
+def read(folder: Path) -> tuple[list[AgentSession], Reading]:
     reading = Reading(folder)
     return list(reading), reading
 

@@ -13,7 +13,7 @@ from agentlearn import LearnReport, read_store
 from agentlearn.cli.app import run as command
 from agentlearn.config import learn_settings
 from agentlearn.errors import ConfigError
-from agentlearn.formats.session_files import Entry, Reading, Session
+from agentlearn.formats.session_files import AgentSession, Entry, Reading
 from agentlearn.recorder.sessions import (
     Attempt,
     Judged,
@@ -155,7 +155,7 @@ BACK = {"file_path": "a.py", "old_string": "x = 2", "new_string": "x = 1"}
 
 
 def session(*entries: Entry) -> list[Attempt]:
-    return attempts_of(Session("Codex", "s", entries=list(entries)))
+    return attempts_of(AgentSession("Codex", "s", entries=list(entries)))
 
 
 def called(number: int, text: object, *, failed: bool | None = None, tool: str = "bash") -> tuple[Entry, Entry]:
