@@ -442,8 +442,8 @@ async def ask_judge(
 ) -> "J | Verdict":
     """Return what a model that judges submits; an undecided verdict when it cannot be asked, or says nothing usable.
 
-    read: returns what it wrote as text. It raises `ModelRetry` for what is no judgement; the model is then asked once
-    more. It is also called with the JSON of what was submitted.
+    read: returns what it wrote as text. It raises `ModelRetry` for a text without a judgement; the model is then asked
+    once more. It is also called with the JSON of what was submitted.
     """
     from pydantic_ai import UsageLimits
     from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UsageLimitExceeded

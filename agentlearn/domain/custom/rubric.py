@@ -101,7 +101,7 @@ class Rubric(JudgeReward):
 
 @cache
 def _reader(count: int) -> Any:
-    """Return a function that reads the judgements of so many criteria. It asks the model again when one is missing."""
+    """Return a function that reads the judgements of this many criteria. It asks again when one is missing."""
 
     def read(text: str) -> RubricJudgement:
         from pydantic_ai import ModelRetry

@@ -120,7 +120,7 @@ def _shape_fault(lesson: str) -> Rejected | None:
 
 
 def too_long(lesson: str, words: int = MAX_LESSON_WORDS) -> Rejected | None:
-    """Why a lesson has too many words or characters for a limit of so many words; None when it has not."""
+    """Why a lesson is too long for a limit of this many words; None when it fits."""
     count, length, (most, longest) = word_count(lesson), len(lesson), lesson_limits(words)
     if count <= most and length <= longest:
         return None

@@ -79,7 +79,7 @@ def _place(content: bytes, name: str, shown: str) -> tuple[int, int]:
     if not paired or len(set(names)) < len(names) or len(_LIKE_A_MARK.findall(content)) != len(marks):
         raise LibraryError(
             f"the marks of agentlearn's lessons in {shown} are damaged: each block begins with a line such as"
-            f" '<!-- agentlearn:begin {name} … -->' and ends with '<!-- agentlearn:end {name} -->', once; mend or"
+            f" '<!-- agentlearn:begin {name} … -->' and ends with '<!-- agentlearn:end {name} -->', once; repair or"
             " remove them, and export again",
             code="damaged_marks",
         )
