@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Checkpoints through `train`, resume, `compare` and `learn`: each works, or is refused in one sentence.
 
 A refused checkpoint ends the command with status 2 before anything is sampled. `tests/unit/train` has many kinds.
@@ -14,12 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")
 
-from agentlearn.cli.app import run
-from agentlearn.errors import StoreMissing
-from agentlearn.store import read_store
-from tests.support.families import family_folder, family_model
-from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped
-from tests.support.tiny_model import tiny_tokenizer
+from agentlearn.cli.app import run  # noqa: E402
+from agentlearn.errors import StoreMissing  # noqa: E402
+from agentlearn.store import read_store  # noqa: E402
+from tests.support.families import family_folder, family_model  # noqa: E402
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped  # noqa: E402
+from tests.support.tiny_model import tiny_tokenizer  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")]
 

@@ -1,19 +1,11 @@
 """Kill child processes of a command while it runs."""
 
-import json
-import os
-import random
-import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tests.support.command import AGENTLEARN
 
 
 @dataclass(frozen=True)
@@ -48,30 +40,3 @@ def kinds(pid: int) -> dict[str, list[int]]:
         if "-m agentlearn_demo" in line:
             found.setdefault("service", []).append(child)
     return found
-
-
-def run_and_kill(
-    *arguments: str, cwd: Path, kill: Sequence[str], seed: int = 0, first_s: float = 1.5, gap_s: float = 1.0
-) -> KilledRun:
-    """Run a command with `--json`; kill one process of each kind in `kill`, in about this order, at random moments."""
-    rng, waiting, killed = random.Random(seed), list(kill), Counter[str]()
-    with (cwd / "stdout").open("w+b") as out, (cwd / "stderr").open("w+b") as err:
-        run = subprocess.Popen([str(AGENTLEARN), *arguments, "--json"], cwd=cwd, stdout=out, stderr=err)
-        due = time.monotonic() + first_s
-        while run.poll() is None:
-            time.sleep(0.01)
-            if not waiting or time.monotonic() < due:
-                continue
-            running = kinds(run.pid)
-            if (kind := next((kind for kind in waiting if kind in running), None)) is None:
-                continue
-            with suppress(ProcessLookupError):
-                os.kill(rng.choice(running[kind]), signal.SIGKILL)
-                waiting.remove(kind)
-                killed[kind] += 1
-            due = time.monotonic() + rng.uniform(0, 2 * gap_s)
-        out.seek(0)
-        err.seek(0)
-        printed = out.read().decode()
-        report = json.loads(printed) if run.returncode == 0 else {}
-        return KilledRun(run.returncode, report, err.read().decode(), killed)

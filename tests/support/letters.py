@@ -10,11 +10,6 @@ def share_of_early_letters(task: Task, answer: str | None, trajectory: Trajector
     return sum(one in "abcdefghijklm" for one in said) / len(said) if said else 0.0
 
 
-def mostly_early_letters(task: Task, answer: str | None, trajectory: Trajectory) -> float:
-    """Return 1 when more than 20 % of these characters are from a to m, and 0 otherwise."""
-    return float(share_of_early_letters(task, answer, trajectory) > 0.2)
-
-
 def brevity(task: Task, answer: str | None, trajectory: Trajectory) -> float:
     """Return a reward that falls with the length of the model's last text."""
     said = next((step.text for step in reversed(trajectory.steps) if isinstance(step, ModelTurn)), "")

@@ -113,6 +113,3 @@ class Stopping(TrainCallbacks):
         self.rollouts -= 1
         if self.updates == self.after or self.rollouts == 0:
             self.stop()
-
-    def saved_early(self, path: Path, updates: int) -> None:
-        self.saved.append((path, updates))

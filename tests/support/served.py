@@ -51,11 +51,6 @@ def lognormal(spread: float) -> Sizes:
     return lambda random: int(min(4000, random.lognormvariate(4.0, spread)))
 
 
-def pareto(alpha: float) -> Sizes:
-    """Return sizes of at least 50 tokens with a heavy tail."""
-    return lambda random: int(min(100_000, 50 * random.paretovariate(alpha)))
-
-
 class Unreported(FunctionModel):
     """A function model whose replies have no usage; the plain one estimates it."""
 

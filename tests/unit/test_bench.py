@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,17 +15,6 @@ TINY = ("million", "--trajectories", "800", "--rounds", "1")
 
 def told(out: Path) -> dict[str, Any]:
     return json.loads(out.read_text(encoding="utf-8"))
-
-
-def found_by(name: str, *arguments: str) -> Any:
-    """A benchmark that takes no time; `broken` comes to no end."""
-
-    def measure(chosen: Any) -> Found:
-        if name == "broken":
-            raise OSError("no room left")
-        return Found(rows=(Row(name=name, figures={"wall_s": 1.5}),))
-
-    return SimpleNamespace(__doc__=f"What {name} measures.\n\nMore.", options=lambda parser: None, measure=measure)
 
 
 def test_one_benchmark_leaves_its_figures_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,22 +36,6 @@ def test_one_benchmark_leaves_its_figures_as_json(tmp_path: Path, capsys: pytest
     shown = capsys.readouterr().out
     assert "group std: 100 groups" in shown
     assert f"all of it as JSON: {out}" in shown
-
-
-def test_without_a_name_all_are_run_and_one_that_breaks_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(bench, "NAMES", ("first", "broken", "last"))
-    monkeypatch.setattr(bench, "_module", found_by)
-    assert bench.main(["--out", str(tmp_path / "bench.json")]) == 1
-    benches = told(tmp_path / "bench.json")["benches"]
-    assert [(one["bench"], one["error"]) for one in benches] == [
-        ("first", ""),
-        ("broken", "OSError: no room left"),
-        ("last", ""),
-    ]
-    assert benches[2]["found"]["rows"] == [{"name": "last", "figures": {"wall_s": 1.5}}]
-    assert "BROKEN OFF: OSError: no room left" in capsys.readouterr().out
 
 
 def test_a_target_says_whether_it_was_met_and_the_table_shows_it() -> None:

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.errors import ConfigError
 from agentlearn_demo.math.families import LEARNING, UNSEEN
 from agentlearn_demo.math.novice import skills
 from agentlearn_demo.sim.vocabulary import Vocabulary
@@ -14,10 +12,6 @@ from scripts.bench.learning_rules.environment import Environment
 from scripts.bench.learning_rules.loop import Run
 from scripts.bench.learning_rules.rules import EARLIER, NEW
 from scripts.bench.learning_rules.worlds import (
-    ATTACKS,
-    SEALED,
-    SEALED_SEEDS,
-    TUNING,
     TUNING_SEEDS,
     Law,
     LearningWorld,
@@ -38,16 +32,6 @@ def lesson(trap: str) -> str:
     from random import Random
 
     return VOCABULARY.lesson(VOCABULARY.reader.traps[trap], Random(0))
-
-
-def test_names_and_seeds_are_used_once_and_the_sealed_are_not_for_tuning() -> None:
-    names = [world.name for world in (*TUNING, *SEALED)]
-    assert len(set(names)) == len(names)
-    assert not set(TUNING_SEEDS) & set(SEALED_SEEDS)
-    assert min(len(TUNING_SEEDS), len(SEALED_SEEDS)) >= 50
-    assert world_named("bad-30").reflector.harmful == 0.3
-    with pytest.raises(ConfigError, match="there is no world 'nowhere'"):
-        world_named("nowhere")
 
 
 @settings(max_examples=15)
@@ -81,17 +65,6 @@ def test_lessons_on_drifting_habits_help_first_and_harm_later() -> None:
     without = world.falls(family, (), 0.3, False)[trap]
     assert before < without < after
     assert lesson(trap) not in world.oracle.lessons
-
-
-def test_families_are_unequal_where_the_world_says_so() -> None:
-    equal, unequal = law().shares, law(skew=1.2).shares
-    assert len(set(equal.values())) == 1
-    assert max(unequal.values()) > 5 * min(unequal.values())
-    assert sum(unequal.values()) == pytest.approx(1)
-
-
-def test_attacks_do_harm() -> None:
-    assert law().success(ATTACKS[:1]) < law().success(()) < law().oracle.success
 
 
 def test_the_fast_loop_learns_repeats_itself_and_spends_less() -> None:

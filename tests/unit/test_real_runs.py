@@ -7,15 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentlearn.data.gym import gym_rows
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment
-from scripts.bench.real.measuring import once
 from scripts.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
-from scripts.bench.real.runs import RunFailed
-from scripts.bench.real.table import LessonsLine
-from scripts.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
+from scripts.bench.real.tasks import HELD_OUT, LEARNED, TASKS
 
 
 def task(answer: str) -> Task:
@@ -50,21 +46,6 @@ def test_no_held_out_problem_is_learned_from_and_each_call_makes_the_same(one: A
     assert (many[:HELD_OUT], len(many)) == (held_out, 2 * HELD_OUT)
 
 
-def test_no_held_out_problem_of_reasoning_gym_is_learned_from(tmp_path: Path) -> None:
-    pytest.importorskip("reasoning_gym", reason="needs reasoning-gym")
-    gym = next(one for one in TASKS if one.gym)
-    learned, held_out = ([str(row.fields["question"]) for row in gym_rows(one)] for one in gym.sources(tmp_path))
-    assert (len(learned), len(held_out)) == (LEARNED, HELD_OUT)
-    assert len({*learned, *held_out}) == LEARNED + HELD_OUT
-
-
-def test_the_check_has_problems_that_no_task_has(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in Path(check_source(tmp_path)).read_text().splitlines()]
-    assert len({row["problem"] for row in rows}) == len(rows) >= 30
-    assert {"problem": "What is the capital of India?", "answer": "New Delhi"} in rows
-    assert CHECK.name not in {one.name for one in TASKS}
-
-
 def test_a_record_is_paid_by_its_keys_and_the_last_number_and_each_step_count() -> None:
     record = task('{"name": "Eva", "age": 51, "city": "Lima"}')
     said = ('{"name": "Eva", "age": 51, "city": "Lima"}', '{"city": "Lima", "age": 51, "name": "Ann"}', "[1]", None)
@@ -97,31 +78,3 @@ def test_a_product_needs_the_tool_and_each_step_towards_it_is_paid(
     product = task("1482").model_copy(update={"problem": "Question: 38 * 39\nReply:"})
     given = product, said, rollout(said, printed)
     assert (right_with_tool(*given), towards_the_tool(*given)) == (full, pytest.approx(towards))
-
-
-def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_not(tmp_path: Path) -> None:
-    folder, calls = tmp_path / "a", list[int]()
-
-    def make() -> LessonsLine:
-        calls.append(1)
-        assert not (folder / "half").exists()
-        (folder / "half").touch()
-        if len(calls) == 1:
-            raise RunFailed("killed")
-        return LessonsLine(task="a", changes=(), notes=("x",))
-
-    with pytest.raises(RunFailed):
-        once(folder, LessonsLine, make)
-    assert once(folder, LessonsLine, make) == once(folder, LessonsLine, make)
-    assert len(calls) == 2
-    assert (folder / "half").exists()
-
-
-@pytest.mark.slow
-def test_trl_s_trainer_is_paid_as_ours_is() -> None:
-    trl_training = pytest.importorskip("scripts.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
-    words = next(one for one in TASKS if one.name == "words")
-    record = next(one for one in TASKS if one.name == "record")
-    assert [trl_training.scorer(words)(task("12"), said) for said in ("It is 12.", "13", "")] == [1.0, 0.0, 0.0]
-    gold = '{"name": "Eva", "age": 51, "city": "Lima"}'
-    assert trl_training.scorer(record)(task(gold), gold) == 1.0

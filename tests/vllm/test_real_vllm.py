@@ -1,8 +1,6 @@
 """A real vLLM server: exact tokens through a typed agent, weight transfer, and tied embeddings."""
 
 import asyncio
-import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,8 @@ from agentlearn.models.endings import SampledTokens, tokens_of
 from agentlearn.models.endpoint import TokenRequest, _served, open_endpoint
 from agentlearn.serving.chat_service import ChatService
 from agentlearn.serving.child_process import ServerCommand, supervised_server
-from agentlearn.serving.engine import Sampling
 from agentlearn.train.engine.chat_template import TemplateFormat
-from agentlearn.train.serving.vllm import EXTENSION, SERVER, _free_port, existing_vllm, open_vllm_engine, vllm_endpoint
+from agentlearn.train.serving.vllm import EXTENSION, SERVER, _free_port, existing_vllm, vllm_endpoint
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.settings import VllmOptions
 from agentlearn.train.weights.loading import LoadedModel
@@ -171,43 +168,6 @@ def test_each_way_to_miss_weights_is_noticed_at_a_rate_of_a_millionth(tmp_path: 
     asyncio.run(use())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("has_extension", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_200_correct_transfers_give_no_alarm(tmp_path: Path, dtype: Any, has_extension: bool) -> None:
-    network = tiny_network(tied=True)
-    directory = saved(tmp_path / "tiny", network)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-6)
-    command = None if has_extension else (sys.executable, "-c", WITHOUT_EXTENSION)
-    proofs, means, largest = Counter[str](), list[float](), list[float]()
-
-    async def use() -> None:
-        how = VllmOptions(vllm_dtype=dtype)
-        async with vllm_endpoint(str(directory), trained=True, options=how, command=command) as service:
-            for _ in range(200):
-                found = await service.sync(network)
-                proofs[found.proof] += 1
-                means.append(found.mean_difference)
-                largest.append(found.largest_difference)
-                ids = torch.randint(0, 250, (2, 16))
-                network(ids, labels=ids).loss.backward()
-                optimiser.step()
-                optimiser.zero_grad()
-
-    asyncio.run(use())
-    print(f"{dtype}, extension {has_extension}: {dict(proofs)}, mean {max(means):.2g}, largest {max(largest):.2g} nats")
-    assert sum(proofs.values()) == 200
-    assert not has_extension or proofs["hashes"] == 200
-
-
-WITHOUT_EXTENSION = """
-import runpy, sys
-at = sys.argv.index("--worker-extension-cls")
-del sys.argv[at:at + 2]
-runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
-"""
-
-
 @pytest.mark.parametrize("has_extension", [True, False])
 def test_a_server_that_somebody_else_started_gets_the_weights(tmp_path: Path, has_extension: bool) -> None:
     network = tiny_network()
@@ -248,28 +208,5 @@ def test_a_server_that_somebody_else_started_gets_the_weights(tmp_path: Path, ha
                     url, "x", LoadedModel(model=other, tokenizer=tiny_tokenizer(), name="tiny"), seed=0
                 ):
                     raise AssertionError
-
-    asyncio.run(use())
-
-
-@pytest.mark.parametrize("length", [4, 300])
-def test_many_requests_at_once_are_answered(tmp_path: Path, length: int) -> None:
-    """64 prompts of 300 tokens do not fit into one step of a server on a CPU, so some are computed in parts."""
-    directory = saved(tmp_path / "many", tiny_network())
-
-    async def use() -> None:
-        async with (
-            vllm_endpoint(str(directory)) as service,
-            open_vllm_engine(service.server_url, service.model, stop_ids=frozenset(), cpu=True) as engine,
-        ):
-            alone = [await engine.sample([5, 6, 7], Sampling(seed=4, max_tokens=16)) for _ in range(2)]
-            assert alone[0].ids == alone[1].ids
-            async with asyncio.TaskGroup() as tasks:
-                prompts = [[5 + (at + place) % 90 for place in range(length)] for at in range(64)]
-                how = [Sampling(seed=at, max_tokens=16) for at in range(64)]
-                running = [tasks.create_task(engine.sample(*one)) for one in zip(prompts, how, strict=True)]
-            assert service.server is not None
-            assert service.server.starts == 1
-        assert all(len(one.result().ids) == 16 or one.result().finish == "stop" for one in running)
 
     asyncio.run(use())

@@ -83,23 +83,6 @@ LISTS = doc("""<form><select multiple aria-label=many><option value=r>Red<option
   </script>""")
 
 
-def test_several_options_of_a_list_are_chosen_at_once(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        many, one = ref(home, "many"), ref(home, "one")
-        for options, chosen in (
-            (["Red", "g"], ["Red", "Green"]),
-            (["dark grey"], ["Dark grey"]),
-            ([], []),
-        ):
-            assert (await walk.choose(many, options)).status == "ok"
-            assert (await walk.page.evaluate("chosen()"))[0] == chosen
-        assert (await walk.choose(one, ["Second"])).status == "ok"
-        assert (await walk.page.evaluate("chosen()"))[1] == ["Second"]
-
-    walks.over({"/": LISTS}, steps)
-
-
 def test_a_choice_that_cannot_be_made_changes_nothing(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
@@ -128,16 +111,6 @@ ENDLESS = """<style>p { height: 100px }</style><div id=list></div><div id=foot>l
   grow();
   new IntersectionObserver((seen) => seen[0].isIntersecting && grow()).observe(foot);
 </script>"""
-VIRTUAL = """<div id=box tabindex=0 aria-label=rows role=listbox style="height:200px;overflow:auto">
-  <div id=all style="height:20000px;position:relative"></div></div><script>
-  const draw = () => {
-    const from = Math.floor(box.scrollTop / 20);
-    all.innerHTML = Array.from({length: 12}, (_, i) => i + from).filter((i) => i < 1000).map((i) =>
-      `<div role=option style="position:absolute;top:${i * 20}px">row ${i}</div>`).join('');
-  };
-  draw();
-  box.addEventListener('scroll', draw);
-</script>"""
 
 
 def test_an_endless_page_shows_what_it_loads(walks: Walking) -> None:
@@ -158,24 +131,6 @@ def test_an_endless_page_shows_what_it_loads(walks: Walking) -> None:
         assert await walk.page.evaluate("scrollY") == 0
 
     walks.over({"/": doc(ENDLESS)}, steps)
-
-
-def test_a_virtual_list_shows_its_further_rows(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        rows = ref(home, "rows")
-        assert "row 11" in words(home)
-        down = await walk.scroll("down", rows)
-        assert (down.status, "row 12" in words(down)) == ("ok", True)
-        end = await walk.scroll("end", rows)
-        assert "row 999" in words(end)
-        assert (await walk.scroll("down", rows)).status == "no_more"
-        assert "row 0" in words(await walk.scroll("start", rows))
-        assert (await walk.scroll("right", rows)).status == "no_more"
-        bad = await walk.scroll("sideways", rows)
-        assert (bad.status, "'sideways'" in bad.note) == ("bad_direction", True)
-
-    walks.over({"/": doc(VIRTUAL)}, steps)
 
 
 # dialogs
@@ -209,26 +164,6 @@ def test_the_next_dialog_is_answered_as_said_and_only_that_one(walks: Walking) -
     body = """<button onclick="out.textContent = 'said ' + confirm('Really?')">delete</button>
       <button onclick="out.textContent = 'name ' + prompt('Who?', 'Bob')">name</button><p id=out></p>"""
     walks.over({"/": doc(body)}, steps)
-
-
-def test_an_answer_is_for_one_tab_and_never_keeps_a_page_open(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        await walk.dialog(True)
-        other = await walk.click(ref(home, "elsewhere"))
-        assert "a dialog (confirm) was dismissed" in reasons(other)
-        await walk.tabs(select="t1")
-        assert "said true" in words(await walk.click(ref(home, "ask")))
-        await walk.dialog(False)
-        await walk.click(ref(home, "guard"))
-        left = await walk.open(f"{HOME}fine")
-        assert (left.status, reasons(left)) == ("ok", ["the page asked to stay, and was left"])
-
-    body = """<button onclick="window.open('/other')">elsewhere</button><p id=out></p>
-      <button onclick="out.textContent = 'said ' + confirm('?')">ask</button>
-      <button onclick="onbeforeunload = (event) => event.preventDefault()">guard</button>"""
-    pages = {"/": doc(body), "/other": doc("<script>document.title = confirm('mine?')</script>"), "/fine": doc("fine")}
-    walks.over(pages, steps)
 
 
 # the mouse
@@ -277,49 +212,6 @@ def test_things_are_dragged_with_the_mouse_and_as_html_says(walks: Walking) -> N
         assert not await walk.page.evaluate("held")
 
     walks.over({"/": DRAGS}, steps)
-
-
-SORTABLE = doc("""<style>li { height: 40px; width: 80px } span { display: block; height: 10px }</style>
-  <ol><li><span>one</span><li><span>two</span><li><span>three</span><li><span>four</span></ol><p id=out></p><script>
-  const list = document.querySelector('ol');
-  let held = null, last = 0;
-  onmousedown = (event) => { held = event.target.closest('li'); last = event.clientY; event.preventDefault(); };
-  onmousemove = (event) => {
-    const way = event.clientY - last;
-    last = event.clientY;
-    for (const one of held === null ? [] : list.children) {
-      const box = one.getBoundingClientRect(), middle = box.top + box.height / 2;
-      if (one === held || event.clientY < box.top || event.clientY > box.bottom) continue;
-      if (way > 0 && event.clientY > middle) one.after(held);
-      else if (way < 0 && event.clientY < middle) one.before(held);
-    }
-  };
-  onmouseup = () => { held = null; out.textContent = [...list.children].map((one) => one.textContent).join(' '); };
-</script>""")
-
-
-def test_an_item_dragged_to_another_one_takes_its_place_in_both_directions(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        names = {one.text: one.ref for one in home.lines if one.ref}
-        down = await walk.drag(names["one"], names["three"])
-        assert "two three one four" in words(down)
-        names = {one.text: one.ref for one in down.lines if one.ref}
-        assert "four two three one" in words(await walk.drag(names["four"], names["two"]))
-
-    walks.over({"/": SORTABLE}, steps)
-
-
-def test_a_border_between_two_parts_can_be_moved_and_a_plain_line_cannot(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        assert [bool(one.ref) for one in home.lines if one.role == "separator"] == [False, True]
-        moved = await walk.press("ArrowLeft", ref(home, "width"))
-        assert line(moved, "width").text == "49 of 100"
-
-    border = """<div role=separator tabindex=0 aria-label=width aria-valuenow=50 aria-valuemax=100 style="height:20px"
-      onkeydown="this.setAttribute('aria-valuenow', 49)"></div>"""
-    walks.over({"/": doc(f"<p>left</p><hr>{border}<p>right</p>")}, steps)
 
 
 # files
@@ -417,41 +309,6 @@ def test_a_screenshot_shows_the_refs_and_leaves_the_page_as_it_is(walks: Walking
 
 # clicks of other kinds, late lists, lists in lists
 
-MENU = doc("""<style>#menu{position:absolute;left:0;top:90px;background:#fff}</style>
-<table><tr><th id=h style="width:300px">Price
-<button>filter</button></th></tr><tr><td><b>30</b></td></tr><tr><td>7</td></tr></table>
-<p id=out></p><div id=menu hidden><button onclick="out.textContent = 'deleted ' + at">Delete</button></div><script>
-  let at = '';
-  h.addEventListener('click', (event) => {
-    if (event.target === h) { out.textContent = 'sorted'; h.ariaSort = 'ascending'; }
-  });
-  for (const cell of document.querySelectorAll('td')) {
-    cell.addEventListener('dblclick', () => {
-      cell.innerHTML = '<input aria-label=edit value=' + cell.textContent + '>';
-    });
-    cell.addEventListener('contextmenu', (event) => {
-      event.preventDefault(); at = cell.textContent; menu.hidden = false;
-    });
-  }
-</script>""")
-
-
-def test_a_header_sorts_a_double_click_edits_and_a_right_click_opens_the_menu(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        header = next(one for one in home.lines if one.role == "columnheader")
-        done = await walk.click(header.ref)
-        assert "sorted=ascending" in next(one.marks for one in done.lines if one.role == "columnheader")
-        assert next(one for one in done.lines if one.text == "sorted").marks == ("new",)
-        edited = await walk.click(ref(done, "7"), "double")
-        assert line(edited, "edit").text == "7"
-        menu = await walk.click(ref(done, "30", "cell"), "right")
-        assert "deleted 30" in words(await walk.click(ref(menu, "Delete")))
-        wrong = await walk.click(header.ref, "triple")  # pyright: ignore[reportArgumentType]
-        assert (wrong.status, "'triple'" in wrong.note) == ("bad_click", True)
-
-    walks.over({"/": MENU}, steps)
-
 
 LATE_LIST = doc("""<input id=q aria-label=city role=combobox><ul id=hits role=listbox></ul><p id=out></p><script>
   const cities = ['Graz', 'Greifswald', 'Linz', 'Lienz', 'Wien'];
@@ -478,58 +335,3 @@ def test_enter_chooses_from_the_list_that_belongs_to_what_was_typed(walks: Walki
         assert "chose Wien" in words(await walk.press("Enter", field, "wi"))
 
     walks.over({"/": LATE_LIST}, steps)
-
-
-def test_a_button_that_is_partly_covered_is_clicked_where_it_is_not(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        assert "one clicked" in words(await walk.click(ref(home, "one")))
-        hidden = await walk.click(ref(home, "two"))
-        assert (hidden.status, "covers it" in hidden.note) == ("not_actionable", True)
-
-    place = "position:absolute;left:20px;width:80px;height:40px"
-    buttons = "".join(
-        f"<button style='{place};top:{top}px' onclick=\"out.textContent='{name} clicked'\">{name}</button>"
-        for name, top in (("one", 20), ("two", 90))
-    )
-    covers = "".join(
-        f"<div style='position:absolute;left:{left}px;top:{top}px;width:120px;height:50px;background:#ddd'></div>"
-        for left, top in ((45, 15), (10, 85))
-    )
-    walks.over({"/": doc(f"{buttons}{covers}<p id=out></p>")}, steps)
-
-
-SLOW_SORTABLE = doc("""<style>li{height:30px;margin:4px;border:1px solid}</style><ul id=list></ul><script>
-  list.innerHTML = ['one', 'two', 'three', 'four', 'five'].map((one) => `<li>${one}`).join('');
-  let held = null, busy = 0;
-  onmousedown = (event) => { held = event.target.closest('li'); event.preventDefault(); };
-  onmouseup = () => { held = null; };
-  onmousemove = (event) => {
-    const over = event.target.closest?.('li');
-    if (!held || !over || over === held || performance.now() < busy) return;
-    const { top, height } = over.getBoundingClientRect(), below = held.compareDocumentPosition(over) & 4;
-    if (below ? event.clientY > top + height / 2 : event.clientY < top + height / 2) {
-      below ? over.after(held) : over.before(held);
-      busy = performance.now() + 120;  // items that change places take no further one
-    }
-  };
-</script>""")
-
-
-@pytest.mark.parametrize(("item", "to"), [("one", "three"), ("five", "two")])
-def test_an_item_lands_where_it_was_dropped_in_a_list_that_moves_slowly(walks: Walking, item: str, to: str) -> None:
-    names = ["one", "two", "three", "four", "five"]
-    place = names.index(to)
-    names.remove(item)
-    names.insert(place, item)
-
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        seen = await walk.drag(ref_of(home, item), ref_of(home, to))
-        assert [one.text for one in seen.lines if one.role == "listitem"] == names
-
-    walks.over({"/": SLOW_SORTABLE}, steps)
-
-
-def ref_of(seen: PageObservation, text: str) -> str:
-    return next(one.ref for one in seen.lines if one.text == text)

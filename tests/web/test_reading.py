@@ -290,21 +290,3 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
 
 
 # line breaks
-
-
-def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks: Walking) -> None:
-    pairs = [(f"Platz{n} {n}" if n % 3 else f"{n}", f"{1000 + n} Wien" if n % 2 else f"w{n}") for n in range(200)]
-
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        first = await walk.more(1)
-        shown = words(first)
-        for number in range(2, first.pages + 1):
-            shown += " " + words(await walk.more(number))
-        for before, after in pairs:
-            assert f"{before} {after}" in shown
-            assert before + after not in shown
-            assert (await walk.find(before + after)).status == "not_found"
-            assert (await walk.find(f"{before} {after}")).status == "ok"
-
-    walks.over({"/": doc("".join(f"<div>{one}<br>{other}</div>" for one, other in pairs))}, steps)

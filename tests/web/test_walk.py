@@ -3,14 +3,13 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import WalkSettings
 from agentlearn_web.observation import parse_observation, render_observation
-from tests.support.walking import BRISK, NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
+from tests.support.walking import NONCE, Reply, Site, Walking, event_lines, line, ref, walking, words
 from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -61,38 +60,6 @@ def test_error_pages_are_shown_with_their_code(walks: Walking) -> None:
     walks.over(pages, steps)
 
 
-def test_a_failed_load_says_why_and_the_walk_continues(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        slow = await walk.open("/slow")
-        assert slow.status == "load_failed"
-        assert "no answer in time" in slow.note
-        home = await walk.open(HOME)
-        slow = await walk.click(ref(home, "slow"))
-        assert slow.url in {HOME, "about:blank"}
-        assert (await walk.open(HOME)).status == "ok"
-
-    walks.over({"/": doc("<a href=/slow>slow</a>"), "/slow": Reply("x", delay_s=60)}, steps)
-
-
-def test_refused_connections_are_reported(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        private = await walk.open("http://10.0.0.1/")
-        assert private.status == "blocked"
-        assert event_lines(private) == ["blocked: 10.0.0.1:80"]
-        assert (await walk.open("https://10.0.0.1/")).status == "blocked"
-        home = await walk.open(HOME)
-        assert (home.status, event_lines(home)) == ("ok", ["blocked: 127.0.0.1:8199"])
-        away = await walk.click(ref(home, "away"))
-        assert (away.status, event_lines(away)) == ("blocked", ["blocked: 192.168.0.1:80"])
-        assert (await walk.open("/redirect")).status in {"blocked", "bad_url"}
-        assert (await walk.open(f"{HOME}redirect")).status == "blocked"
-        assert not [one for one in walk.visited if "site.test" not in one]
-
-    home = doc("<img src=http://127.0.0.1:8199/x><img src=http://127.0.0.1:8199/y><a href=http://192.168.0.1/>away</a>")
-    walks.over({"/": home, "/redirect": Reply(status=302, headers={"Location": "http://169.254.169.254/"})}, steps)
-
-
 # refs
 
 
@@ -120,17 +87,6 @@ def test_a_ref_of_one_tab_never_acts_on_another(walks: Walking) -> None:
     walks.over(pages, steps)
 
 
-def test_refs_that_were_not_shown_do_nothing(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        for bad in ("t1:e999", "e5", "t9:e1", "", "t1:e1 >> button", "body", "t1:f7e3"):
-            seen = await walk.click(bad)
-            assert (seen.status, seen.lines) == ("unknown_ref", home.lines), bad
-        assert (await walk.type("t1:e999", "x")).status == "unknown_ref"
-
-    walks.over({"/": doc("<a href=/x>x</a><input aria-label=q>")}, steps)
-
-
 def test_a_removed_element_is_stale_and_nothing_else_is_clicked(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
@@ -147,17 +103,6 @@ def test_a_removed_element_is_stale_and_nothing_else_is_clicked(walks: Walking) 
 
 
 NAMES = ("first", "second", "third")
-
-
-def test_a_navigation_in_between_makes_refs_stale(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        await walk.page.goto(f"{HOME}other")
-        seen = await walk.click(ref(home, "go"))
-        assert (seen.status, seen.title) == ("stale_ref", "Other")
-        assert "/go" not in site.requests
-
-    walks.over({"/": doc("<a href=/go>go</a>"), "/other": doc("<a href=/bad>go</a>", "Other")}, steps)
 
 
 def test_an_element_in_a_frame_can_be_used(walks: Walking) -> None:
@@ -196,19 +141,6 @@ def test_a_failed_click_says_why(walks: Walking) -> None:
       <button onclick="clicked=1" style="position:fixed;top:10px">Under</button><div style="height:80px"></div>
       <button disabled onclick="clicked=2">Off</button><button id=gone onclick="clicked=3">Gone</button>"""
     walks.over({"/": doc(body)}, steps)
-
-
-def test_an_element_that_appears_in_time_is_clicked(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        await walk.page.evaluate("later()")
-        seen = await walk.click(ref(home, "Late"))
-        assert seen.status == "ok"
-        assert await walk.page.evaluate("clicked") == 1
-
-    script = "const b = document.querySelector('button'); const show = () => b.hidden = false;"
-    script += "const later = () => { b.hidden = true; setTimeout(show, 300) }"
-    walks.over({"/": doc(f"<button onclick='clicked=1'>Late</button><script>var clicked; {script}</script>")}, steps)
 
 
 # fields
@@ -251,22 +183,6 @@ FIELDS = (
     ("pick", "apple  PIE", "a"),
     ("pick", "b", "b"),
 )
-
-
-def test_elements_that_are_not_fields_are_reported(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        for name in ("Button", "Box", "File", "Words"):
-            assert (await walk.type(ref(seen, name), "x")).status == "not_typable", name
-        assert (await walk.type(ref(seen, "Date"), "tomorrow")).status == "not_typable"
-        assert (await walk.type(ref(seen, "Number"), "many")).status == "not_typable"
-        assert (await walk.type(ref(seen, "Pick"), "none such")).status == "no_option"
-        assert (await walk.type(ref(seen, "Off"), "x")).status == "not_actionable"
-
-    body = """<button>Button</button><input type=checkbox aria-label=Box><input type=file aria-label=File>
-      <a href=/x>Words</a><input type=date aria-label=Date><input type=number aria-label=Number>
-      <select aria-label=Pick><option>one</option></select><input disabled aria-label=Off>"""
-    walks.over({"/": doc(body)}, steps)
 
 
 @pytest.mark.parametrize("field", ["<input name=q aria-label=Q>", "<textarea name=q aria-label=Q></textarea>"])
@@ -314,22 +230,6 @@ def test_a_crashed_page_is_replaced(walks: Walking) -> None:
     walks.over({"/": doc("home")}, steps)
 
 
-def test_a_tab_that_closes_itself_is_reported(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        popup = await walk.click(ref(home, "pop"))
-        assert popup.title == "Popup"
-        seen = await walk.click(ref(popup, "close me"))
-        assert (seen.tab, len(seen.tabs)) == ("t1", 1)
-        assert "closed: " in event_lines(seen)
-
-    pages = {
-        "/": doc("<button onclick=\"window.open('/popup')\">pop</button>"),
-        "/popup": Reply(doc("<button onclick='window.close()'>close me</button>", "Popup"), delay_s=0.4),
-    }
-    walks.over(pages, steps)
-
-
 # events
 
 
@@ -349,18 +249,6 @@ def test_dialogs_are_dismissed_and_reported(walks: Walking, kind: str) -> None:
     walks.over({"/": doc(f'<p id=p></p><button onclick="{script}">ask</button>')}, steps)
 
 
-def test_a_page_that_asks_to_stay_is_left(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        await walk.click(ref(home, "touch"))
-        seen = await walk.open("/next")
-        assert seen.title == "Next"
-        assert [event.reason for event in seen.events] == ["the page asked to stay, and was left"]
-
-    script = "<script>addEventListener('beforeunload', (e) => { e.preventDefault(); e.returnValue = 'x'; })</script>"
-    walks.over({"/": doc(f"<button>touch</button>{script}"), "/next": doc("", "Next")}, steps)
-
-
 def test_downloads_are_refused_and_reported(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
@@ -375,30 +263,6 @@ def test_downloads_are_refused_and_reported(walks: Walking) -> None:
         headers={"Content-Type": "application/octet-stream", "Content-Disposition": "attachment; filename=data.bin"},
     )
     walks.over({"/": doc("<a href=/file>get</a>"), "/file": file}, steps)
-
-
-def test_four_tabs_are_open_at_most_and_numbers_are_not_used_again(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        home = await walk.open(HOME)
-        for number in range(2, 5):
-            popup = await walk.click(ref(home, "pop"))
-            assert popup.tab == f"t{number}"
-            home = await walk.tabs(select="t1")
-        seen = await walk.click(ref(home, "pop"))
-        assert (seen.tab, len(seen.tabs)) == ("t1", 4)
-        assert [event.reason for event in seen.events] == ["a further window was closed at once: 4 tabs are open"]
-        seen = await walk.tabs(close="t4")
-        assert [tab.id for tab in seen.tabs] == ["t1", "t2", "t3"]
-        assert (await walk.tabs(select="t4")).status == "unknown_tab"
-        assert (await walk.click(ref(seen, "pop"))).tab == "t5"
-        seen = await walk.tabs(select="t2", close="t5")
-        assert (seen.tab, seen.title) == ("t2", "Popup")
-        for tab in ("t1", "t2", "t3"):
-            seen = await walk.tabs(close=tab)
-        assert ([tab.id for tab in seen.tabs], seen.url) == (["t6"], "about:blank")
-
-    pages = {"/": doc("<a href=/popup target=_blank>pop</a>"), "/popup": doc("", "Popup")}
-    walks.over(pages, steps)
 
 
 # large and hostile pages
@@ -478,33 +342,6 @@ def test_an_act_has_a_hard_limit() -> None:
 # pages that do not arrive completely
 
 
-@pytest.fixture(scope="module")
-def hasty() -> Iterator[Walking]:
-    """Walks that wait half a second for the parts of a page."""
-    with walking(replace(BRISK, stalled_s=0.5)) as one:
-        yield one
-
-
-@pytest.mark.parametrize(
-    ("part", "reason"),
-    [
-        ("<img src=/never>", "1 part of it did not arrive"),
-        ("<iframe src=/never></iframe>", "1 part of it did not arrive"),
-        ("<script src=/never></script>", "loading was stopped after 4 s"),
-        ("<script>fetch('/never')</script>", "1 request of the page had not ended"),
-    ],
-)
-def test_a_page_that_is_not_complete_says_so(hasty: Walking, part: str, reason: str) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert (seen.status, "Top" in words(seen)) == ("ok", True)
-        assert [reason in event.reason for event in seen.events if event.kind == "incomplete"] == [True]
-        assert ("end" in words(seen)) == ("stopped" not in reason)
-        assert not [event for event in (await walk.tabs()).events if event.kind == "incomplete"]
-
-    hasty.over({"/": doc(f"<h1>Top</h1>{part}<p>end</p>"), "/never": Reply("x", delay_s=60)}, steps)
-
-
 def test_a_script_that_opens_dialogs_without_end_is_stopped(walks: Walking) -> None:
     async def steps(walk: Walk, site: Site) -> None:
         home = await walk.open(HOME)
@@ -522,28 +359,3 @@ def test_a_script_that_opens_dialogs_without_end_is_stopped(walks: Walking) -> N
     }
     html = "".join(f'<button onclick="{script}">{name}</button>' for name, script in buttons.items())
     walks.over({"/": doc(f"{html}<p id=out></p>")}, steps)
-
-
-def test_a_refusal_of_the_proxy_is_not_told_as_the_servers_answer(walks: Walking) -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        large = await walk.open(f"{HOME}large")
-        assert (large.status, large.note) == ("load_failed", "the page did not load: more than this walk may load")
-        assert (await walk.open(f"{HOME}forbidden")).status == "http_403"
-
-    pages = {
-        "/large": Reply("x", headers={"Content-Length": "99999999", "Content-Type": "text/plain"}),
-        "/forbidden": Reply(doc("not for you"), status=403, headers={"Proxy-Refused": "too_large"}),
-    }
-    walks.over(pages, steps)
-
-
-def test_a_huge_page_is_shown_as_text() -> None:
-    async def steps(walk: Walk, site: Site) -> None:
-        seen = await walk.open(HOME)
-        assert [line.ref for line in seen.lines if line.ref] == []
-        assert "without refs" in seen.events[0].reason
-        assert (await walk.find("row 2900")).status == "ok"
-
-    rows = "".join(f"<tr><td>row {n}" for n in range(3_000))
-    with walking(replace(BRISK, snapshot_elements=2_000)) as few:
-        few.over({"/": doc(f"<a href=/x>link</a><table>{rows}</table>")}, steps)

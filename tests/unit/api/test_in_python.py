@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 
 from agentlearn import Task
-from agentlearn.config import LearnSettings
-from agentlearn.config.command_words import python_words
 from agentlearn.errors import ConfigError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.compare_objects import compare_sync
-from tests.support.cases import cases
 from tests.support.desk import TICKETS, desk_agent, right_team
 
 QUICK: dict[str, Any] = {"epochs": 1, "batch_size": 8, "validation_rollouts": 0, "seed": 1}
@@ -50,21 +47,6 @@ def test_a_task_that_cannot_be_made_is_one_sentence(subtests: pytest.Subtests) -
                     make(**given)
                 assert words in refused.value.message
                 assert "\n" not in refused.value.message
-
-
-def test_a_message_names_arguments_in_python(subtests: pytest.Subtests) -> None:
-    for option, argument in cases(__file__, "a_message_names_arguments_in_python"):
-        with subtests.test(repr((option, argument))):
-            assert python_words(option, LearnSettings) == argument
-
-
-def test_errors_and_notes_of_a_call_name_arguments(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^max_cost_usd=3 cannot be kept: .* with max_tokens or max_minutes$"):
-        learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, max_cost_usd=3)
-    report = learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, group_size=1, evaluate=False, **QUICK)
-    assert any(note.endswith("use group_size=5") for note in report.notes)
-    assert not any("--" in note for note in report.notes)
-    assert report.learned is not None
 
 
 class Seen(Callbacks):

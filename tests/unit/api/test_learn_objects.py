@@ -1,13 +1,11 @@
 """`learn` with an agent or a function, tasks and a reward of the user's own."""
 
 import asyncio
-import inspect
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -25,14 +23,12 @@ from agentlearn import (
     run_learning,
 )
 from agentlearn.cli.app import run as command
-from agentlearn.config.solve_options import LearnOptions
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, AllFailed, BudgetExceeded, ConfigError, DataError
 from agentlearn.learning.callbacks import Callbacks
 from agentlearn.learning.lessons.learn import learn, learn_sync
 from agentlearn.rollout.first_rollouts import FIRST
 from tests.support.desk import LESSON, TICKETS, Ticket, desk_agent, desk_model, reply, right_team, right_text
-from tests.support.loose_options import LOOSE
 
 SMALL: dict[str, Any] = {
     "group_size": 3,
@@ -41,8 +37,6 @@ SMALL: dict[str, Any] = {
     "batch_size": 8,
     "validation_rollouts": 0,
 }
-WITHOUT_PARAMETER = {"store", "private_addresses", "given"}
-"""Fields of the settings that say where and how the run was started."""
 
 
 def outcomes(report: LearnReport) -> dict[str, int]:
@@ -57,15 +51,6 @@ def test_an_agent_learns_from_tasks_and_a_reward_of_its_own(tmp_path: Path) -> N
     assert report.after.mean == 1.0
     assert report.library.name == "support"
     assert LibraryStore(tmp_path / "libraries").load(report.library.reference) == report.learned
-
-
-def test_a_report_that_was_read_from_json_has_no_lessons_and_is_equal(tmp_path: Path) -> None:
-    report = learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, **SMALL)
-    read = LearnReport.model_validate_json(report.model_dump_json())
-    assert read == report
-    with pytest.raises(ConfigError, match=f"support@{report.library.version[:12]}") as refused:
-        _ = read.learned
-    assert refused.value.code == "no_lessons"
 
 
 def a_function(task: Task, lessons: str) -> str:
@@ -97,13 +82,6 @@ def test_a_function_learns(tmp_path: Path, program: Any) -> None:
     )
     assert outcomes(report) == {"ok": 12}
     assert report.library.name == "own"
-
-
-def test_a_function_without_any_model_is_told_which_one_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="add model=") as refused:
-        learn_sync(a_function, TICKETS, reward=right_text, store=tmp_path)
-    assert refused.value.code == "no_model"
-    assert list(tmp_path.iterdir()) == []
 
 
 async def raises(task: Task, lessons: str) -> str:
@@ -177,11 +155,6 @@ def test_a_run_whose_first_ten_rollouts_fail_for_one_reason_ends_and_can_be_resu
     assert set(outcomes(report)) == {"ok"}
 
 
-def test_a_few_undecided_rollouts_do_not_end_a_run(tmp_path: Path) -> None:
-    report = learn_sync(desk_agent(), TICKETS[:3], reward=reward_that_raises, store=tmp_path, **SMALL)
-    assert outcomes(report) == {"undecided": 9}
-
-
 def test_a_reward_sees_the_trajectory_and_the_fields_of_the_task(tmp_path: Path) -> None:
     seen: list[tuple[object, int]] = []
 
@@ -194,17 +167,6 @@ def test_a_reward_sees_the_trajectory_and_the_fields_of_the_task(tmp_path: Path)
     assert outcomes(report) == {"ok": 6}
     assert len(seen) == 6 + 2  # the reward is tried on a made-up output for each task
     assert all(limit == 7 and steps > 0 for limit, steps in seen)
-
-
-def test_a_tool_that_raises_fails_its_rollout_only(tmp_path: Path) -> None:
-    agent = desk_agent()
-    agent.instructions(lambda: 1 / 0)
-    report = learn_sync(agent, TICKETS[:3], reward=right_team, store=tmp_path, **SMALL)
-    assert sum(outcomes(report).values()) == 9
-    assert "ok" not in outcomes(report)
-    with read_store(tmp_path) as reader:
-        found = {one.failure.code for one in reader.finished(report.run, "epoch-1", 1).values() if one.failure}
-    assert found == {"agent_raised"}
 
 
 @dataclass(frozen=True)
@@ -448,42 +410,3 @@ def test_settings_in_one_object_are_those_of_keyword_arguments_which_win(tmp_pat
     one = LearnSettings.model_validate({"domain": "x", **SMALL, "seed": 3, "store": tmp_path / "a"})
     by_object, by_words = stored("a", settings=one, seed=4), stored("b", store=tmp_path / "b", **SMALL, seed=4)
     assert by_object.model_copy(update={"store": by_words.store}) == by_words
-
-
-def test_the_options_are_the_settings_that_have_no_parameter() -> None:
-    parameters = set(inspect.signature(learn).parameters) | {"domain", "data", "test_data", "name"}
-    fields = LearnSettings.model_fields
-    assert set(LearnOptions.__annotations__) == set(fields) - parameters - WITHOUT_PARAMETER
-    hints, meant = get_type_hints(LearnOptions), get_type_hints(LearnSettings)
-    assert [name for name in hints if name not in LOOSE and hints[name] != meant[name]] == []
-
-
-def test_in_a_running_event_loop_the_sync_function_says_what_to_await(tmp_path: Path) -> None:
-    async def work() -> None:
-        with pytest.raises(ConfigError, match=r"write: await learn\(\.\.\.\)") as refused:
-            learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path)
-        assert refused.value.code == "running_loop"
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize(("option", "value"), [("tools", "python"), ("instructions", "Be kind.")])
-def test_options_for_tasks_of_a_file_are_refused_for_an_agent(tmp_path: Path, option: str, value: str) -> None:
-    given: Any = {option: value}
-    with pytest.raises(ConfigError, match=f"{option}='") as refused:
-        learn_sync(desk_agent(), TICKETS, reward=right_team, store=tmp_path, **given)
-    assert refused.value.code == "contradiction"
-
-
-def test_two_sources_of_tasks_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="other tasks are given too"):
-        learn_sync("tasks.csv", TICKETS, reward="exact", store=tmp_path)
-
-
-def test_a_slow_function_in_a_thread_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    def slow(task: Task, lessons: str) -> str:
-        time.sleep(0.01)
-        return "billing"
-
-    report = learn_sync(slow, TICKETS[:4], reward=right_text, model=desk_model(), store=tmp_path, **SMALL)
-    assert outcomes(report) == {"ok": 12}

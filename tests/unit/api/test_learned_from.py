@@ -141,17 +141,6 @@ def test_the_tasks_behind_lessons_are_known_after_an_export_and_an_import(
     assert count(store, copy.load()) == len(TICKETS)
 
 
-def test_a_skill_whose_lessons_were_all_rewritten_still_says_where_it_comes_from(store: Path, tmp_path: Path) -> None:
-    out, place = tmp_path / "desk-lessons", ("--store", str(store))
-    command_line(["library", "export", "desk", "--out", str(out), "--format", "skill", *place])
-    (file,) = out.rglob("SKILL.md")
-    file.write_text(file.read_text().replace(LESSON.rstrip("."), "Money goes to billing").replace(OWN, "Read first."))
-    command_line(["library", "import", str(out), "--name", "copy", "--approve", *place])
-    copy = LibraryStore(store / "libraries").load("copy")
-    assert LESSON not in [one.lesson for one in copy.experiences]
-    assert count(store, copy) == len(TICKETS)
-
-
 def test_what_no_run_learned_is_free_of_it(store: Path) -> None:
     libraries = LibraryStore(store / "libraries")
     history = libraries.history("desk")

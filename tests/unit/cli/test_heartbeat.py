@@ -82,15 +82,6 @@ def test_a_run_without_a_terminal_says_every_thirty_seconds_how_far_it_is(made: 
     assert text.getvalue().count("so far") == 600 // EVERY_S
 
 
-def test_no_line_is_added_while_others_are_printed() -> None:
-    progress, clock, text, context, model = slow_run(of_learn)
-    progress.opened(context, model, model, TASKS, ())
-    for _ in range(5):
-        wait(progress, clock, EVERY_S - 1)
-        progress.line("note", "something else")
-    assert "so far" not in text.getvalue()
-
-
 def test_the_thread_ends_with_the_run_and_a_terminal_gets_the_live_view_instead() -> None:
     progress, *_ = slow_run(of_train)
     with progress:
@@ -104,11 +95,3 @@ def test_the_thread_ends_with_the_run_and_a_terminal_gets_the_live_view_instead(
         assert shown.live is not None
         assert shown.live.is_started
     assert not shown.live.is_started
-
-
-@pytest.mark.parametrize(("given", "said"), [(None, True), (700, False)])
-def test_the_header_has_the_default_limit_of_answers(given: int | None, said: bool) -> None:
-    _, clock, text, context, model = slow_run(of_learn)
-    settings = LearnSettings(domain="math", model="local:m", max_output_tokens=given)
-    LearnProgress(settings, Console(file=text, width=200), clock).opened(context, model, model, TASKS, ())
-    assert ("at most 512 tokens each; --max-output-tokens changes it" in text.getvalue()) == said

@@ -1,6 +1,5 @@
 """`library show`: every version that the store holds, and where each lesson comes from."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -25,19 +24,6 @@ def in_between(capsys: pytest.CaptureFixture[str], store: Path, name: str) -> st
     return str(result(capsys, store, "library", "show", name)["parent"])
 
 
-def test_a_version_between_two_published_ones_is_found(
-    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    version = in_between(capsys, finished, "math")
-    for reference in (f"math@{version[:6]}", f"math@{version}", f"@{version[:8]}"):
-        found = result(capsys, finished, "library", "show", reference)
-        assert (found["version"], found["published"]) == (version, False)
-    assert "not published" in output(capsys, finished, "library", "show", f"math@{version[:6]}")
-    out = tmp_path / "before.json"
-    output(capsys, finished, "library", "export", f"math@{version[:6]}", "--out", str(out))
-    assert result(capsys, finished, "library", "show", str(out))["version"] == version
-
-
 def test_a_wrong_version_says_what_exists(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = in_between(capsys, finished, "other")
     capsys.readouterr()
@@ -50,14 +36,6 @@ def test_a_wrong_version_says_what_exists(finished: Path, capsys: pytest.Capture
         error = capsys.readouterr().err
         assert error.count("\n") == 1
         assert "found: '" in error
-
-
-def test_published_versions_are_shown_without_the_store(
-    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    shutil.copytree(finished / "libraries", tmp_path / "copy" / "libraries")
-    version = result(capsys, finished, "library", "show", "math")["version"]
-    assert version[:8] in output(capsys, tmp_path / "copy", "library", "show", f"math@{version[:8]}", "--origins")
 
 
 def test_each_lesson_names_the_run_the_tasks_and_the_proposal_that_made_it(

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentlearn import Groups, LearnSettings, Recorder, library_of, read_store, run_learning
-from agentlearn.data.overlap import nearest_groups, same_text
+from agentlearn.data.overlap import nearest_groups
 from agentlearn.errors import ConfigError
-from agentlearn.learning.stored_groups import StoredGroups
 from tests.support.openai_script import Solver, stage_of, user_text
 from tests.support.openai_stub import OpenAIStub
 
@@ -61,46 +60,6 @@ def test_a_persons_answer_joins_the_rollout_that_it_corrects_whatever_that_was_s
     assert members(recorder.groups()) == [{wrong, right}]
 
 
-def test_a_group_that_is_too_large_keeps_what_can_teach(recorder: Recorder) -> None:
-    wrong = recorded(recorder, "How do I pay?", "No idea.", 0)
-    for number in range(12):
-        recorded(recorder, "How do I pay?", f"By card {number}.", 1)
-    (group,) = recorder.groups(max_size=4).groups
-    assert len(group.rollouts) == 4
-    assert wrong in group.rollouts
-    assert [len(one.rollouts) for one in recorder.groups(min_size=9, max_size=9).groups] == [9]
-
-
-UNLIKE = [
-    "Where is the nearest shop?",
-    "Can I pay with two cards at once?",
-    "Please write a poem about the sea.",
-    "The export to CSV drops the last column of my table.",
-    "Wie kündige ich mein Abonnement?",
-    "返金はいつ届きますか",
-    "SELECT count(*) FROM orders",
-    "What is 17 * 23?",
-]
-
-
-def test_single_rollouts_join_near_neighbours_and_unlike_tasks_never_do(recorder: Recorder) -> None:
-    for text in UNLIKE:
-        recorded(recorder, text, "…", 1)
-    one = recorded(recorder, "How do I change the billing address of my company account?", "You cannot.", 0)
-    two = recorded(recorder, "How can I change the billing address of a company account?", "In settings.", 1)
-    groups = recorder.groups()
-    assert members(groups) == [{one, two}]
-    assert len(groups.groups[0].others) == 1
-    assert groups.single == len(UNLIKE)
-    with read_store(recorder.store) as reader:
-        group = StoredGroups.given(groups).group(groups.tasks[0], reader)
-        assert {group.task_of(one).problem for one in group.trajectories} == {
-            "How do I change the billing address of my company account?",
-            "How can I change the billing address of a company account?",
-        }
-        assert sorted(one.g for one in group.trajectories) == [0, 1]
-
-
 WORDS = st.lists(
     st.sampled_from(["reset", "password", "order", "refund", "address", "card", "late", "broken", "my", "the", "a"]),
     max_size=6,
@@ -123,12 +82,6 @@ def test_grouping_is_a_partition_that_keeps_kinds_apart_and_sizes_small(
         for place in group:
             mine = set(texts[place].split())
             assert all(mine & set(texts[other].split()) for other in group if other != place)
-
-
-@given(st.text())
-def test_same_text_ignores_case_and_spaces_only(text: str) -> None:
-    assert same_text(f"  {text} ") == same_text(text)
-    assert same_text(same_text(text)) == same_text(text)
 
 
 def learn(stub: OpenAIStub, recorder: Recorder, **changes: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,22 +27,6 @@ def test_a_domains_own_tasks_are_learned_from_and_held_out() -> None:
     assert {task.split for task in sets.test} == {"test"}
 
 
-def test_held_out_tasks_may_come_from_several_files(tmp_path: Path) -> None:
-    data = file(tmp_path, "data.jsonl", "P", "Q")
-    tests = (file(tmp_path, "one.jsonl", "R", "S"), file(tmp_path, "two.jsonl", "S", "T"))
-    sets = task_sets(LearnSettings(domain="math", data=data, test_data=tests), domain)
-    assert [task.source for task in sets.train] == ["data.jsonl:1", "data.jsonl:2"]
-    assert [task.source for task in sets.test] == ["one.jsonl:1", "one.jsonl:2", "two.jsonl:2"]
-    assert task_sets(LearnSettings(domain="math", data=data, test_data=tests, evaluate=False), domain).test == ()
-
-
-def test_one_held_out_file_may_be_given_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "one.jsonl"
-    settings = learn_settings({"domain": "math", "data": path, "test_data": path})
-    assert (settings.data, settings.test_data) == (str(path), (str(path),))
-    assert settings.resolved() == LearnSettings.model_validate_json(settings.resolved()).resolved()
-
-
 @pytest.mark.parametrize("copy", [LONG.format("TRAVEL"), LONG.format("cover")])
 def test_a_copy_in_the_held_out_tasks_is_refused(tmp_path: Path, copy: str) -> None:
     data, test = file(tmp_path, "data.jsonl", "P", LONG.format("travel")), file(tmp_path, "test.jsonl", copy)
@@ -54,12 +37,6 @@ def test_a_copy_in_the_held_out_tasks_is_refused(tmp_path: Path, copy: str) -> N
         "the held-out task 'test.jsonl:1' is equal or almost equal to a task to learn from ('data.jsonl:2');"
         " remove one of the two"
     )
-
-
-def test_another_problem_in_the_same_words_is_not(tmp_path: Path) -> None:
-    data = file(tmp_path, "data.jsonl", LONG.format("travel"))
-    test = file(tmp_path, "test.jsonl", LONG.format("travel").replace("60", "70"), answer="210")
-    assert len(task_sets(LearnSettings(domain="math", data=data, test_data=(test,)), domain).test) == 1
 
 
 def test_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
@@ -99,16 +76,6 @@ def test_the_published_recipe_is_the_published_setting_at_the_published_size() -
     assert told["learning"] == "36.7M tokens in and 6.4M out, without measuring"
 
 
-def test_the_laptop_recipe_needs_nothing_from_outside() -> None:
-    settings = packaged("math/laptop")
-    planned = plan(settings, domain)
-    assert planned.counted
-    assert (planned.train, planned.data, planned.test_data) == (24, "math's own tasks", ())
-    assert settings.model.startswith("http://127.0.0.1")
-    assert planned.estimate.rollouts < 500
-    assert planned.estimate.cost_usd is None
-
-
 def test_a_plan_reads_local_tasks_as_the_run_would(tmp_path: Path) -> None:
     data = file(tmp_path, "data.jsonl", *(f"Problem {n}" for n in range(10)))
     planned = plan(LearnSettings(domain="math", data=data, batch_size=4), domain)
@@ -134,11 +101,6 @@ def test_a_plan_takes_published_sizes_without_asking_the_network(
     assert (planned.train, planned.test) == sizes
 
 
-def test_a_group_of_one_has_nothing_to_summarise() -> None:
-    stages = {one.stage: one for one in plan(LearnSettings(domain="math", group_size=1), domain).estimate.stages}
-    assert (stages["summarise"].calls, stages["compare"].calls, stages["consolidate"].calls) == (0, 0, 0)
-
-
 def test_recipes_are_found_by_name() -> None:
     with pytest.raises(ConfigError) as caught:
         packaged_recipe("math/none")
@@ -159,17 +121,3 @@ def test_versions_are_compared_on_the_domains_validation_tasks_without_copies() 
     assert (sets.validation, sets.validates_on_train) == (own, False)
     copied = TaskSets(sets.train, (own[0].model_copy(update={"split": "test"}), *sets.test))
     assert with_validation(copied, settings, domain, own=True).validation == own[1:]
-
-
-def test_versions_are_compared_on_the_tasks_learned_from_where_there_are_no_others(tmp_path: Path) -> None:
-    settings = LearnSettings(domain="math", data=file(tmp_path, "data.jsonl", "P", "Q", "R"), test_share=0.0)
-    sets = task_sets(settings, domain)
-    for own in (True, False):  # tasks of a file are not the domain's own, whoever says so
-        found = with_validation(sets, settings, domain, own=own)
-        assert (found.validation, found.validates_on_train) == (sets.train, True)
-
-
-@pytest.mark.parametrize("setting", [{"select": "last"}, {"validation_rollouts": 0}, {"pilot": 3}])
-def test_versions_are_not_compared_when_a_setting_says_so(setting: dict[str, Any]) -> None:
-    settings = LearnSettings(domain="math", limit=5, **setting)
-    assert with_validation(task_sets(settings, domain), settings, domain, own=True).validation == ()

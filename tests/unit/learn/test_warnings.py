@@ -1,26 +1,15 @@
 """Warnings: each names its cause with numbers and a remedy, is reported once, and is in the notes of the report."""
 
 import asyncio
-import json
 from itertools import pairwise
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.config import LearnSettings
-from agentlearn.learning.callbacks import Callbacks
-from agentlearn.learning.lessons.run_learning import run_learning
-from agentlearn.learning.report import LearnReport
-from agentlearn.learning.warnings import RunSnapshot, RunWarning, fallen_reward, run_warnings, unprotected
+from agentlearn.learning.warnings import RunSnapshot, RunWarning, fallen_reward, run_warnings
 from agentlearn.models.limiter import Limiter
-from tests.support.openai_script import Malformed, Script, Solver
-from tests.support.openai_stub import OpenAIStub
-
-PROBLEMS = {f"How many dots has a triangle of {n} rows?": str(n * (n + 1) // 2) for n in range(11, 23)}
 
 
 def lowered(*, refusals: int) -> Limiter:
@@ -85,30 +74,6 @@ def test_a_warning_names_its_cause_and_a_remedy(subtests: pytest.Subtests) -> No
             assert [one.words for one in run_warnings(seen)] == [words]
 
 
-def test_there_is_no_warning_about_normal_counts_or_too_few(subtests: pytest.Subtests) -> None:
-    for seen in [
-        RunSnapshot(),
-        RunSnapshot(groups={"all_right": 9}),
-        RunSnapshot(groups={"all_right": 39, "mixed": 11}),
-        RunSnapshot(rollouts=19, undecided=19, failures={"tool": 19}),
-        RunSnapshot(rollouts=100, undecided=29, failures={"tool": 19}),
-        RunSnapshot(limiters=(Limiter(32), lowered(refusals=8))),
-        RunSnapshot(unpriced_calls=12),
-        RunSnapshot(max_cost_usd=5),
-        RunSnapshot(replies={"compare": 9}, malformed={"compare": 9}),
-        RunSnapshot(replies={"compare": 10}, malformed={"compare": 3}),
-    ]:
-        with subtests.test(repr(seen)):
-            assert run_warnings(seen) == ()
-
-
-def test_at_the_end_few_groups_count_if_none_was_mixed() -> None:
-    few = RunSnapshot(groups={"all_right": 2, "all_wrong": 1})
-    assert run_warnings(few) == ()
-    assert [one.subject for one in run_warnings(few, ended=True)] == ["all_right"]
-    assert run_warnings(RunSnapshot(groups={"all_right": 2, "mixed": 1}), ended=True) == ()
-
-
 counts = st.integers(min_value=0, max_value=60)
 
 
@@ -121,54 +86,6 @@ def test_warnings_about_groups_depend_only_on_shares(groups: dict[str, int]) -> 
     if subjects:
         assert [one.subject for one in run_warnings(RunSnapshot(groups=twice))] == subjects
         assert groups[subjects[0]] >= 0.8 * sum(groups.values())
-
-
-class Recorder(Callbacks):
-    """Records warnings and kinds of groups."""
-
-    def __init__(self) -> None:
-        self.warnings: list[RunWarning] = []
-        self.kinds: list[str] = []
-
-    def warned(self, warning: RunWarning) -> None:
-        self.warnings.append(warning)
-
-    def group_done(self, kind: str) -> None:
-        self.kinds.append(kind)
-
-
-def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, Recorder]:
-    path = folder / "tasks.jsonl"
-    path.write_text("\n".join(json.dumps({"problem": p, "answer": a}) for p, a in PROBLEMS.items()))
-    recorder = Recorder()
-    with OpenAIStub(script) as stub:
-        fields: dict[str, Any] = {
-            "domain": "math",
-            "model": f"{stub.base_url}#any",
-            "data": path,
-            "evaluate": False,
-            "epochs": 1,
-            "group_size": 2,
-            "sandbox": "unsafe-local",
-            "store": folder / "store",
-        }
-        return asyncio.run(run_learning(LearnSettings(**fields | changes), recorder)), recorder
-
-
-def test_tasks_that_are_too_easy_are_reported_once_during_the_run(tmp_path: Path) -> None:
-    report, recorder = learned(Solver(answers=PROBLEMS, success_rate=1.0), tmp_path)
-    assert recorder.kinds == ["all_right"] * 12
-    (warning,) = recorder.warnings
-    assert warning.words.startswith("10 of 10 groups were all right"), "as soon as it can be said"
-    assert "12 of 12 groups were all right and teach nothing: use harder tasks or a weaker model" in report.notes
-
-
-def test_malformed_replies_are_reported_by_stage(tmp_path: Path) -> None:
-    script = Solver(answers=PROBLEMS, success_rate=0.5, malformed={"summarise": Malformed(kinds=("prose",))})
-    report, recorder = learned(script, tmp_path, group_size=4)
-    warned = [(one.code, one.subject) for one in recorder.warnings]
-    assert [one for one in warned if one[0] != "limiter"] == [("malformed", "summarise")]  # a busy machine is slow
-    assert any("replies of the stage summarise were malformed" in note for note in report.notes)
 
 
 def fallen(before: dict[str, float], now: dict[str, float], comparisons: int = 1) -> RunWarning | None:
@@ -206,8 +123,3 @@ def test_noise_is_a_warning_in_at_most_one_run_of_twenty() -> None:
         epochs = [epoch() for _ in range(3)]
         warned += any(fallen(one, following, comparisons=2) for one, following in pairwise(epochs))
     assert warned <= 0.05 * runs + 2 * (0.05 * 0.95 * runs) ** 0.5
-
-
-def test_a_setting_as_published_is_named_as_one_without_protection() -> None:
-    assert unprotected(one_update=True).words.startswith("the last version is taken, with one update per epoch, as pub")
-    assert "nothing protects it" in unprotected(one_update=False).words

@@ -42,27 +42,11 @@ def test_the_best_version_is_found_and_not_only_the_last() -> None:
     assert made.to_continue(THIRD) == SECOND
 
 
-def test_without_rollouts_the_latest_version_leads() -> None:
-    made = Candidates(EMPTY_LIBRARY)
-    for library in (FIRST, SECOND):
-        made.add(library)
-    assert made.best() == SECOND
-    assert made.to_continue(FIRST) == FIRST
-    assert [one.rollouts for one in made.standings()] == [0, 0, 0]
-
-
 def test_only_versions_that_may_be_the_best_get_more_rollouts() -> None:
     made = seen([(EMPTY_LIBRARY, 0.2), (FIRST, 0.8), (SECOND, 0.8)], tasks=150)
     left = made.contenders((EMPTY_LIBRARY, FIRST, SECOND))
     assert EMPTY_LIBRARY not in left
     assert made.best() in left
-
-
-def test_rollouts_of_other_versions_and_repeats_change_nothing() -> None:
-    made = seen([(EMPTY_LIBRARY, 0.3), (FIRST, 0.7)])
-    before = made.standings()
-    made.observe("epoch-1", TaskId("9"), "f", 0, library_of(["When elsewhere, rest."]).version, 1.0)
-    assert made.standings() == before
 
 
 @settings(max_examples=25)

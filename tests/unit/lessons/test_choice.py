@@ -15,7 +15,6 @@ from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.selection import (
     ROUND,
     Choice,
-    Validated,
     Validation,
     arms_of,
     choose,
@@ -123,50 +122,6 @@ def test_a_version_below_the_start_on_validation_tasks_stays_pending() -> None:
     assert selection.command == f"agentlearn library approve toy@{GOOD.version[:12]} --store /s"
 
 
-def test_held_out_tasks_that_got_worse_keep_a_version_pending() -> None:
-    worse = Delta(mean=-0.3, ci=(-0.4, -0.2), p=0.001, n=30, verdict="worse")
-    settings: list[dict[str, Any]] = [{}, {"select": "last"}, {"validation_rollouts": 0}]
-    for changes in settings:
-        _, selection, _ = selected({EMPTY_LIBRARY.version: 0.4, GOOD.version: 0.9}, GOOD, held_out=worse, **changes)
-        assert (selection.status, selection.reason) == ("pending", "held-out tasks got worse: -0.30 [-0.40, -0.20]")
-
-
-def test_the_empty_library_replaces_lessons_only_when_they_are_shown_to_do_harm() -> None:
-    _, harm, _ = selected({EMPTY_LIBRARY.version: 0.8, BAD.version: 0.1, GOOD.version: 0.1}, GOOD, start=BAD)
-    assert (harm.selected, harm.status) == (EMPTY_LIBRARY.version, "published")
-    choice = Choice(GOOD, EMPTY_LIBRARY, BAD, "rollouts", 3, "has it")
-    assert decided(choice, None, name="toy", store=Path("/s")).status == "pending"
-
-
-def test_a_broken_service_is_said_and_nothing_unknown_is_published() -> None:
-    nothing = {EMPTY_LIBRARY.version: None, GOOD.version: None}
-    _, selection, runner = selected(nothing, GOOD)
-    assert (selection.status, selection.tasks, len(runner.rounds)) == ("pending", 0, 1)
-    assert "no rollout on validation tasks could be judged" in selection.reason
-
-
-def test_after_a_broken_validation_the_rollouts_to_learn_from_decide() -> None:
-    candidates = Candidates(EMPTY_LIBRARY)
-    candidates.add(GOOD)
-    for n, task in enumerate(TASKS):
-        candidates.observe("epoch-1", task.id, task.family, 0, EMPTY_LIBRARY.version, float(n % 3 == 0))
-        candidates.observe("epoch-2", task.id, task.family, 0, GOOD.version, 1.0)
-    nothing = Validated(TASKS, (EMPTY_LIBRARY, GOOD), (EMPTY_LIBRARY, GOOD), {}, judged=False)
-    settings = LearnSettings(domain="toy", model="sim:novice")
-    choice = choose(candidates, GOOD, settings, learned=candidates.standings(), validated=nothing, learned_from=False)
-    selection = decided(choice, None, name="toy", store=Path("/s"))
-    assert (selection.basis, selection.status, selection.selected) == ("rollouts", "published", GOOD.version)
-    assert "no rollout on validation tasks could be judged" in selection.reason
-
-
-def test_select_last_takes_the_last_version_and_nothing_learned_changes_nothing() -> None:
-    choice, selection, runner = selected({EMPTY_LIBRARY.version: 0.4}, GOOD, BAD, select="last", validation_rollouts=0)
-    assert (selection.selected, selection.basis, selection.status) == (BAD.version, "last", "published")
-    assert (choice.validated, runner.rounds) == (None, [])
-    _, nothing, _ = selected({EMPTY_LIBRARY.version: 0.4}, validation_rollouts=0)
-    assert (nothing.status, nothing.reason) == ("unchanged", "it is the only version: learning changed nothing")
-
-
 def test_more_undecided_rollouts_than_the_start_keep_a_version_pending() -> None:
     """A version whose failures end as timeouts must not look good because they are left out."""
     candidates = Candidates(EMPTY_LIBRARY)
@@ -200,25 +155,6 @@ def test_without_labels_one_answer_is_right_for_all_versions() -> None:
     assert selection.status != "published", "two answers that differ are no majority, so nothing speaks for it"
 
 
-def test_without_labels_a_rollout_counts_only_as_it_is_judged_last() -> None:
-    """In the first round both versions agree; in later ones each repeats an answer of its own."""
-    candidates, runner = Candidates(EMPTY_LIBRARY), Runner({EMPTY_LIBRARY.version: 1.0, GOOD.version: 1.0})
-    candidates.add(GOOD)
-    usual = runner.one
-
-    def parting(phase: str, task: Task, g: int, rate: float | None) -> Trajectory:
-        one = usual(phase, task, g, rate)
-        return one if g == 0 else one.model_copy(update={"answer": phase.rpartition(":")[2]})
-
-    runner.one = parting
-    settings = LearnSettings(domain="toy", model="sim:novice", labels="none")
-    validation = Validation(settings=settings, batches=cast("BatchRunner", runner), candidates=candidates, tasks=TASKS)
-    validated = asyncio.run(validation.run((EMPTY_LIBRARY, GOOD)))
-    judged = sum(one.score is not None for one in validated.scores[GOOD.version].observations)
-    (counted,) = (one.rollouts for one in candidates.standings() if one.library == GOOD)
-    assert counted <= judged
-
-
 @pytest.mark.parametrize("start", [EMPTY_LIBRARY, BAD])
 def test_the_start_is_in_the_first_round_and_compared_on_what_both_have(start: Library) -> None:
     other = library_of(["When subtracting, borrow."])
@@ -228,18 +164,6 @@ def test_the_start_is_in_the_first_round_and_compared_on_what_both_have(start: L
     assert len(runner.rounds) > sum(start.version in one for one in runner.rounds), "a hopeless start is left out"
     assert selection.delta is not None
     assert selection.delta.n >= ROUND
-
-
-def test_versions_with_equal_lessons_are_compared_once() -> None:
-    candidates = Candidates(EMPTY_LIBRARY)
-    again = Library(parent=GOOD.version, experiences=GOOD.experiences)
-    emptied = Library(parent=GOOD.version)
-    for one in (GOOD, again, emptied, BAD):
-        candidates.add(one)
-    arms = arms_of(candidates, 3)
-    assert arms[0] == EMPTY_LIBRARY
-    assert len(arms) == 3
-    assert emptied not in arms
 
 
 SHOWN = st.lists(
@@ -268,13 +192,3 @@ def test_the_choice_does_not_depend_on_the_order_of_the_rollouts(
     left = one.contenders(arms)
     assert one.best() in left
     assert one.to_continue(one.best()) == one.best()
-
-
-def test_a_run_goes_back_only_when_an_earlier_version_is_clearly_better() -> None:
-    made = Candidates(EMPTY_LIBRARY)
-    made.add(BAD)
-    assert made.to_continue(BAD) == BAD, "nothing is known, so nothing is undone"
-    for n, task in enumerate(TASKS):
-        made.observe("epoch-1", task.id, task.family, 0, EMPTY_LIBRARY.version, float(n % 3 > 0))
-        made.observe("epoch-1", task.id, task.family, 1, BAD.version, 0.0)
-    assert made.to_continue(BAD) == EMPTY_LIBRARY

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.learning.lessons.stage_agent import MAX_QUOTED_CHARACTERS, StageContext, quoted_reason
+from agentlearn.learning.lessons.stage_agent import StageContext
 from agentlearn.learning.lessons.stages import consolidate_question
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group
@@ -71,24 +70,6 @@ def test_the_question_shows_the_evidence_of_proposals() -> None:
     assert asked == f"{asking().shown.text}\n{GOLDEN}"
 
 
-def test_reasons_stay_out_where_the_stages_see_none() -> None:
-    asked = consolidate_question(PROPOSALS, asking(show_reasons=False), GROUPS)
-    assert asked == f"{asking().shown.text}\n{GOLDEN}".replace("; reason: “The upper end is missing.”", "")
-
-
-def test_a_large_group_with_partial_rewards_is_summed_up() -> None:
-    asked = consolidate_question(PROPOSALS, asking(), [judged([number / 10 for number in range(11)], 0)])
-    assert "  task 1: 11 rewards from 0.00 to 1.00, mean 0.50\n" in asked
-
-
-def test_the_simulated_reflector_reads_the_evidence() -> None:
-    read = consolidate_prompt(consolidate_question(PROPOSALS, asking(), GROUPS))
-    assert [one.task for one in read.suggestions] == [1, 1, 2, 3]
-    assert [(one.op, one.targets) for one in read.suggestions] == [
-        ("add", ()), ("delete", ("G1",)), ("modify", ("G2",)), ("add", ()),
-    ]  # fmt: skip
-
-
 @given(st.permutations(GROUPS))
 def test_the_order_of_groups_does_not_matter(groups: list[Group]) -> None:
     assert consolidate_question(PROPOSALS, asking(), groups) == consolidate_question(PROPOSALS, asking(), GROUPS)
@@ -108,18 +89,3 @@ def test_a_hostile_reason_adds_no_line_no_label_and_no_evidence(reason: str) -> 
     assert asked.count("[P") == asked.count("<proposals>") == 1
     read = consolidate_prompt(asked)
     assert [one.task for one in read.suggestions] == [1]
-
-
-@given(st.text(max_size=3_000))
-def test_a_quoted_reason_is_short_and_holds_no_quotation_marks_or_brackets(reason: str) -> None:
-    quoted = quoted_reason(reason)
-    assert len(quoted) <= MAX_QUOTED_CHARACTERS
-    assert len(quoted.splitlines()) == 1
-    assert not set('“”"[]<>') & set(quoted[1:-1])
-
-
-@pytest.mark.parametrize(
-    ("reason", "quoted"), [("", "“”"), ("word " * 100, f"“{'word ' * 30}word…”"), ("x" * 500, f"“{'x' * 157}…”")]
-)
-def test_a_long_reason_keeps_its_beginning(reason: str, quoted: str) -> None:
-    assert quoted_reason(reason) == quoted

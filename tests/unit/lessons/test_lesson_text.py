@@ -27,11 +27,6 @@ def test_an_invalid_lesson_is_refused_with_its_code(subtests: pytest.Subtests):
             assert refusal.reason.isprintable()
 
 
-def test_the_limits_themselves_pass():
-    assert isinstance(checked_lesson(" ".join(["word"] * 32)), str)
-    assert isinstance(checked_lesson("x" * 400), str)
-
-
 def test_a_refusal_shows_what_was_found():
     refusal = checked_lesson("As [G3] says, count.")
     assert isinstance(refusal, Rejected)
@@ -43,10 +38,3 @@ def test_a_refusal_shows_what_was_found():
     assert refusal.reason == (
         "the lesson has 203 words and 1014 characters; at most 32 words and 400 characters are allowed"
     )
-
-
-def test_hostile_text_is_judged_in_reasonable_time():
-    """Patterns look at short text only, and none of them backtracks badly over it."""
-    for piece in ("<a ", "{'", "[g", "tool_", "<|x", "0a", "＜", "ﷺ"):
-        assert isinstance(checked_lesson(piece * 100_000), Rejected)
-        checked_lesson((piece * 400)[:400])

@@ -1,7 +1,7 @@
 """The next version of a library: places, ids, origins and tags."""
 
 from agentlearn.library.curate import CheckContext, NextVersion, next_version
-from agentlearn.types.experience import Experience, Library, Origin, library_of
+from agentlearn.types.experience import Library, Origin, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Applied, Delete, Merge, Modify, Operation, Proposal
 
@@ -36,21 +36,9 @@ def lessons(library: Library) -> list[str]:
     return [experience.lesson for experience in library.experiences]
 
 
-def test_an_add_goes_to_the_end():
-    assert lessons(after(Add(lesson=NEW), Add(lesson=OTHER))) == [A, B, C, D, NEW, OTHER]
-
-
-def test_a_modify_keeps_the_place():
-    assert lessons(after(Modify(target=TWO, lesson=NEW))) == [A, NEW, C, D]
-
-
 def test_a_merge_takes_the_place_of_its_first_target():
     assert lessons(after(Merge(targets=(TWO, FOUR), lesson=NEW))) == [A, NEW, C]
     assert lessons(after(Merge(targets=(FOUR, TWO), lesson=NEW))) == [A, C, NEW]
-
-
-def test_a_delete_removes_the_lesson():
-    assert lessons(after(Delete(target=ONE), Delete(target=THREE))) == [B, D]
 
 
 def test_operations_do_not_disturb_one_another():
@@ -72,36 +60,3 @@ def test_a_new_experience_names_its_origin():
     assert [one.end.experience for one in made.ended if isinstance(one.end, Applied)] == [
         next(one.id for one in library.experiences if one.lesson == text) for text in (NEW, OTHER, A)
     ]
-
-
-def test_tags_are_inherited_unless_new_ones_are_given():
-    tagged = Library(
-        experiences=tuple(
-            Experience(id=one.id, lesson=one.lesson, tags=(f"t{place}", "all"), origin=one.origin)
-            for place, one in enumerate(LIBRARY.experiences)
-        )
-    )
-    operations = (
-        Merge(targets=(ONE, TWO), lesson=NEW),
-        Modify(target=THREE, lesson=OTHER),
-        Modify(target=FOUR, lesson=A, tags=("own",)),
-    )
-    library = after(*operations, library=tagged)
-    assert [one.tags for one in library.experiences] == [("t0", "all", "t1"), ("t2", "all"), ("own",)]
-
-
-def test_no_proposals_make_no_new_version():
-    assert after() is LIBRARY
-
-
-def test_the_same_run_makes_the_same_version():
-    assert after(Add(lesson=NEW)) == after(Add(lesson=NEW))
-
-
-def test_bringing_a_lesson_back_makes_another_id():
-    first = after(Add(lesson=NEW))
-    made = first.experiences[-1].id
-    without = after(Delete(target=made), library=first)
-    again = after(Add(lesson=NEW), library=without)
-    assert again.experiences[-1].lesson == NEW
-    assert again.experiences[-1].id != made

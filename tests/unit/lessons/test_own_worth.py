@@ -71,11 +71,3 @@ def test_a_rider_is_measured_by_itself_and_a_person_can_leave_it_out(
     assert [one.lesson for one in LibraryStore(tmp_path / "libraries").load("desk").experiences] == [TRUE]
     again = learned(tmp_path, trust="reasons")
     assert RIDER not in [one.lesson for one in again.learned.experiences]
-
-
-def test_nothing_is_measured_by_itself_where_the_authors_are_trusted(tmp_path: Path) -> None:
-    report = learned(tmp_path, trust="reasons")
-    assert report.selection is not None
-    assert (report.selection.status, report.selection.alone) == ("published", ())
-    with read_store(tmp_path) as reader:
-        assert not any(":without-" in one.phase for run in reader.runs() for one in reader.trajectories(run.run))

@@ -62,32 +62,6 @@ def test_what_it_rests_on_comes_back_as_labels():
     assert parsed({"op": "add", "rests_on": ["P2"]}).rests_on == ("P2",)
 
 
-def test_an_invalid_label_is_left_out_and_flagged():
-    item = {"op": "add", "lesson": LESSON, "rests_on": ["P1", "the first", 3]}
-    assert parsed(item) == ParsedItem(Add(lesson=LESSON), rests_on=("P1",), flags=("rests_on_ignored",))
-
-
-@pytest.mark.parametrize(
-    ("tags", "kept"),
-    [
-        (["Algebra", "range"], ("range",)),
-        (["a", "b", "c", "d", "e", "f"], ("a", "b", "c", "d", "e")),
-        (["x" * 25], ()),
-        ("algebra", ()),
-        ([3, "range"], ("range",)),
-        (["range\n"], ()),
-    ],
-)
-def test_tags_of_another_form_are_left_out_and_flagged(tags: object, kept: tuple[str, ...]):
-    assert parsed({"op": "add", "lesson": LESSON, "tags": tags}) == ParsedItem(
-        Add(lesson=LESSON, tags=kept), flags=("tags_ignored",)
-    )
-
-
-def test_the_first_name_of_a_field_wins():
-    assert parsed({"text": "When in doubt, test.", "lesson": LESSON, "op": "add"}).operation == Add(lesson=LESSON)
-
-
 def test_a_refusal_says_what_was_wrong_and_what_is_right():
     refusal = parsed({"op": "delete", "target": "G9"}).refusal
     assert refusal == Rejected(code="unknown_id", reason="'G9' is not a label of this library")
@@ -95,9 +69,3 @@ def test_a_refusal_says_what_was_wrong_and_what_is_right():
     assert refusal == Rejected(
         code="too_many_targets", reason="a delete names one experience, not 2; write one item for each"
     )
-
-
-def test_a_long_wrong_label_is_cut_in_the_message():
-    refusal = parsed({"op": "delete", "target": "x" * 5_000}).refusal
-    assert refusal is not None
-    assert len(refusal.reason) < 100

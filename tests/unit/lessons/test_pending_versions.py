@@ -13,10 +13,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.learning.lessons.pending_versions import (
     approve_version,
     find_version,
-    pending_lessons,
     pending_versions,
-    refused_lessons,
-    reject_version,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.store import Store, open_store
@@ -27,7 +24,6 @@ from tests.unit.store import nouns
 LEFT = library_of(["When adding, never carry."], kind="add")
 BEFORE = library_of(["When counting, check the ends."], kind="add")
 LATER = nouns.AT + timedelta(hours=1)
-OTHER_RUN = RunId("01je" + "0" * 22)
 
 
 def report(status: str) -> str:
@@ -72,35 +68,6 @@ def test_an_approved_version_is_published_and_no_longer_listed(tmp_path: Path, r
         assert pending_versions(store, libraries) == []
 
     within(tmp_path, act)
-
-
-def test_a_refused_version_is_not_listed_until_another_run_leaves_it_again(tmp_path: Path) -> None:
-    async def act(store: Store, libraries: LibraryStore) -> None:
-        (waiting,) = pending_versions(store, libraries)
-        await reject_version(store, waiting, who="ada", note="", at=LATER)
-        assert pending_versions(store, libraries) == []
-        assert libraries.load("math").version == BEFORE.version
-        with pytest.raises(LibraryError, match="was rejected by 'ada'"):
-            find_version(store, libraries, waiting.reference)
-        await save_run(store, OTHER_RUN, hours=2)
-        assert [one.run for one in pending_versions(store, libraries)] == [OTHER_RUN]
-        assert pending_lessons(store) == []
-        assert refused_lessons(store, before=LATER + timedelta(hours=9)) == frozenset(), "it refuses no lesson"
-
-    within(tmp_path, act)
-
-
-def test_only_pending_versions_are_listed_and_the_same_one_once(tmp_path: Path) -> None:
-    async def act(store: Store, libraries: LibraryStore) -> None:
-        assert pending_versions(store, libraries) == []
-        assert find_version(store, libraries, LEFT.version) is None
-        with pytest.raises(LibraryError, match="no version that waits for a decision matches 'math@1234'"):
-            find_version(store, libraries, "math@1234")
-        for n in range(2):
-            await save_run(store, RunId(f"01j{n}" + "0" * 22))
-        assert len(pending_versions(store, libraries)) == 1
-
-    within(tmp_path, act, status="published")
 
 
 def test_the_commands_list_publish_and_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,14 +80,6 @@ def test_an_approved_lesson_is_published_with_the_decision(tmp_path: Path) -> No
         assert reader.proposals(nouns.RUN)[0].ended.end.end == "quarantined"
 
 
-def test_the_first_library_of_a_name_can_be_an_approved_lesson(tmp_path: Path) -> None:
-    async def act(store: Store, libraries: LibraryStore) -> None:
-        await approve(store, libraries, "p1", who="ada", note="", at=LATER)
-
-    libraries = within(tmp_path, held(Add(lesson=HELD)), library=None, settings='{"name":"jury","domain":"math"}')(act)
-    assert [one.lesson for one in libraries.load("jury").experiences] == [HELD]
-
-
 def test_a_rejected_lesson_is_refused_later_without_asking(tmp_path: Path) -> None:
     async def act(store: Store, libraries: LibraryStore) -> None:
         await reject_lesson(store, "p1", who="ada", note="", at=LATER)
@@ -143,19 +135,6 @@ def test_an_approval_keeps_every_other_rule(
     within(tmp_path, held(operation), settings=settings)(act)
 
 
-def test_a_decision_is_not_changed_and_an_unknown_id_says_what_waits(tmp_path: Path) -> None:
-    async def act(store: Store, libraries: LibraryStore) -> None:
-        await reject_lesson(store, "p1", who="ada", note="", at=LATER)
-        with pytest.raises(LibraryError, match=r"'p1' was rejected by 'ada' on 2026-01-02; a decision is not changed"):
-            await approve(store, libraries, "p1", who="ada", note="", at=LATER)
-        with pytest.raises(LibraryError, match=r"no lesson that waits .* starts with 'zz' \(found: 'p2p2p2p2p2p2'\)"):
-            await reject_lesson(store, "zz", who="ada", note="", at=LATER)
-        with pytest.raises(LibraryError, match="starts with ''"):
-            await reject_lesson(store, "", who="ada", note="", at=LATER)
-
-    within(tmp_path, held(Add(lesson=HELD)), held(Add(lesson="Skip checking."), "p2"))(act)
-
-
 def test_an_approval_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> None:
     class CutOff(Exception):
         pass
@@ -176,12 +155,3 @@ def test_an_approval_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) ->
         assert done.decision.experience == published.experiences[-1].id
 
     within(tmp_path, held(Add(lesson=HELD)))(act)
-
-
-def test_the_same_lesson_of_several_runs_waits_once(tmp_path: Path) -> None:
-    async def act(store: Store, _: LibraryStore) -> None:
-        assert [one.row.ended.proposal.id for one in pending_lessons(store)] == ["p1" * 6]
-        assert pending_lessons(store, domain="web") == []
-        assert len(pending_lessons(store, domain="math", run=nouns.RUN[:8])) == 1
-
-    within(tmp_path, held(Add(lesson=HELD)), held(Add(lesson=HELD.upper()), "p2"))(act)

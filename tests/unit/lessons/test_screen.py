@@ -1,8 +1,5 @@
 """Which forms of a lesson are refused, and good lessons that pass."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from agentlearn.library.curate.answer_search import answer_in_other_words
@@ -54,23 +51,3 @@ def test_an_answer_in_other_words_is_found(subtests: pytest.Subtests) -> None:
         with subtests.test(repr((lesson, answer))):
             assert answer_in_other_words(fold(lesson), lesson, [answer])
             assert not answer_in_other_words(fold(lesson), lesson, ["77777"])
-
-
-@pytest.mark.parametrize("answer", ["2", "7", "B", "yes"])
-def test_a_small_number_in_words_proves_nothing(answer: str) -> None:
-    lesson = "There are two cases and seven steps."
-    assert not answer_in_other_words(fold(lesson), lesson, [answer])
-
-
-def test_long_text_is_judged_in_reasonable_time(subtests: pytest.Subtests) -> None:
-    """No pattern backtracks badly over a lesson of the largest size."""
-    for piece in ["a.", "ignore ", "a b ", "1:", "%41", "=", "i.", "never check ", "the answer is "]:
-        with subtests.test(repr(piece)):
-            screened((piece * 400)[:400].strip())
-
-
-def test_no_advice_after_published_sources_is_refused() -> None:
-    file = Path(__file__).parents[2] / "harmless_lessons" / "collected.jsonl"
-    lessons = [json.loads(line)["lesson"] for line in file.read_text(encoding="utf-8").splitlines()]
-    assert len(lessons) > 350
-    assert [one for one in lessons if wrong_form(one)] == []

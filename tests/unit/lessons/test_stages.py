@@ -56,12 +56,6 @@ def test_malformed_summaries_are_used_and_counted(reply: object, code: str) -> N
     assert result.faults[code] >= 1
 
 
-def test_an_empty_summary_is_lost_and_counted() -> None:
-    result, calls = summarised(lambda _: {"steps": []})
-    assert result.summary is None
-    assert (result.faults["no_summary"], calls) == (1, 2)
-
-
 REFUSED: dict[str, Any] = {
     "strangers": (Author(kind="pages", name="example.org"),),
     "refused_authors": frozenset([Author(kind="pages", name="example.org")]),

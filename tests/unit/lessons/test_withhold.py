@@ -23,10 +23,6 @@ def test_a_parked_lesson_stays_in_the_library_and_is_not_shown() -> None:
     assert [one.status for one in again.withheld] == ["parked", "pending"]
 
 
-def test_nothing_to_withhold_makes_no_version() -> None:
-    assert withhold(LIBRARY, {}) is LIBRARY
-
-
 def test_a_lesson_that_is_not_shown_cannot_be_withheld() -> None:
     with pytest.raises(LibraryError, match="library show"):
         withhold(LIBRARY, {ExperienceId("ff"): "gone"})

@@ -1,9 +1,7 @@
 """A library that is followed: the next run uses a new version, and nothing unreadable replaces a good one."""
 
 import asyncio
-import copy
 import logging
-import pickle
 import shutil
 import threading
 from collections.abc import Callable
@@ -20,7 +18,6 @@ from pydantic_ai.models.test import TestModel
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.lessons import lessons
 from agentlearn.library.shown import shown_in
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 
@@ -42,24 +39,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
 
 
-def test_an_unchanged_library_is_not_read_again(store: LibraryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[str] = []
-    load = LibraryStore.load
-
-    def counted(self: LibraryStore, reference: str) -> Library:
-        reads.append(reference)
-        return load(self, reference)
-
-    monkeypatch.setattr(LibraryStore, "load", counted)
-    experiences = followed(store)
-    for _ in range(100):
-        assert experiences.library == FIRST
-    store.publish("math", SECOND)
-    for _ in range(100):
-        assert experiences.library == SECOND
-    assert reads == ["math", "math"]
-
-
 def test_one_run_sees_one_version_and_the_next_run_the_new_one(store: LibraryStore) -> None:
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         seen.append(info.instructions or "")
@@ -79,44 +58,6 @@ def test_one_run_sees_one_version_and_the_next_run_the_new_one(store: LibrarySto
 
     asyncio.run(run())
     assert seen == [str(FIRST.render())] * 2 + [str(SECOND.render())] * 2
-
-
-def test_the_first_version_and_the_store_may_come_later(store: LibraryStore, caplog: pytest.LogCaptureFixture) -> None:
-    for place in (store.directory.parent, store.directory / "none" / "yet"):
-        experiences = Experiences("later", store=place, follow=True, missing="empty")
-        fixed = Experiences("later", store=place, missing="empty")
-        agent = Agent(TestModel(), capabilities=[experiences])
-        assert experiences.library == EMPTY_LIBRARY
-        assert experiences.get_instructions() is None
-        for library in (FIRST, SECOND, FIRST):
-            LibraryStore(place / "libraries").publish("later", library)
-            assert experiences.library == library
-            assert experiences.get_instructions() == str(library.render())
-            first = asyncio.run(agent.run("?")).all_messages()[0]
-            assert isinstance(first, ModelRequest)
-            assert first.instructions == str(library.render())
-        assert fixed.library == EMPTY_LIBRARY, "without follow nothing changes"
-    assert warnings(caplog) == []
-    with pytest.raises(LibraryError, match="is not in the library store"):
-        Experiences("other", store=store.directory.parent, follow=True)
-
-
-def test_a_conversation_that_loaded_lessons_reads_the_new_version(store: LibraryStore) -> None:
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        load = ToolCallPart("load_capability", {"id": "experiences"})
-        return ModelResponse(parts=[load if len(messages) == 1 else TextPart("4")])
-
-    agent = Agent(FunctionModel(answer), capabilities=[followed(store, defer_loading=True)])
-
-    async def run() -> None:
-        first = await agent.run("?")
-        store.publish("math", SECOND)
-        second = await agent.run("?", message_history=first.all_messages())
-        found = [shown_in(first), shown_in(second)]
-        assert [one and one.version for one in found] == [FIRST.version, SECOND.version]
-        assert SECOND.experiences[0].lesson in str(second.new_messages())
-
-    asyncio.run(run())
 
 
 def damage_head(folder: Path) -> None:
@@ -165,20 +106,6 @@ def test_what_cannot_be_read_keeps_the_last_version_and_warns_once(
     assert experiences.library == THIRD
 
 
-def test_a_half_published_version_is_used_when_it_is_whole(
-    store: LibraryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiences = followed(store)
-    file = store.publish("math", SECOND)
-    text = file.read_bytes()
-    file.unlink()
-    assert experiences.library == FIRST
-    file.write_bytes(text)
-    assert experiences.library == FIRST, "it is tried again after a second"
-    monkeypatch.setattr("time.monotonic", lambda: float("inf"))
-    assert experiences.library == SECOND
-
-
 def test_a_damaged_library_at_the_start_is_an_error_unless_it_may_be_empty(
     store: LibraryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -191,46 +118,6 @@ def test_a_damaged_library_at_the_start_is_an_error_unless_it_may_be_empty(
     shutil.rmtree(store.directory / "math")
     store.publish("math", SECOND)
     assert experiences.library == SECOND
-
-
-def test_a_file_is_followed_as_well(store: LibraryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "mine.json"
-    experiences = Experiences(file, follow=True, missing="empty")
-    store.export("math", file)
-    assert experiences.library.version == FIRST.version
-    file.write_text("{", encoding="utf-8")
-    assert experiences.library.version == FIRST.version
-    store.publish("math", SECOND)
-    file.unlink()
-    store.export("math", file)
-    assert experiences.library.version == SECOND.version
-    assert len(warnings(caplog)) == 1
-
-
-@pytest.mark.parametrize("fixed", ["none", "math@ab", FIRST, ["When adding, carry."]])
-def test_what_never_changes_cannot_be_followed(fixed: Any, store: LibraryStore) -> None:
-    if fixed == "math@ab":
-        fixed = f"math@{FIRST.version[:6]}"
-    with pytest.raises(LibraryError) as refused:
-        Experiences(fixed, store=store.directory.parent, follow=True)
-    assert refused.value.code == "cannot_follow"
-    assert str(refused.value).startswith("follow=True needs a library that is published under a name, and ")
-
-
-def test_a_copy_follows_on_its_own(store: LibraryStore) -> None:
-    experiences = followed(store)
-    twins = [copy.deepcopy(experiences), pickle.loads(pickle.dumps(experiences))]
-    store.publish("math", SECOND)
-    assert [one.library for one in (*twins, experiences)] == [SECOND] * 3
-
-
-def test_a_block_of_lessons_has_the_version_of_its_start(store: LibraryStore) -> None:
-    found = lessons("math", store=store.directory.parent, follow=True)
-    with found as advice:
-        store.publish("math", SECOND)
-        assert advice.version == FIRST.version
-        with found as inner:
-            assert inner.version == SECOND.version
 
 
 @given(steps=st.lists(st.sampled_from(["publish", "damage", "delete", "restore"]), max_size=12))

@@ -1,21 +1,18 @@
 """Libraries in other formats: what is written is read again as it was, as far as the format allows."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.tool import read_skills
 
-from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library.formats import format_of, library_format, loss_sentence, parse_library, write_form
+from agentlearn.errors import LibraryError
+from agentlearn.library.formats import format_of, library_format, parse_library, write_form
 from agentlearn.library.formats.source_files import Form, SourceFiles, read_source
 from agentlearn.types.experience import Experience, Library, Origin, Withheld, library_of
 from agentlearn.types.ids import ExperienceId, LibraryVersion
-from tests.support.cases import cases
-from tests.support.command import agentlearn_here
 
 IN_WORDS = ("training-free-grpo", "youtu", "ace", "markdown", "skill")
 TAGGED = ("markdown", "skill")
@@ -117,29 +114,6 @@ def test_other_formats_keep_every_word(form: str, rows: list[tuple[str, tuple[st
         assert [one.tags for one in read] == [tags for _, tags in rows]
 
 
-@pytest.mark.parametrize("form", get_args(Form))
-def test_a_written_library_is_recognised(form: str, tmp_path: Path) -> None:
-    library = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
-    out = write_form(library, tmp_path / "math", form)
-    assert format_of(read_source(out)).name == form
-    assert (not loss_sentence(library, form)) == (form in {"agentlearn", "lines"})
-
-
-def test_one_changed_lesson_changes_two_lines() -> None:
-    before = library_of([f"When counting {word}, check the ends." for word in ("cells", "pairs", "paths", "words")])
-    changed = before.experiences[2].model_copy(update={"lesson": "When counting paths, stop."})
-    after = before.model_copy(update={"experiences": (*before.experiences[:2], changed, before.experiences[3])})
-    after = Library.model_validate(after.model_dump())
-    pairs = zip(written(before, "lines").only.split("\n"), written(after, "lines").only.split("\n"), strict=True)
-    assert [number for number, (one, other) in enumerate(pairs) if one != other] == [0, 3]
-
-
-def test_a_folder_stands_for_its_file_of_lines(tmp_path: Path) -> None:
-    library = library_of(["When adding, carry."])
-    assert write_form(library, tmp_path, "lines") == tmp_path / "lessons.jsonl"
-    assert library_format("lines").read(read_source(tmp_path)).library == library
-
-
 def test_a_changed_file_of_lines_is_noticed() -> None:
     text = written(library_of(["When adding, carry."]), "lines").only
     with pytest.raises(LibraryError, match="was changed: its lessons make version"):
@@ -172,23 +146,6 @@ def test_a_configuration_of_youtu_agent_is_read() -> None:
     ]
 
 
-def test_a_configuration_that_we_write_is_yaml() -> None:
-    lesson = 'When a text says "a: b", read # and \\ as they are.'
-    document: Any = yaml.safe_load(written(library_of([lesson]), "youtu").only)
-    assert document["agent"]["instructions"].endswith(f"\n[G0]. {lesson}")
-    assert document["agent"]["name"] == "math"
-
-
-@pytest.mark.parametrize(
-    ("form", "module", "words"),
-    [("youtu", "yaml", "YAML needs PyYAML"), ("markdown", "markdown_it", "Markdown needs markdown-it-py")],
-)
-def test_a_missing_reader_is_one_sentence(form: str, module: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"^reading {words}: pip install 'agentlearn-lib\[learn\]'$"):
-        library_format(form).read(SourceFiles.of_text(CONFIGURATION))
-
-
 def test_markdown_lists_of_others_are_read() -> None:
     text = "# Notes\n\nSome words.\n\n## Counting\n\n* Count\n  twice.\n1. **Stop** at the end.\n\n"
     text += "```\n- no lesson\n```\n| - a |\n"
@@ -197,13 +154,6 @@ def test_markdown_lists_of_others_are_read() -> None:
         ("line 7", "Count twice.", ("counting",)),
         ("line 9", "Stop at the end.", ("counting",)),
     ]
-
-
-def test_markdown_is_read_as_commonmark(subtests: pytest.Subtests) -> None:
-    for text, lessons in cases(__file__, "markdown_is_read_as_commonmark"):
-        with subtests.test(repr((text, lessons))):
-            read = library_format("markdown").read(SourceFiles.of_text(text, "notes.md")).lessons
-            assert [str(one.text).replace("\xa0", " ") for one in read] == lessons
 
 
 def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:
@@ -216,15 +166,6 @@ def test_two_readers_load_all_of_a_skill(tmp_path: Path) -> None:
     assert "- When counting things of kind 99, check both ends." in skill.instructions
     assert list(skill.references) == ["lessons-2.md"]
     assert [one.text for one in library_format("skill").read(read_source(folder)).lessons] == [one for one, _ in rows]
-
-
-def test_a_shorter_skill_replaces_a_longer_one(tmp_path: Path) -> None:
-    rows = [(f"When counting things of kind {number}, check both ends.", ()) for number in range(130)]
-    folder = write_form(library_with(rows), tmp_path / "math", "skill")
-    with pytest.raises(LibraryError, match=r"'My_Skill' cannot name a skill; .* such as 'my-skill'$"):
-        write_form(library_with(rows), tmp_path / "My_Skill", "skill")
-    write_form(library_with(rows[:3]), folder, "skill", known=[library_with(rows)])
-    assert len(library_format("skill").read(read_source(folder)).lessons) == 3
 
 
 @pytest.mark.parametrize("form", get_args(Form))
@@ -241,24 +182,3 @@ def test_only_an_unchanged_export_of_the_same_library_is_replaced(form: str, tmp
     with pytest.raises(LibraryError, match="is not an unchanged export of this library"):
         write_form(after, out, form, known=[before, after])
     assert changed.read_text(encoding="utf-8") == mine
-
-
-def test_a_skill_of_others_is_not_replaced(tmp_path: Path) -> None:
-    skill = tmp_path / "math" / "SKILL.md"
-    skill.parent.mkdir()
-    skill.write_text("---\nname: math\ndescription: mine\n---\n- Count.\n", encoding="utf-8")
-    with pytest.raises(LibraryError, match="is not an unchanged export of this library; give another --out"):
-        write_form(library_of(["When adding, carry."]), skill.parent, "skill")
-    assert "mine" in skill.read_text(encoding="utf-8")
-
-
-def test_a_skill_has_the_name_of_its_library_and_says_what_it_is_for(tmp_path: Path) -> None:
-    lesson = 'When a "sum" is asked for: add, then check.'
-    agentlearn_here("library", "add", "our_sums.v2", lesson, cwd=tmp_path)
-    agentlearn_here("library", "export", "our_sums.v2", "--out", "sk", "--format", "skill", cwd=tmp_path)
-    (skill,) = read_skills([tmp_path / "sk" / "our-sums-v2"])
-    assert (skill.name, lesson in skill.description) == ("our-sums-v2", True)
-    options = ("--name", "sums", "--description", "Adds. Load it for sums.", "--format", "skill")
-    agentlearn_here("library", "export", "our_sums.v2", "--out", "sums", *options, cwd=tmp_path)
-    (skill,) = read_skills([tmp_path / "sums"])
-    assert (skill.name, skill.description) == ("sums", "Adds. Load it for sums.")

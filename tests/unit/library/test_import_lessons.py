@@ -1,8 +1,5 @@
 """Importing lessons of others: what can be used waits, everything else is named, and no file does harm."""
 
-import json
-import os
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,11 +9,10 @@ from hypothesis import strategies as st
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate.similarity import LessonWords, NearIndex
 from agentlearn.library.formats import library_format, write_form
-from agentlearn.library.formats.source_files import FoundLesson, ImportLimits, ReadLessons, SourceFiles
+from agentlearn.library.formats.source_files import FoundLesson, ReadLessons, SourceFiles
 from agentlearn.library.import_lessons import checked_lessons, import_lessons
-from agentlearn.types.experience import Library, Withheld, library_of
+from agentlearn.types.experience import Library, library_of
 
 GOOD = "When counting the cells of a grid, count each cell once."
 LONG = " ".join(["word"] * 33)
@@ -92,35 +88,6 @@ def test_an_unchanged_export_of_this_store_keeps_ids_and_origins(form: str, tmp_
     assert not {one.experience.id for one in foreign.lessons} & set(library.by_id)
 
 
-def test_tags_and_origins_that_a_file_made_up_do_not_count(tmp_path: Path) -> None:
-    store = LibraryStore(tmp_path / "libraries")
-    library = library_of(["When adding, carry."])
-    store.publish("math", library)
-    file = write_form(library, tmp_path / "math.json", "agentlearn")
-    document = json.loads(file.read_text(encoding="utf-8"))
-    document["experiences"][0] |= {"tags": ["forged"], "origin": {"kind": "merge"}}
-    file.write_text(json.dumps(document), encoding="utf-8")
-    assert import_lessons(file, store=store).added_to(Library()) == library
-    assert import_lessons(file, store=store).added_to(Library()).experiences[0].tags == ()
-    file.write_text(json.dumps(document).replace("carry", "wait"), encoding="utf-8")
-    imported = import_lessons(file, store=store)
-    assert imported.published is None
-    (one,) = imported.lessons
-    assert (one.experience.origin.kind, one.experience.id in library.by_id) == ("import", False)
-
-
-def test_what_a_file_withholds_is_not_approved(tmp_path: Path) -> None:
-    shown = library_of(["When adding, carry."])
-    held = library_of([GOOD]).experiences[0]
-    library = Library(
-        experiences=shown.experiences, withheld=(Withheld(experience=held, status="parked", reason="bad"),)
-    )
-    file = write_form(library, tmp_path / "x.jsonl", "lines")
-    approved = import_lessons(file).added_to(Library(), approve=True)
-    assert [one.lesson for one in approved.experiences] == ["When adding, carry."]
-    assert [one.experience.lesson for one in approved.withheld] == [GOOD]
-
-
 HOSTILE = {
     "large": (b"- " + b"a" * 1_100_000, "file_too_large"),
     "one line": (b'{"format": "agentlearn-library/1", "experiences": [' + b" " * 10_000_000, "file_too_large"),
@@ -152,14 +119,6 @@ def test_a_hostile_file_is_refused_with_a_code(tmp_path: Path, subtests: pytest.
             assert len(str(refused.value)) < 500
 
 
-def test_a_lone_surrogate_and_other_types_refuse_one_lesson_only(tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
-    file.write_text('{"experiences": {"G0": "a \\ud800 b", "G1": 3, "G2": null, "G3": "When adding, carry."}}', "utf-8")
-    imported = import_lessons(file)
-    assert [one.experience.lesson for one in imported.lessons] == ["When adding, carry."]
-    assert [one.code for one in imported.refused] == ["surrogates", "wrong_type", "missing_field"]
-
-
 def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     folder = write_form(library_of([GOOD]), tmp_path / "math", "skill")
     secret = tmp_path / "secret.md"
@@ -169,40 +128,6 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LibraryError) as refused:
         import_lessons(folder)
     assert refused.value.code == "link_leads_out"
-
-
-def test_an_archive_by_name_and_a_pipe_are_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "math.skill", "w") as archive:
-        archive.writestr("../../SKILL.md", "- a")
-    with pytest.raises(LibraryError, match="is an archive; unpack it"):
-        import_lessons(tmp_path / "math.skill")
-    os.mkfifo(tmp_path / "pipe.md")
-    with pytest.raises(LibraryError, match="cannot be read"):
-        import_lessons(tmp_path / "pipe.md")
-
-
-def test_a_folder_has_limits(tmp_path: Path) -> None:
-    for number in range(6):
-        (tmp_path / f"{number}.md").write_text("x", encoding="utf-8")
-    with pytest.raises(LibraryError, match="has more than 5 entries"):
-        import_lessons(tmp_path, limits=ImportLimits(max_files=5))
-    (tmp_path / "a/b/c").mkdir(parents=True)
-    with pytest.raises(LibraryError, match="folders more than 2 deep"):
-        import_lessons(tmp_path, limits=ImportLimits(max_depth=2))
-
-
-few = st.sampled_from([*"abcdefghijklmnop", "word", "words"])
-
-
-@given(st.lists(st.lists(few, min_size=1, max_size=14), max_size=12), st.booleans())
-def test_the_index_finds_what_a_comparison_of_all_pairs_finds(texts: list[list[str]], aware: bool) -> None:
-    lessons = [" ".join(text) for text in texts]
-    index = NearIndex(lessons if aware else ())
-    for number, lesson in enumerate(lessons):
-        words = LessonWords.of(lesson)
-        near = [at for at in range(number) if words.is_near(LessonWords.of(lessons[at]), 0.85)]
-        assert index.all_near(lesson) == ([] if not near else sorted(near))
-        index.add(lesson)
 
 
 @pytest.mark.parametrize("form", ["lines", "agentlearn", "training-free-grpo", "youtu", "ace", "markdown"])

@@ -1,12 +1,11 @@
 """Published libraries: their history, the current version, and references to them."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from agentlearn.errors import LibraryError
-from agentlearn.library import LibraryStore, Publication
+from agentlearn.library import LibraryStore
 from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 
 FIRST = library_of(["When adding, carry.", "When counting, check the ends."], tags=("sums",))
@@ -43,22 +42,6 @@ def test_a_reference_is_a_name_a_prefix_of_a_version_or_a_file(
     assert library_store.load(file.name) == FIRST
 
 
-def test_libraries_are_listed_by_name(library_store: LibraryStore) -> None:
-    found = library_store.list()
-    assert [(one.name, one.version, one.lessons, one.tokens) for one in found] == [
-        ("math", SECOND.version, 2, SECOND.tokens),
-        ("web.v2", EMPTY_LIBRARY.version, 0, 0),
-    ]
-    assert LibraryStore(library_store.directory / "nowhere").list() == []
-
-
-def test_the_log_lists_changes_newest_first(library_store: LibraryStore) -> None:
-    newest, oldest = library_store.log("math")
-    assert newest == Publication(SECOND.version, FIRST.version, 2, SECOND.tokens, added=1, removed=1, at=newest.at)
-    assert oldest == Publication(FIRST.version, None, 2, FIRST.tokens, added=2, removed=0, at=oldest.at)
-    assert oldest.at <= newest.at == library_store.list()[0].at
-
-
 def test_a_publication_that_fails_half_way_leaves_the_current_version(
     library_store: LibraryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,27 +56,6 @@ def test_a_publication_that_fails_half_way_leaves_the_current_version(
     assert len(list((library_store.directory / "math").iterdir())) == 5
 
 
-def test_an_export_in_the_original_form_is_what_the_original_reads(library_store: LibraryStore, tmp_path: Path) -> None:
-    many = library_of([f"When case {number} comes, think." for number in range(12)])
-    library_store.publish("many", many)
-    library_store.export("many", tmp_path / "out.json", format="training-free-grpo")
-    written = json.loads((tmp_path / "out.json").read_text())
-    assert list(written["experiences"]) == [f"G{number}" for number in range(12)]
-    assert written["experiences"]["G11"] == "When case 11 comes, think."
-    assert written["next_id"] == 12
-
-
-def test_an_unknown_form_or_place_is_refused(library_store: LibraryStore, tmp_path: Path) -> None:
-    with pytest.raises(LibraryError) as unknown:
-        library_store.export("math", tmp_path / "out", format="yaml")  # pyright: ignore[reportArgumentType]
-    assert str(unknown.value) == (
-        "unknown library format 'yaml' (known: 'agentlearn', 'lines', 'training-free-grpo', 'youtu', 'ace', 'markdown',"
-        " 'skill')"
-    )
-    with pytest.raises(LibraryError, match="could not be written to"):
-        library_store.export("math", tmp_path / "no" / "such" / "folder.json")
-
-
 def test_an_unknown_name_lists_the_known_ones(library_store: LibraryStore) -> None:
     for ask in (library_store.load, library_store.log):
         with pytest.raises(LibraryError) as unknown:
@@ -103,25 +65,6 @@ def test_an_unknown_name_lists_the_known_ones(library_store: LibraryStore) -> No
             " did you mean 'math'?"
         )
         assert unknown.value.code == "unknown_library"
-
-
-@pytest.mark.parametrize("prefix", ["", "zz", "*", "0123456789"])
-def test_an_unknown_version_lists_the_known_ones(library_store: LibraryStore, prefix: str) -> None:
-    with pytest.raises(LibraryError) as unknown:
-        library_store.load(f"math@{prefix}")
-    assert f"library 'math' has no version starting with {prefix!r} (found: " in str(unknown.value)
-    assert repr(FIRST.version[:8]) in str(unknown.value)
-
-
-def test_a_prefix_of_several_versions_is_refused(library_store: LibraryStore) -> None:
-    versions = [FIRST.version, SECOND.version]
-    library = SECOND
-    while len({version[0] for version in versions}) == len(versions):
-        library = Library(parent=library.version, experiences=library.experiences)
-        library_store.publish("math", library)
-        versions.append(library.version)
-    with pytest.raises(LibraryError, match="has 2 versions starting with"):
-        library_store.load(f"math@{library.version[0]}")
 
 
 @pytest.mark.parametrize(

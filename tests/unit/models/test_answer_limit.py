@@ -30,11 +30,6 @@ def test_the_limit_follows_from_context_and_usual_answers(
         assert limit.applied(CallSettings(), stage=True).added == {"max_tokens": stage}
 
 
-def test_services_and_models_that_ship_get_none(tmp_path: Path) -> None:
-    for name in ("openai:gpt-5", "http://h/v1#m", "sim:novice", "lab:novice", "local:lab:novice", ""):
-        assert local_answer_limit(name, 760) is None
-
-
 def test_the_context_is_found_for_adapters_and_nested_configs_and_may_be_unknown(tmp_path: Path) -> None:
     base = model(tmp_path / "base", text_config={"max_position_embeddings": 4096}, max_position_embeddings=7)
     adapter = tmp_path / "adapter"

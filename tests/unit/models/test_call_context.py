@@ -35,16 +35,6 @@ def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[str]]:
     return asyncio.run(watched()), complaints
 
 
-def test_work_that_is_not_stopped_returns_its_result() -> None:
-    async def work() -> int:
-        return 42
-
-    async def main() -> int:
-        return await call_context().until_stopped(work())
-
-    assert run(main) == (42, [])
-
-
 def test_calls_in_flight_finish_and_no_other_starts() -> None:
     ended, begun = list[int](), list[int]()
     one = call_context()
@@ -97,47 +87,6 @@ def test_a_budget_that_is_reached_lets_the_others_end() -> None:
 
     assert run(main)[1] == []
     assert ended == [0, 1, 2]
-
-
-def test_errors_while_work_is_cancelled_are_not_reported() -> None:
-    one = call_context()
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("while cancelled")
-
-    async def main() -> None:
-        stopping = asyncio.get_running_loop().call_soon(lambda: one.stop(STOP))
-        with pytest.raises(Interrupted):
-            await one.until_stopped(work())
-        stopping.cancel()
-
-    assert run(main)[1] == []
-
-
-def test_an_error_of_the_work_is_raised_as_it_is() -> None:
-    async def work() -> None:
-        raise ValueError("broken")
-
-    async def main() -> None:
-        with pytest.raises(ValueError, match="broken"):
-            await call_context().until_stopped(work())
-
-    assert run(main)[1] == []
-
-
-def test_outside_of_a_run_the_reason_is_raised_at_once() -> None:
-    one = call_context()
-    one.stop(STOP)
-
-    async def main() -> None:
-        with pytest.raises(Interrupted):
-            async with one.one_call():
-                pass
-
-    run(main)
 
 
 def test_a_task_that_the_cancelling_did_not_reach_ends_too() -> None:

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 
-from agentlearn.models.chat_reply import completion_of, facts_of, usage_of_reply
+from agentlearn.models.chat_reply import completion_of, facts_of
 from tests.support.cases import cases
-
-CALL = {"function": {"name": "run", "arguments": '{"n": 1}'}, "id": "a", "type": "function"}
 
 
 def test_what_a_message_says_is_kept(subtests: pytest.Subtests) -> None:
@@ -51,13 +49,6 @@ def test_the_choice_with_index_0_is_taken_and_what_is_missing_is_filled_in() -> 
 def test_a_reply_that_says_nothing_is_refused_with_the_words_of_the_service(body: object, words: str) -> None:
     with pytest.raises(UnexpectedModelBehavior, match=words):
         completion_of(body, "asked")
-
-
-def test_usage_is_believed_field_by_field(subtests: pytest.Subtests) -> None:
-    for usage, tokens in cases(__file__, "usage"):
-        with subtests.test(repr((usage, tokens))):
-            found = usage_of_reply(usage)
-            assert (None if found is None else [found["prompt_tokens"], found["completion_tokens"]]) == tokens
 
 
 @pytest.mark.parametrize(

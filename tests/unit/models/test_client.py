@@ -1,7 +1,6 @@
 """The model client: seeds, retries, deadlines, the journal before use, the budget before spending."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -9,11 +8,10 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions, RequestOptions
-from agentlearn.errors import BudgetExceeded, EndpointError, EndpointGone, NeverAnswered
+from agentlearn.errors import BudgetExceeded, EndpointError, NeverAnswered
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.call_settings import call_settings
@@ -51,24 +49,6 @@ def journal(one: ModelClient) -> list[CallRecord]:
     return one.unit.call_context.journal.records
 
 
-def test_each_request_has_its_own_seed_and_the_same_one_again() -> None:
-    seeds: list[object] = []
-
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seeds.append((info.model_settings or {}).get("seed"))
-        return answer()
-
-    async def twice() -> None:
-        one = client(script)
-        await ask(one)
-        await ask(one)
-
-    asyncio.run(twice())
-    asyncio.run(twice())
-    assert len(set(seeds)) == 2
-    assert seeds[:2] == seeds[2:]
-
-
 def test_a_response_is_committed_before_it_is_seen() -> None:
     one = client(lambda messages, info: answer("forty-two", tokens=3))
     response = asyncio.run(ask(one))
@@ -104,45 +84,6 @@ def test_transient_failures_are_tried_again_and_counted(status: int) -> None:
     assert one.endpoint_state.failures == {f"status_{status}": 2}
 
 
-def test_a_lasting_failure_names_status_and_tries() -> None:
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        raise ModelHTTPError(500, "m", {"error": "no memory"})
-
-    one = client(script)
-    with pytest.raises(EndpointError, match=r"refused with status 500 \(asked 3 times\): .*no memory") as caught:
-        asyncio.run(ask(one))
-    assert caught.value.code == "endpoint_500"
-    assert journal(one) == []
-
-
-def test_a_refusal_is_not_tried_again() -> None:
-    asked: list[int] = []
-
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        asked.append(1)
-        raise ModelHTTPError(401, "m", "bad key")
-
-    with pytest.raises(EndpointError, match=r"status 401 \(asked once\)"):
-        asyncio.run(ask(client(script)))
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize(("status", "stops"), [(400, False), (413, False), (422, False), (404, True), (503, True)])
-def test_refusals_of_a_request_say_little_about_the_service(status: int, *, stops: bool) -> None:
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        raise ModelHTTPError(status, "m", "no")
-
-    one = client(script)
-
-    async def three() -> None:
-        for _ in range(3):
-            with pytest.raises(EndpointError):
-                await ask(one)
-
-    asyncio.run(three())
-    assert isinstance(one.unit.call_context.stopped, NeverAnswered if stops else type(None))
-
-
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_run_stops_when_its_first_calls_are_all_refused(status: int) -> None:
     def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -162,90 +103,6 @@ def test_a_run_stops_when_its_first_calls_are_all_refused(status: int) -> None:
     assert "no call has been answered (8 tried)" in str(why)
     assert "we do not serve you" in str(why)
     assert not why.resumable
-
-
-def test_one_answer_among_the_first_calls_keeps_the_run_going(subtests: pytest.Subtests) -> None:
-    """Refusals come faster than answers: the answer arrives after all other first calls were refused."""
-    for answered in range(FIRST):
-        with subtests.test(repr(answered)):
-            late = asyncio.Event()
-
-            async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-                if "good" in str(messages):
-                    await late.wait()
-                    return answer()
-                raise ModelHTTPError(400, "m", "no")
-
-            one = client(script, endpoint_state=EndpointState(Limiter(64), deadline_s=30.0))
-
-            async def ask_for(number: int) -> None:
-                with contextlib.suppress(EndpointError):
-                    await ask(one, "good" if number == answered else "bad")
-
-            async def run() -> None:
-                async with asyncio.TaskGroup() as calls:
-                    for number in range(40):
-                        calls.create_task(ask_for(number))
-                    await asyncio.sleep(0.05)
-                    late.set()
-                one.endpoint_state.refuse_silence(one.unit.call_context.budget)
-
-            asyncio.run(run())
-            assert one.unit.call_context.stopped is None
-
-
-def test_a_stage_without_an_answer_is_named_and_a_paid_run_can_be_resumed() -> None:
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        raise ModelHTTPError(400, "m", "too long")
-
-    rollouts = client(lambda messages, info: answer())
-    lessons = client(script, endpoint_state=rollouts.endpoint_state)
-    lessons.unit = WorkUnit(rollouts.unit.call_context, "compare", "c", 7)
-
-    async def run() -> None:
-        await ask(rollouts)
-        with pytest.raises(EndpointError):
-            await ask(lessons)
-        lessons.endpoint_state.refuse_silence(lessons.unit.call_context.budget)
-
-    with pytest.raises(EndpointGone, match="no call of the model that writes the lessons has been answered") as caught:
-        asyncio.run(run())
-    assert caught.value.resumable
-
-
-def test_other_settings_are_another_kind_of_call() -> None:
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if "temperature" in (info.model_settings or {}):
-            raise ModelHTTPError(400, "m", {"error": {"message": "Unsupported value", "param": "temperature"}})
-        return answer()
-
-    one = client(script)
-
-    async def run() -> None:
-        await ask(one)
-        with pytest.raises(EndpointError, match="--temperature none"):
-            await one.request(
-                [ModelRequest.user_text_prompt("x")], ModelSettings(temperature=0.3), ModelRequestParameters()
-            )
-        one.endpoint_state.refuse_silence(one.unit.call_context.budget)
-
-    with pytest.raises(NeverAnswered, match="leave the temperature out with --temperature none"):
-        asyncio.run(run())
-
-
-def test_settings_of_the_endpoint_are_added_and_left_out() -> None:
-    seen: list[dict[str, object]] = []
-
-    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.append(dict(info.model_settings or {}))
-        return answer()
-
-    one = client(script)
-    options = RequestOptions(no_seed=True, top_p=0.9, max_output_tokens=50, reasoning_effort="low")
-    one.call_settings = call_settings(options, temperature=False)
-    settings = ModelSettings(temperature=0.0)
-    asyncio.run(one.request([ModelRequest.user_text_prompt("x")], settings, ModelRequestParameters()))
-    assert seen == [{"top_p": 0.9, "max_tokens": 50, "openai_reasoning_effort": "low"}]
 
 
 def test_the_system_message_becomes_the_start_of_the_first_user_message() -> None:
@@ -274,37 +131,6 @@ def test_the_system_message_becomes_the_start_of_the_first_user_message() -> Non
         assert isinstance(first, UserPromptPart)
         assert first.content == "Be brief.\n\nUse metres.\n\nHow far?"
     assert len(seen) == 2
-
-
-def test_calls_that_fail_while_others_are_answered_do_not_stop_the_run() -> None:
-    """Calls that fail in all attempts take the longest, so they end last and together."""
-    answered = asyncio.Event()
-
-    async def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if "lost" not in str(messages):
-            return answer()
-        await answered.wait()
-        raise ModelHTTPError(503, "m", "busy")
-
-    one = client(script)
-
-    async def lose() -> None:
-        with pytest.raises(EndpointError):
-            await ask(one, "lost")
-
-    async def run() -> None:
-        async with asyncio.TaskGroup() as calls:
-            for _ in range(3):
-                calls.create_task(lose())
-            await asyncio.sleep(0)
-            await ask(one, "fine")
-            answered.set()
-        assert one.unit.call_context.stopped is None
-        for _ in range(3):
-            await lose()
-        assert isinstance(one.unit.call_context.stopped, EndpointGone), "these began after the last answer"
-
-    asyncio.run(run())
 
 
 def test_a_deadline_really_cancels() -> None:
@@ -370,10 +196,3 @@ def test_a_budget_stops_the_next_call(limits: BudgetOptions, sentence: str) -> N
         asyncio.run(two())
     assert sentence in str(caught.value)
     assert caught.value.exit_status == 3
-
-
-def test_an_unknown_price_is_unknown_and_not_zero() -> None:
-    one = client(lambda messages, info: answer())
-    asyncio.run(ask(one))
-    assert journal(one)[0].cost_usd is None
-    assert one.unit.call_context.budget.unpriced_calls == 1

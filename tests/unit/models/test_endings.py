@@ -65,11 +65,6 @@ def test_a_reply_is_used_unless_the_service_cut_or_lost_a_part_of_it(subtests: p
             assert (fault and fault.code) == code
 
 
-def test_a_service_of_ours_hands_over_all_that_its_model_wrote() -> None:
-    for response in (reply(finish="length"), reply(), reply(TextPart("<tool_call>run_python</tool_call>"))):
-        assert fault_of(response, TOOLS, limit=None, whole=True) is None
-
-
 @pytest.mark.parametrize(
     ("name", "called"),
     [

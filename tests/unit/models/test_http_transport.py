@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx2
 import pytest
 
-from agentlearn.models.chat_model import AiohttpTransport, http_transport
+from agentlearn.models.chat_model import AiohttpTransport
 
 pytest.importorskip("aiohttp")
 
@@ -72,41 +72,6 @@ def test_it_sends_the_headers_and_the_body_of_httpx2_and_nothing_else() -> None:
     assert sent[0] == sent[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_cookies_are_those_of_the_client_and_redirects_are_not_followed(kind: str) -> None:
-    moved = b"HTTP/1.1 302 Found\r\nLocation: /x\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-
-    async def twice() -> list[int]:
-        async with client(kind) as http:
-            statuses = [(await http.get(url)).status_code]
-            http.cookies.clear()
-            return [*statuses, (await http.get(url)).status_code]
-
-    with service(moved, OK) as (url, heard):
-        assert asyncio.run(twice()) == [302, 200]
-    assert b"cookie" not in heard[1].lower()
-
-
-ERRORS = {
-    "closed": (b" ", httpx2.RemoteProtocolError),
-    "reset": (b"", httpx2.ReadError),
-    "no http": (b"SSH-2.0-OpenSSH\r\n\r\n", httpx2.RemoteProtocolError),
-    "bad length": (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", httpx2.RemoteProtocolError),
-    "cut off": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", httpx2.RemoteProtocolError),
-    "bad chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", httpx2.RemoteProtocolError),
-}
-
-
-def test_what_is_no_answer_raises_the_error_of_httpx2(subtests: pytest.Subtests) -> None:
-    for kind in KINDS:
-        for case in ERRORS:
-            with subtests.test(repr((kind, case))):
-                answer, error = ERRORS[case]
-                with service(answer) as (url, _), pytest.raises(httpx2.HTTPError) as caught:
-                    ask(kind, url)
-                assert type(caught.value) is error
-
-
 def test_a_connection_that_is_closed_before_any_answer_says_so() -> None:
     closed = socket.create_server(("127.0.0.1", 0))
 
@@ -120,27 +85,6 @@ def test_a_connection_that_is_closed_before_any_answer_says_so() -> None:
     with closed, pytest.raises(httpx2.RemoteProtocolError, match="without sending a response"):
         ask("aiohttp", f"http://127.0.0.1:{closed.getsockname()[1]}")
     thread.join(10)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nobody_there_and_no_answer_in_time(kind: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with pytest.raises(httpx2.ReadTimeout):
-            ask(kind, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        port = silent.getsockname()[1]
-    with pytest.raises(httpx2.ConnectError):
-        ask(kind, f"http://127.0.0.1:{port}")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_time_limit_of_the_caller_stays_a_timeout(kind: str) -> None:
-    async def limited(url: str) -> None:
-        async with client(kind) as http:
-            async with asyncio.timeout(0.05):
-                await http.get(url)
-
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
-        asyncio.run(limited(f"http://127.0.0.1:{silent.getsockname()[1]}"))
 
 
 def test_no_more_connections_are_open_than_allowed() -> None:
@@ -171,11 +115,3 @@ def test_no_more_connections_are_open_than_allowed() -> None:
         threading.Thread(target=serve, args=(server,), daemon=True).start()
         asyncio.run(many(f"http://127.0.0.1:{server.getsockname()[1]}"))
     assert most == 2
-
-
-def test_proxies_and_a_missing_aiohttp_leave_it_to_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    assert http_transport(1, proxies=True) is None
-    assert isinstance(http_transport(1, proxies=False), AiohttpTransport)
-    monkeypatch.setattr("agentlearn.models.chat_model.find_spec", lambda name: None)
-    assert http_transport(1, proxies=False) is None

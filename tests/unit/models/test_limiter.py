@@ -90,21 +90,6 @@ def test_a_round_with_many_refusals_halves_the_limit_and_a_good_one_raises_it_a_
     assert (limiter.refused_rounds, limiter.slow_rounds, limiter.lowest) == (2, 0, 8)
 
 
-def test_a_few_refusals_are_noise() -> None:
-    limiter = Limiter(32, clock=Clock())
-    for _ in range(20):
-        a_round(limiter, refused=15)
-    assert limiter.limit == 32
-
-
-@given(rounds=st.lists(st.tuples(st.integers(0, 40), st.floats(0.001, 100)), max_size=60), most=st.integers(1, 40))
-def test_the_limit_stays_between_one_and_most(rounds: list[tuple[int, float]], most: int) -> None:
-    limiter = Limiter(most, clock=Clock())
-    for refused, seconds in rounds:
-        a_round(limiter, refused=refused, seconds=seconds)
-        assert 1 <= limiter.limit <= most
-
-
 def test_slow_answers_lower_the_limit_until_they_are_the_new_normal() -> None:
     limiter = Limiter(20, clock=Clock())
     a_round(limiter, seconds=1.0)
@@ -115,57 +100,6 @@ def test_slow_answers_lower_the_limit_until_they_are_the_new_normal() -> None:
     for _ in range(60):
         a_round(limiter, seconds=3.0)
     assert limiter.limit == 20
-
-
-def test_kinds_of_answers_are_not_compared_with_each_other() -> None:
-    limiter = Limiter(8, clock=Clock())
-
-    async def main() -> None:
-        for n in range(60):
-            async with limiter.slot() as ticket:
-                ticket.answered(0.1 if n % 2 else 20.0, "rollout" if n % 2 else "consolidate")
-
-    asyncio.run(main())
-    assert limiter.lowered == 0
-
-
-def test_refusals_that_come_sooner_than_answers_do_not_look_like_more() -> None:
-    limiter = Limiter(16, clock=Clock())
-
-    async def one(number: int) -> None:
-        async with limiter.slot() as ticket:
-            if number % 5 == 0:
-                ticket.refused(None)
-                return
-            for _ in range(20):
-                await asyncio.sleep(0)
-            ticket.answered(1.0)
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(400):
-                group.create_task(one(number))
-
-    asyncio.run(main())
-    assert limiter.lowered == 0
-
-
-def test_one_burst_of_refusals_halves_the_limit_once() -> None:
-    limiter = Limiter(16, clock=Clock())
-
-    async def one(ticks: int) -> None:
-        async with limiter.slot() as ticket:
-            for _ in range(ticks):
-                await asyncio.sleep(0)
-            ticket.refused(None)
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(32):  # the later ones begin while the earlier end one by one
-                group.create_task(one(1 + number % 16))
-
-    asyncio.run(main())
-    assert (limiter.limit, limiter.lowered) == (8, 1)
 
 
 def test_after_refusals_no_request_is_sent_before_the_service_wants_it(

@@ -1,7 +1,6 @@
 """A service that falls silent: calls wait, one asks again, and the time does not count against a rollout."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 from pydantic_ai.exceptions import ModelConnectionError, ModelHTTPError, UnexpectedModelBehavior
@@ -18,12 +17,11 @@ from agentlearn.models.call_context import CallContext
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
-from agentlearn.models.outage import Outage, RetryPolicy, duration_words
+from agentlearn.models.outage import Outage, RetryPolicy
 from agentlearn.models.work_unit import WorkUnit
 from tests.support.stages import RUN, ListJournal
 
 UNAVAILABLE = ModelHTTPError(503, "m", "busy")
-Script = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -103,21 +101,6 @@ def test_all_calls_go_on_after_an_outage_and_one_at_a_time_asks_again(subtests: 
             assert service.state.outage.total_s > 0.05
 
 
-def test_few_requests_are_sent_before_an_outage_is_noticed() -> None:
-    service = Service(concurrency=8)
-
-    async def main() -> None:
-        await service.ask()
-        service.failure = UNAVAILABLE
-        waiting = asyncio.create_task(service.ask_many(100))
-        await service.until_down()
-        assert service.requests < 8 * 3 + 30
-        service.failure = None
-        await waiting
-
-    asyncio.run(main())
-
-
 def test_after_the_limit_the_run_stops_and_can_be_resumed() -> None:
     service = Service(limit_s=1.0)
 
@@ -129,34 +112,6 @@ def test_after_the_limit_the_run_stops_and_can_be_resumed() -> None:
     with pytest.raises(EndpointGone, match=r"\(HTTP 503\), longer than --max-outage-minutes") as caught:
         asyncio.run(main())
     assert caught.value.resumable
-
-
-def test_a_service_that_never_answered_is_not_waited_for() -> None:
-    service = Service()
-    service.failure = UNAVAILABLE
-    ended = asyncio.run(service.ask_many(1))
-    assert isinstance(ended[0], EndpointError)
-    assert service.requests == 3
-    assert not service.state.outage.down
-
-
-def test_the_last_calls_left_are_lost_when_the_service_answers_them_with_500_only() -> None:
-    service = Service(concurrency=8)
-
-    async def run() -> None:
-        await service.ask()
-        service.failure = ModelHTTPError(500, "m", "cannot read this")
-        lost = await service.ask_many(2)
-        assert [getattr(one, "code", "") for one in lost] == ["endpoint_500"] * 2
-        assert service.requests < 30
-        waiting = asyncio.create_task(service.ask("next"))  # a third one in a row is an outage
-        await asyncio.sleep(0.2)
-        assert service.state.outage.down
-        assert not waiting.done()
-        service.failure = None
-        await waiting
-
-    asyncio.run(run())
 
 
 def test_one_request_that_always_fails_is_lost_while_others_are_answered() -> None:
@@ -219,44 +174,6 @@ def test_a_page_for_visitors_during_an_outage_does_not_end_it() -> None:
     assert all(isinstance(one, ModelResponse) for one in asyncio.run(main()))
 
 
-def test_garbled_replies_stop_a_run_that_was_answered_only_after_very_many() -> None:
-    service = Service(concurrency=4)
-
-    async def main() -> None:
-        await service.ask()
-        service.failure = UnexpectedModelBehavior("not a completion")
-        ended = await service.ask_many(99)
-        assert {one.code for one in ended if isinstance(one, EndpointError)} == {"endpoint_garbled"}
-        assert service.call_context.stopped is None
-        await service.ask_many(1)
-        assert isinstance(service.call_context.stopped, EndpointGone)
-
-    asyncio.run(main())
-
-
-def test_neither_the_wait_nor_the_failed_requests_count_against_the_time_limit() -> None:
-    service = Service()
-
-    async def main() -> float:
-        await service.ask()
-        service.failure = UNAVAILABLE
-        client, loop = service.client(), asyncio.get_running_loop()
-
-        async def end_later() -> None:
-            await asyncio.sleep(1.5)
-            service.failure = None
-
-        ending = asyncio.create_task(end_later())
-        async with asyncio.timeout(1.0) as deadline:
-            client.unit.deadline = deadline
-            await client.request([ModelRequest.user_text_prompt("hi")], None, ModelRequestParameters())
-            left_s = (deadline.when() or 0.0) - loop.time()
-        await ending
-        return left_s
-
-    assert 0 < asyncio.run(main()) <= 1.1
-
-
 @pytest.mark.parametrize("stop", ["user", "minutes"])
 def test_a_run_that_is_stopped_does_not_wait_any_longer(stop: str) -> None:
     service = Service()
@@ -296,24 +213,3 @@ def test_a_call_that_is_cancelled_while_it_asks_passes_its_turn_on(pause_s: floa
         await asyncio.wait(calls)
 
     asyncio.run(main())
-
-
-def test_a_wait_that_the_service_asks_for_is_kept_within_the_limit() -> None:
-    now = 0.0
-    outage = Outage(limit_s=100.0, clock=lambda: now)
-    outage.silence(0.0, "HTTP 503")
-    assert outage.begin()
-    now = 1.0
-    assert outage.asked(silence=True, wanted_s=40.0)
-    assert outage._next_at == 41.0  # pyright: ignore[reportPrivateUsage]
-    now = 41.0
-    assert outage.asked(silence=True, wanted_s=500.0)
-    assert outage._next_at == 100.0  # pyright: ignore[reportPrivateUsage]
-    now = 100.0
-    assert not outage.asked(silence=True)
-    assert not outage.begin() or outage.given_up
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (40, "40 s"), (150, "2.5 min")])
-def test_a_duration_is_said_in_words(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words

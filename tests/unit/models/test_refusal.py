@@ -24,20 +24,6 @@ def openai(message: str, param: str | None = None, code: str | None = "unsupport
     return {"message": message, "type": "invalid_request_error", "param": param, "code": code}
 
 
-def fastapi(*fields: str) -> dict[str, object]:
-    return {
-        "detail": [
-            {
-                "type": "extra_forbidden",
-                "loc": ["body", field],
-                "msg": "Extra inputs are not permitted",
-                "input": {"messages": [{"role": "system", "content": "top_p temperature"}], "seed": 1},
-            }
-            for field in fields
-        ]
-    }
-
-
 REFUSALS = [*cases(__file__, "refusals"), (400, b'{"error": {"message": "seed is not supported"}}', ("seed",))]
 
 
@@ -58,31 +44,10 @@ def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
             assert all(options[name] in said for name in named)
 
 
-def test_what_was_not_sent_is_not_named(subtests: pytest.Subtests) -> None:
-    for status, body, named in REFUSALS:
-        with subtests.test(repr((status, body, named))):
-            assert refused_settings(status, body, SENT - set(named)) == ()
-
-
 def test_other_refusals_name_no_setting(subtests: pytest.Subtests) -> None:
     for status, body in cases(__file__, "others"):
         with subtests.test(repr((status, body))):
             assert refused_settings(status, body, SENT - {"max_tokens"}) == ()
-
-
-def test_a_limit_that_the_service_needs_is_asked_for() -> None:
-    body = {"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: Field required"}}
-    assert remedy(400, body, refused_settings(400, body, {"temperature"})) == (
-        "give the limit that the service needs with --max-output-tokens N"
-    )
-
-
-def test_the_words_are_those_of_the_service_without_the_echo_of_the_request() -> None:
-    assert service_words(openai("No.", "x")) == "No."
-    assert service_words(fastapi("seed")) == "body.seed: Extra inputs are not permitted"
-    assert service_words("<html>busy\n</html>") == "<html>busy </html>"
-    assert service_words(None) == "None"
-    assert len(service_words("x" * 10_000)) == 400
 
 
 JSON = st.recursive(

@@ -10,11 +10,9 @@ import pytest
 
 from agentlearn.config import BudgetOptions
 from agentlearn.errors import MissingExtra
-from agentlearn.learning.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import ENDPOINT, CallContext, Tracing, open_tracing
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import Treatment
@@ -83,15 +81,6 @@ def test_a_rollout_is_a_span_that_says_which() -> None:
     assert any((span.attributes or {}).get("gen_ai.operation.name") == "chat" for span in spans.finished)
 
 
-def test_a_stage_is_a_span_too() -> None:
-    spans = Spans()
-    unit = WorkUnit(spans.call_context, "summarise", "epoch-1/1/t/0", 3)
-    endpoint = scripted(lambda _: {"steps": [{"text": "Did it."}]})
-    asyncio.run(stage_agent("Summarise.", "steps").ask("What happened?", endpoint, unit))
-    root = only_root(spans.finished)
-    assert ours(root) == {"run": RUN, "stage": "summarise", "unit": "epoch-1/1/t/0"}
-
-
 async def opened(*, wanted: bool) -> Tracing | None:
     async with open_tracing(wanted=wanted) as tracing:
         return tracing
@@ -100,13 +89,6 @@ async def opened(*, wanted: bool) -> Tracing | None:
 def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENDPOINT, raising=False)
     assert asyncio.run(opened(wanted=False)) is None
-
-
-@pytest.mark.parametrize("wanted", [True, False])
-def test_it_is_opened_by_the_option_or_by_the_environment(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
-    assert isinstance(asyncio.run(opened(wanted=wanted)), Tracing)
 
 
 def test_without_the_extra_there_is_one_sentence(

@@ -43,13 +43,6 @@ def test_sessions_do_not_see_each_others_variables(box: Box) -> None:
     box.runner.run(scenario())
 
 
-def test_equal_seeds_draw_equally_and_other_seeds_otherwise(box: Box) -> None:
-    cell = "import random\n(random.random(), random.randrange(10**9), hash('a'))"
-    first, again, other = (box.last(cell, seed=seed).stdout for seed in (7, 7, 8))
-    assert first == again
-    assert first != other
-
-
 @pytest.mark.parametrize(
     ("cell", "ending"),
     [
@@ -82,13 +75,6 @@ def test_a_timeout_tells_what_was_printed_and_that_the_variables_are_lost(box: B
 def test_memory_is_bounded(box: Box) -> None:
     first, second = box.run("x = 1\nlen('a' * (3 << 30))", "x")
     assert first.status == "oom"
-    assert second.stdout == "1\n"
-
-
-def test_code_that_is_too_long_is_refused_in_words(box: Box) -> None:
-    first, second = box.run("#" * (1 << 20), "1")
-    assert first.status == "error"
-    assert first.error.startswith("the code is too long to run")
     assert second.stdout == "1\n"
 
 
@@ -150,10 +136,6 @@ def test_text_outside_ascii_survives_and_broken_text_is_replaced(box: Box) -> No
     assert box.last("import os\nos.write(1, b'\\xff')\nNone").stdout == "�"
 
 
-def test_a_file_is_bounded(box: Box) -> None:
-    assert "File too large" in box.last("with open('a', 'wb') as f: f.write(bytes(64 << 20))").error
-
-
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
@@ -179,13 +161,6 @@ def run(name: str, *cells: str, output_chars: int = LARGE, timeout_s: float = 60
             return [await session.run(cell, timeout_s=timeout_s) for cell in cells]
 
     return asyncio.run(scenario())
-
-
-@each_sandbox
-def test_a_limit_over_the_size_of_a_message_keeps_the_text_and_the_variables(name: str) -> None:
-    _, long, after = run(name, "x = 41", "print('a' * 2_500_000)", "print(x + 1)")
-    assert (long.status, len(long.stdout)) == ("ok", 2_500_001)
-    assert (after.status, after.stdout) == ("ok", "42\n")
 
 
 MUCH = {
@@ -217,18 +192,3 @@ def test_much_output_is_cut_and_the_variables_are_kept(name: str, output_chars: 
         assert (cell, long.status, long.stdout_bytes) == (cell, "ok", MUCH[cell])
         assert len(long.stdout) <= output_chars + 100, cell
         assert (cell, after.status, after.stdout) == (cell, "ok", "42\n")
-
-
-@each_sandbox
-def test_an_endless_print_shows_its_start_and_the_sandbox_goes_on(name: str) -> None:
-    endless, after = run(name, "print('first')\nwhile True: print('𝟛' * 999)", "print(1)", timeout_s=1)
-    assert endless.status == "timeout"
-    assert endless.stdout.startswith("first\n𝟛")
-    assert "bytes were printed in all" in endless.stdout
-    assert after.stdout == "1\n"
-
-
-@pytest.mark.parametrize("chars", [0, -1, 10**9])
-def test_a_limit_that_no_session_can_keep_is_refused(chars: int) -> None:
-    with pytest.raises(ValueError, match=rf"output_chars is {chars}; give a number from 1 to 8,388,608"):
-        SandboxLimits(output_chars=chars)

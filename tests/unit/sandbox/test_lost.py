@@ -2,17 +2,14 @@
 
 import asyncio
 import os
-import shutil
 import signal
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from agentlearn.errors import ToolError, ToolLost
-from agentlearn.sandbox import CodeSandbox, SandboxLimits, Session, open_sandbox
+from agentlearn.sandbox import CodeSandbox, Session, open_sandbox
 from agentlearn.sandbox import session as session_module
 from agentlearn.sandbox import zygote as zygote_module
 from tests.support.cases import cases
@@ -109,24 +106,6 @@ def test_a_session_killed_from_outside_is_lost_and_its_zygote_goes_on() -> None:
     in_sandbox("zygote", scenario)
 
 
-def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "OPEN_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(zygote_module, "END_TIMEOUT_S", 0.5)
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            pid, zygote, _ = await pids(session)
-            os.kill(zygote, signal.SIGSTOP)
-            async with sandbox.open(2) as other:
-                monkeypatch.setattr(session_module, "OPEN_TIMEOUT_S", 30)
-                assert await value(other) == "42"
-            with pytest.raises(ToolLost, match="did not answer"):
-                await session.run("1")
-            assert gone_soon(pid, zygote)
-
-    in_sandbox("zygote", scenario)
-
-
 def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     no_waiting(monkeypatch)
     monkeypatch.setattr(zygote_module, "_MOST_RESTARTS", 2)
@@ -157,58 +136,3 @@ def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attemp
                     assert await value(session) == "42"
 
             in_sandbox("zygote", scenario)
-
-
-def test_used_up_processor_time_is_the_codes_own_also_when_it_ignores_the_first_signal() -> None:
-    async def scenario(sandbox: CodeSandbox) -> None:
-        for before in ("", "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"):
-            async with sandbox.open(1) as session:
-                result = await session.run(before + ENDLESS, timeout_s=60)
-                assert result.status == "timeout"
-                assert result.error.startswith("the session used up its processor time")
-
-    in_sandbox("zygote", scenario, limits=SandboxLimits(cpu_s=1))
-
-
-def test_too_many_open_files_here_is_no_result_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_waiting(monkeypatch)
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            assert (await session.run("import os\nos._exit(0)")).status == "killed"
-
-            def none_left() -> None:
-                raise OSError(24, "Too many open files")
-
-            with monkeypatch.context() as broken:
-                broken.setattr(zygote_module, "socket", SimpleNamespace(**vars(socket) | {"socketpair": none_left}))
-                with pytest.raises(ToolLost, match="Too many open files"):
-                    await session.run("1")
-                with pytest.raises(ToolLost, match="Too many open files"):
-                    await sandbox.open(2).__aenter__()
-        async with sandbox.open(3) as session:
-            assert await value(session) == "42"
-
-    in_sandbox("unsafe-local", scenario)
-
-
-def test_a_disk_full_of_other_files_is_no_error_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = "raise OSError(28, 'No space left on device')"
-    usage = shutil.disk_usage("/")._replace(free=0)
-
-    def full_disk(_path: Path) -> object:
-        return usage
-
-    async def scenario(sandbox: CodeSandbox) -> None:
-        async with sandbox.open(1) as session:
-            assert (await session.run(full)).status == "error"  # there is space: the code says so itself
-        monkeypatch.setattr(zygote_module.shutil, "disk_usage", full_disk)
-        async with sandbox.open(1) as session:
-            with pytest.raises(ToolLost, match="disk with the files of the code sandbox is full; free some space"):
-                await session.run(full)
-        async with sandbox.open(1) as session:  # its own files fill the disk
-            for number in range(5):
-                assert (await session.run(f"open('{number}', 'wb').truncate(16 << 20)\nNone")).status == "ok"
-            assert (await session.run(full)).status == "error"
-
-    in_sandbox("unsafe-local", scenario)

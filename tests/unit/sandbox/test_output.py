@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output, read_ends
+from agentlearn.sandbox.inside.output import FILE_ROOM_BYTES, Output
 
 
 @pytest.fixture
@@ -55,10 +55,3 @@ def test_printing_without_end_takes_bounded_room(fd: int) -> None:
     shown, total = output.take(20)
     assert shown.endswith("end")
     assert total == 3 * FILE_ROOM_BYTES // 1_000 * 1_000 + 3
-
-
-def test_the_ends_of_a_file_do_not_overlap(fd: int) -> None:
-    os.write(fd, b"0123456789")
-    assert read_ends(fd, 20) == (b"0123456789", b"", 10)
-    assert read_ends(fd, 6) == (b"012345", b"6789", 10)
-    assert read_ends(fd, 3) == (b"012", b"789", 10)

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
+from agentlearn.errors import StoreDamaged
 from agentlearn.store import check_store, open_store, read_store, repair_store
 from agentlearn.store.database import Database, last_seq_of, open_read_only
 from tests.unit.store import nouns
@@ -143,13 +143,6 @@ def test_a_mended_store_is_written_on_and_keeps_what_is_written(store: Path) -> 
         assert [row.g for row in reader.trajectories(nouns.RUN)] == [0, 1, 5]
 
 
-def test_a_second_repair_keeps_its_own_copies(store: Path) -> None:
-    flip(store / MARK, 30)
-    assert repair_store(store).kept == ("store.hwm.damaged-1",)
-    (store / MARK).write_bytes(b"something else")
-    assert repair_store(store).kept == ("store.hwm.damaged-2",)
-
-
 def with_everything_in_the_database(store: Path) -> Path:
     with read_store(store):
         pass
@@ -186,32 +179,3 @@ def test_the_readable_tables_of_a_damaged_database_are_salvaged(store: Path) -> 
     assert report.sound
     assert sum(report.tables.values()) > 0
     assert not repair_store(store).changed
-
-
-def test_rows_that_do_not_belong_together_are_found(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentlearn.store import trajectory_store as module
-
-    whole = module.trajectory_rows
-    monkeypatch.setattr(module, "trajectory_rows", lambda *of: whole(*of)[:1])  # as a defect would have it
-
-    async def write() -> None:
-        async with open_store(store) as opened:
-            await opened.save_trajectory(nouns.trajectory(7), b"[]")
-
-    asyncio.run(write())
-    (finding,) = check_store(store).findings
-    assert (finding.code, finding.words) == ("rollout_without_body", "1 rollouts have no text")
-
-
-def test_there_is_nothing_to_look_at_or_another_process_holds_it(tmp_path: Path) -> None:
-    for tool in (check_store, repair_store):
-        with pytest.raises(StoreMissing):
-            tool(tmp_path / "none")
-
-    async def held() -> None:
-        async with open_store(tmp_path):
-            for tool in (check_store, repair_store):
-                with pytest.raises(StoreLocked):
-                    tool(tmp_path)
-
-    asyncio.run(held())

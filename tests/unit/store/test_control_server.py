@@ -6,23 +6,19 @@ import json
 import os
 import signal
 import socket
-import stat
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentlearn.cli.app import run as command_line
-from agentlearn.errors import ConfigError, StoreDamaged, StoreError, StoreLocked
+from agentlearn.errors import ConfigError, StoreError, StoreLocked
 from agentlearn.store import Selection, Store, StoreReader, open_store, read_store
 from agentlearn.store import control_server as wire
-from agentlearn.store.queries import Query
 from agentlearn.types.experience import EMPTY_LIBRARY
 from tests.unit.store import nouns
 from tests.unit.store.damage import ROOT
@@ -106,22 +102,6 @@ def test_commands_answer_while_another_process_writes(tmp_path: Path, capsys: py
     assert run["rollouts"]
 
 
-def test_the_socket_is_private_takes_its_place_and_goes_with_the_store(tmp_path: Path) -> None:
-    directory = tmp_path / ("d" * 100) / ("e" * 100)  # a long path makes no difference
-    directory.mkdir(parents=True)
-    (directory / wire.SOCKET).write_text("left behind")
-
-    async def act(_: Store) -> None:
-        mode = (directory / wire.SOCKET).stat().st_mode
-        assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
-        with read_store(directory) as reader:
-            assert len(reader.runs()) == 1
-
-    while_held(directory, act)
-    assert not (directory / wire.SOCKET).exists()
-    assert all(not one.name.startswith("agentlearn-control") for one in threading.enumerate())
-
-
 def raw(directory: Path, sent: bytes) -> bytes:
     """The server's reply to these bytes."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -167,40 +147,6 @@ def test_what_is_no_question_gets_a_typed_refusal_and_the_next_one_an_answer(
     while_held(tmp_path, act)
 
 
-def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(_: Store) -> None:
-        monkeypatch.setattr(wire, "peer_uid", lambda _: os.geteuid() + 1)
-        assert wire.Reply.model_validate_json(raw(tmp_path, asked())).code == "other_user"
-        with pytest.raises(StoreLocked), read_store(tmp_path):
-            pass
-
-    while_held(tmp_path, act)
-
-
-def test_an_answer_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(_: Store) -> None:
-        with read_store(tmp_path) as reader:
-            monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 200)
-            with pytest.raises(StoreError) as refused:
-                reader.runs()
-            assert refused.value.code == "too_large"
-
-    while_held(tmp_path, act)
-
-
-def test_damage_is_reported_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(store: Store) -> None:
-        def damaged(*_: object) -> list[dict[str, Any]]:
-            raise StoreDamaged("a block is damaged")
-
-        with read_store(tmp_path) as reader:
-            monkeypatch.setattr(type(store._local), "rows", damaged)
-            with pytest.raises(StoreDamaged, match="a block is damaged"):
-                reader.runs()
-
-    while_held(tmp_path, act)
-
-
 def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "FIRST_ANSWER_TIMEOUT_S", 0.2)
 
@@ -232,36 +178,6 @@ def test_a_reader_gets_an_error_when_the_holder_ends(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_caller_who_never_asks_does_not_keep_the_store_open(tmp_path: Path) -> None:
-    callers: list[socket.socket] = []
-
-    async def act(_: Store) -> None:
-        for _ in range(6):  # more than are served at once
-            caller = socket.socket(socket.AF_UNIX)
-            with wire.socket_address(tmp_path) as address:
-                caller.connect(address)
-            callers.append(caller)
-
-    while_held(tmp_path, act)
-    for caller in callers:
-        with caller:
-            caller.settimeout(60)
-            with suppress(ConnectionResetError):  # one who never got a turn
-                assert caller.recv(1) == b""  # one who was being served, cut off when the store was closed
-    assert not (tmp_path / wire.SOCKET).exists()
-
-
-def test_a_store_works_where_there_can_be_no_socket(tmp_path: Path) -> None:
-    (tmp_path / wire.SOCKET).mkdir()
-
-    async def act(store: Store) -> None:
-        assert len(store.runs()) == 1
-        with pytest.raises(StoreLocked), read_store(tmp_path):
-            pass
-
-    while_held(tmp_path, act)
-
-
 def test_a_sudden_death_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     script = """
 import asyncio, os, signal, sys
@@ -288,9 +204,3 @@ asyncio.run(main())
 
     while_held(tmp_path, act)
     assert not (tmp_path / wire.SOCKET).exists()
-
-
-def test_every_query_only_reads() -> None:
-    for query in Query:
-        assert query.value.split()[0] in {"FROM", "SELECT", "WITH"}
-        assert ";" not in query.value

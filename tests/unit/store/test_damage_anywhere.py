@@ -1,6 +1,5 @@
 """Wherever a file of a store is damaged, nothing acknowledged is lost silently, and no error is a traceback."""
 
-import itertools
 import random
 import shutil
 from pathlib import Path
@@ -133,22 +132,3 @@ def test_a_deleted_file_or_an_older_copy_is_never_silent(crashed: Path, tmp_path
         if (older / file).exists() and (older / file).read_bytes() != (store / file).read_bytes():
             shutil.copy(older / file, store / file)
             prove(store, f"{file} of {older.name}", open_first=True)
-
-
-def test_two_files_of_an_older_copy_are_never_silent(crashed: Path, tmp_path: Path) -> None:
-    for older in sorted((crashed / "before").glob("*")):
-        for one, other in itertools.combinations(FILES, 2):
-            store = copy_of(crashed, tmp_path / "store")
-            for file in (one, other):
-                if (older / file).exists():
-                    shutil.copy(older / file, store / file)
-                else:
-                    (store / file).unlink()
-            prove(store, f"{one} and {other} of {older.name}", open_first=True, repair=False)
-
-
-def test_a_consistent_older_copy_is_a_backup(crashed: Path, tmp_path: Path) -> None:
-    for older in (crashed / "before").glob("*"):
-        store = copy_of(older, tmp_path / "store")
-        assert check_store(store).sound
-        assert missing_after_opening(store) is not None

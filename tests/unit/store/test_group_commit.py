@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 import pytest
@@ -17,7 +16,6 @@ from agentlearn.store.codec import (
     call_rows,
     encode_entry,
     entry_rows,
-    row,
     task_rows,
     trajectory_rows,
 )
@@ -81,20 +79,6 @@ def test_producers_share_commits_and_wait_where_the_queue_is_full(
     database.close()
 
 
-def test_a_refused_unit_fails_alone(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
-    group = [*units(4), *units(1), (row("trajectory_body", rollout="x", format=2**70, steps="", messages=""),)]
-    group.insert(2, (row("run_event", **nouns.run_event(seed=2**70).model_dump(exclude={"at"}), happened_at=nouns.AT),))
-    outcomes = commits.commit(group)
-    assert [place for place, outcome in enumerate(outcomes) if outcome is not None] == [2, 5]
-    refused = outcomes[5]
-    assert refused is not None
-    assert refused.code == "row_refused"
-    assert str(refused).startswith("the store refused a trajectory: Constraint Error: Duplicate key")
-    assert stored(database) == [0, 1, 2, 3]
-    commits.close()
-
-
 def rollout(g: int) -> JournalEntry:
     content = encode_entry(RolloutEntry(trajectory=nouns.trajectory(g), messages="[]"))
     return JournalEntry(trajectory_rows(nouns.trajectory(g), b"[]"), content)
@@ -137,24 +121,6 @@ def test_a_rollout_that_is_stored_already_is_refused_before_it_is_acknowledged(d
     assert asked(database, "SELECT count(*) FROM journal") == [(1,)]
 
 
-@pytest.mark.parametrize("most", [0, 1, 100])
-def test_stored_rollouts_are_known_in_a_store_of_any_size(
-    database: Database, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(group_commit, "MOST_REMEMBERED", most)
-    earlier = GroupCommit(database, entry_rows)
-    assert earlier.commit(units(1)) == [None]
-    earlier.close()
-    commits = GroupCommit(database, entry_rows)
-    for g in (1, 2, 3):
-        assert commits.write([rollout(g)]) == [None]
-        commits.flush()
-    codes = [outcome and outcome.code for outcome in commits.write([rollout(g) for g in range(5)])]
-    assert codes == ["row_refused"] * 4 + [None]
-    commits.close()
-    assert stored(database) == [0, 1, 2, 3, 4]
-
-
 def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(database: Database) -> None:
     commits = GroupCommit(database, entry_rows)
     outcomes = commits.write([call(0), call(1, tokens_in=2**63), call(2)])
@@ -164,15 +130,6 @@ def test_a_number_that_no_column_holds_is_refused_before_it_is_acknowledged(data
     )
     commits.flush()  # and what was acknowledged is not held up by it
     assert asked(database, "SELECT ordinal FROM journal ORDER BY ordinal") == [(0,), (2,)]
-    commits.close()
-
-
-def test_what_waits_is_taken_in_where_it_grows_large(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = GroupCommit(database, entry_rows)
-    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 2 * len(rollout(0).content) - 1)
-    for g in range(2):
-        commits.write([rollout(g)])
-    assert stored(database) == [0, 1]
     commits.close()
 
 
@@ -191,28 +148,6 @@ def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
     database.close()
     assert (database.directory / "journal.sqlite").stat().st_size < 2**19
     assert not read_journal(database.directory).entries
-
-
-def test_entries_that_share_a_commit_with_rows_are_in_the_journal_too(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
-    outcomes = commits.write([task_rows([nouns.TASK]), rollout(0), rollout(0), call(0)])
-    assert [outcome and outcome.code for outcome in outcomes] == [None, None, "row_refused", None]
-    assert len(read_journal(database.directory).entries) == 2
-    assert stored(database) == [0]
-    commits.close()
-
-
-def test_where_the_database_cannot_be_asked_a_rollout_is_committed(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def invalid(*_: object) -> set[str]:
-        raise duckdb.FatalException("invalidated")
-
-    commits = GroupCommit(database, entry_rows)
-    monkeypatch.setattr(GroupCommit, "_stored", invalid)
-    assert commits.write([rollout(0), call(0)]) == [None, None]
-    assert (commits.waiting, stored(database)) == (0, [0])
-    commits.close()
 
 
 class FailingLedger(GroupCommit):
@@ -243,17 +178,6 @@ def test_a_passing_failure_costs_nothing(database: Database, kind: type[Exceptio
     assert commits.tried == (1 if after else 2)
     assert stored(database) == [0, 1, 2]
     assert commits.commit([task_rows([nouns.TASK])]) == [None]
-    commits.close()
-
-
-def test_a_lasting_failure_is_reported_and_the_next_group_goes_on(database: Database) -> None:
-    for kind in (duckdb.TransactionException, duckdb.FatalException):
-        commits = FailingLedger(database, [kind("Disk full.\nStack trace: …")] * 3, after=False)
-        outcomes = commits.commit([task_rows([nouns.TASK])] * 2)
-        assert [str(outcome) for outcome in outcomes] == ["the store could not be written: Disk full"] * 2
-        assert [outcome and outcome.code for outcome in outcomes] == ["store_write"] * 2
-        assert asked(database, "SELECT count(*) FROM task") == [(0,)]
-    assert commits.commit([task_rows([nouns.TASK])] * 2) == [None, None]
     commits.close()
 
 
@@ -327,51 +251,7 @@ def test_a_checkpoint_empties_the_log_and_a_failed_one_loses_nothing(
     asyncio.run(main())
 
 
-def test_the_log_is_kept_where_the_disk_may_be_too_full(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = GroupCommit(database, entry_rows)
-    commits.commit(units(1))
-    log = database.directory / "store.duckdb.wal"
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=log.stat().st_size))  # pyright: ignore[reportUnknownLambdaType]
-        database.checkpoint()
-        assert log.exists()
-    database.checkpoint()
-    assert not log.exists()
-    commits.close()
-
-
 @pytest.mark.parametrize("sql", cases(__file__, "sql_reaches_nothing_outside_the_store"))
 def test_sql_reaches_nothing_outside_the_store(database: Database, sql: str) -> None:
     with database.cursor() as cursor, pytest.raises(duckdb.Error):
         cursor.execute(sql)
-
-
-def test_row_groups_stay_small_and_bodies_are_compressed(database: Database) -> None:
-    commits = GroupCommit(database, entry_rows)
-    for start in range(0, 6_000, 2_000):
-        commits.commit(
-            [(row("metric", run=f"{n}", step=n, name="loss", value=0.5),) for n in range(start, start + 2_000)]
-        )
-        database.checkpoint()
-    groups = asked(database, "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('metric')")
-    assert groups == [(3,)]
-    commits.commit([trajectory_rows(nouns.trajectory(g), f"{g}".encode() * 3_000) for g in range(100)])
-    database.checkpoint()
-    bodies = "SELECT DISTINCT compression FROM pragma_storage_info('trajectory_body') WHERE column_name = 'messages'"
-    assert ("ZSTD",) in asked(database, f"{bodies} AND segment_type = 'VARCHAR'")
-    commits.close()
-
-
-def test_a_writer_that_is_ended_from_outside_leaves_nobody_waiting(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            await store.save_trajectory(nouns.trajectory(0), b"[]")
-            writing = [asyncio.create_task(store.save_trajectory(nouns.trajectory(g), b"[]")) for g in (1, 2)]
-            await asyncio.sleep(0)
-            store._writer._draining.cancel()  # as `asyncio.run` does with every task when a loop is torn down
-            done = await asyncio.gather(*writing, return_exceptions=True)
-            assert all(one is None or isinstance(one, StoreError) for one in done)
-            with pytest.raises(StoreError, match="the store is closed"):
-                await store.save_trajectory(nouns.trajectory(3), b"[]")
-
-    asyncio.run(asyncio.wait_for(main(), timeout=240))

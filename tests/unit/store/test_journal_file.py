@@ -2,7 +2,6 @@
 
 import asyncio
 import multiprocessing
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlearn.errors import StoreDamaged, StoreError
 from agentlearn.store import check_store, open_store, read_store
 from agentlearn.store import group_commit as group_commit
 from agentlearn.store.codec import encode_entry
 from agentlearn.store.database import Database, read_journal
 from agentlearn.store.journal_file import JournalFile, checksum, intact_entries
-from agentlearn.store.store_files import WATERMARK, Acknowledged, Watermark, read_watermark, write_watermark
+from agentlearn.store.store_files import WATERMARK, read_watermark
 from tests.unit.store import nouns
 
 batches = st.lists(st.lists(st.binary(max_size=60), min_size=1, max_size=8), max_size=4)
@@ -73,61 +71,12 @@ def test_a_checksum_notices_a_flipped_bit_and_another_number(content: bytes, num
     assert intact_entries([(number + 1, wanted, content)]) == {}
 
 
-def test_numbers_are_never_used_again(journal: JournalFile) -> None:
-    assert list(journal.append([b"a", b"b"])) == [1, 2]
-    journal.remove(2)
-    assert journal.last() == 2
-    assert list(journal.append([b"c"])) == [3]
-    with pytest.raises(StoreDamaged, match="lacks 2 of its entries 1 to 3"):
-        journal.read(1, 3)
-
-
 def test_a_failed_append_leaves_nothing_and_uses_no_number(journal: JournalFile) -> None:
     journal.append([b"first"])
     with pytest.raises(TypeError):
         journal.append([b"second", object()])  # pyright: ignore[reportArgumentType]
     assert list(journal.append([b"third"])) == [2]
     assert journal.read(1, 2) == [b"first", b"third"]
-
-
-def test_a_journal_that_goes_back_in_time_is_refused(store: Path, journal: JournalFile) -> None:
-    journal.append([b"first"])
-    with closing(Watermark(store / WATERMARK)) as mark:
-        mark.lift(journal=5)
-    with pytest.raises(StoreDamaged, match="ends with entry 1, but 5 were acknowledged"):
-        journal.append([b"second"])
-
-
-def test_a_journal_of_another_store_is_refused(store: Path) -> None:
-    known = read_watermark(store / WATERMARK)
-    assert isinstance(known, Acknowledged)
-    write_watermark(store / WATERMARK, known._replace(identity="0" * 32))
-    with pytest.raises(StoreDamaged, match="belongs to another store"):
-        JournalFile(store)
-
-
-@given(marks=st.lists(st.tuples(st.integers(0, 2**63), st.integers(0, 2**63)), min_size=1))
-def test_a_watermark_only_rises(tmp_path_factory: pytest.TempPathFactory, marks: list[tuple[int, int]]) -> None:
-    path = tmp_path_factory.mktemp("mark") / WATERMARK
-    write_watermark(path, Acknowledged("ab" * 16, 0, 0))
-    with closing(Watermark(path)) as mark:
-        for journal, commit in marks:
-            mark.lift(journal=journal, commit=commit)
-    assert read_watermark(path) == ("ab" * 16, max(one for one, _ in marks), max(one for _, one in marks), 0)
-
-
-def test_a_forked_child_is_refused(journal: JournalFile) -> None:
-    told_r, told_w = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            journal.append([b"mine"])
-        except StoreError as error:
-            os.write(told_w, error.code.encode())
-        journal.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(told_r, 99) == b"store_forked"
-    assert list(journal.append([b"ours"])) == [1]
 
 
 def test_queries_find_records_that_wait_in_the_journal(tmp_path: Path) -> None:

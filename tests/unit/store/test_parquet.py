@@ -6,9 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from agentlearn.errors import DataError
 from agentlearn.store import Selection, TableFile, open_store, read_store
-from agentlearn.store.parquet import parquet_rows, write_parquet
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from tests.unit.store import nouns
@@ -99,55 +97,3 @@ def test_an_export_holds_the_selected_rollouts_whole_and_what_belongs_to_them(st
     assert {row[0] for row in read(out, "trajectory_body", "messages")} == {'[{"text":"long"}]'}
     assert {row[0] for row in read(out, "trajectory", "run")} == {nouns.RUN}
     assert read(out, "task", "problem") == [(nouns.TASK.problem,)]
-
-
-def test_a_second_snapshot_takes_the_place_of_the_first(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    snapshot(store, out)
-    (store / "staging").mkdir(exist_ok=True)
-    (store / "staging" / "left").write_text("by a crash")
-
-    async def more() -> None:
-        async with open_store(store) as opened:
-            await opened.save_trajectory(nouns.trajectory(9), b"[]")
-
-    asyncio.run(more())
-    snapshot(store, out)
-    assert len(read(out, "trajectory", "id")) == 7
-    assert all(file.suffix == ".parquet" for file in out.iterdir())
-    assert nothing_staged(store)
-
-
-def test_nothing_selected_is_said(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no stored rollout matches"):
-        export_tables(store, Selection(domain="web"), tmp_path / "out")
-    assert nothing_staged(store)
-
-
-def test_tables_are_written_while_another_process_holds_the_store(store: Path, tmp_path: Path) -> None:
-    async def held() -> None:
-        async with open_store(store) as opened:
-            await opened.save_trajectory(nouns.trajectory(9), b"[]")
-            await opened.record(nouns.call(7))
-            rows = {one.table: one.rows for one in snapshot(store, tmp_path / "slim")}
-            assert (rows["trajectory"], rows["journal"]) == (7, 3)
-            export_tables(store, Selection(run=nouns.RUN, min_reward=0.5), tmp_path / "whole")
-            with pytest.raises(DataError, match="no stored rollout matches"):
-                export_tables(store, Selection(domain="web"), tmp_path / "out")
-            assert nothing_staged(store)
-            await opened.save_trajectory(nouns.trajectory(10), b"[]")  # and the run goes on
-
-    asyncio.run(held())
-    assert len(read(tmp_path / "whole", "trajectory_body", "messages")) == 4
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "a[1].parquet", "*.parquet", "a?.parquet", "it's.parquet", "ü.parquet"])
-def test_a_file_without_a_store_is_named_at_its_word_and_read_in_order(tmp_path: Path, name: str) -> None:
-    write_parquet(tmp_path / "a1.parquet", {"x": ("BIGINT", range(5000))})
-    write_parquet(tmp_path / name, {"x": ("BIGINT", [1, 2]), "words": ("VARCHAR[]", [["a"], []])})
-    assert list(parquet_rows(tmp_path / name)) == [{"x": 1, "words": ["a"]}, {"x": 2, "words": []}]
-    assert [row["x"] for row in parquet_rows(tmp_path / "a1.parquet")] == list(range(5000))
-    (tmp_path / name).write_bytes((tmp_path / "a1.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"cannot be read as Parquet \(.+\); write it again$") as refused:
-        list(parquet_rows(tmp_path / name))
-    assert refused.value.code == "bad_parquet"

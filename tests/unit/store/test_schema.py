@@ -14,16 +14,14 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from agentlearn.errors import AgentlearnError, StoreError, UnknownSchema
+from agentlearn.errors import AgentlearnError, UnknownSchema
 from agentlearn.installed import version
 from agentlearn.store import Store, check_store, database, open_store, read_store, repair_store
 from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.store.store_files import Acknowledged, write_watermark
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
@@ -149,13 +147,6 @@ def test_the_golden_store_has_the_schema_of_today(tmp_path: Path) -> None:
     assert columns(tmp_path / "golden") == columns(tmp_path / "new")
 
 
-def test_a_new_store_says_what_made_it(tmp_path: Path) -> None:
-    with closing(Database(tmp_path, create=True)) as opened, opened.cursor() as cursor:
-        assert cursor.execute("SELECT version, agentlearn, duckdb FROM schema_version").fetchall() == [
-            (SCHEMA, version(), duckdb.__version__)
-        ]
-
-
 def refused(directory: Path) -> str:
     """The sentence with which every door refuses a store, which stays as it is."""
     before = {file.name: file.read_bytes() for file in directory.iterdir() if file.name != "store.lock"}
@@ -184,30 +175,6 @@ def test_a_store_of_another_schema_is_refused(tmp_path: Path, monkeypatch: pytes
     )
 
 
-def test_tables_without_a_number_are_an_unknown_schema(tmp_path: Path) -> None:
-    Database(tmp_path, create=True).close()
-    with closing(Database(tmp_path, create=False)) as opened, opened.cursor() as cursor:
-        cursor.execute("DROP TABLE schema_version")
-    assert refused(tmp_path).startswith(f"the store {str(tmp_path)!r} has an unknown schema; this agentlearn ")
-
-
-def test_a_watermark_of_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Database(tmp_path, create=True).close()
-    with monkeypatch.context() as patch:
-        patch.setattr("agentlearn.store.store_files._MARK", b"ALSMARK9")
-        write_watermark(tmp_path / "store.hwm", Acknowledged("ab" * 16, 0, 0))
-    assert "was written by another version of agentlearn; open the store with that version" in refused(tmp_path)
-
-
-def test_a_schema_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "version", lambda: 1 / 0)  # after the tables, in the same transaction
-        with pytest.raises(ZeroDivisionError):
-            Database(tmp_path, create=True)
-    Database(tmp_path, create=True).close()
-    assert check_store(tmp_path).sound
-
-
 async def _make(directory: Path) -> None:
     async with open_store(directory) as store:
         await fill(store)
@@ -225,15 +192,6 @@ def make_golden(directory: Path) -> None:
         for file in sorted(unpacked.iterdir()):
             packed.add(file, arcname=file.name)
     shutil.rmtree(unpacked)
-
-
-@pytest.mark.parametrize("found", ["1.5.6", "0.10.0"])
-def test_an_old_duckdb_is_refused_with_the_reason(found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdb.__version__", found)
-    with pytest.raises(StoreError, match=f"needs DuckDB 2 or newer, .* found '{found}': pip install") as caught:
-        Database(tmp_path / "store", create=True)
-    assert caught.value.code == "old_duckdb"
-    assert not (tmp_path / "store").exists()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,14 @@
 """What was acknowledged stays, and what is missing is noticed."""
 
 import asyncio
-import itertools
-import random
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agentlearn.errors import StoreDamaged, StoreError
+from agentlearn.errors import StoreDamaged
 from agentlearn.store import check_store, open_store, read_store
-from agentlearn.store.database import Database
-from agentlearn.types.ids import RunId
 from tests.unit.store import nouns
 
 ROOT = Path(__file__).parents[3]
@@ -87,24 +81,6 @@ asyncio.run(main())
     subprocess.run([sys.executable, "-c", script, str(directory)], check=True, timeout=240, cwd=ROOT)
 
 
-def test_a_log_with_a_damaged_head_is_refused_and_kept(tmp_path: Path) -> None:
-    left_with_a_log(tmp_path)
-    log = tmp_path / "store.duckdb.wal"
-    sound = log.read_bytes()
-    log.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])  # opens as an empty log, without an error
-    for _ in range(2):
-        with pytest.raises(StoreDamaged) as refused, read_store(tmp_path):
-            pass
-        assert str(refused.value) == (
-            f"the store {str(tmp_path)!r} is damaged: the database holds commits up to 0, but 2 were acknowledged. It"
-            " was left unchanged; first copy the directory, then run `agentlearn store repair`"
-        )
-    assert len(log.read_bytes()) == len(sound)
-    log.write_bytes(sound)
-    with read_store(tmp_path) as reader:
-        assert reader.task(nouns.TASK.id) == nouns.TASK
-
-
 def test_a_store_without_its_database_is_refused(tmp_path: Path) -> None:
     left_with_a_log(tmp_path)
     (tmp_path / "store.duckdb").unlink()
@@ -116,85 +92,3 @@ def test_a_store_without_its_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreDamaged, match=r"store.duckdb' is missing"):
         asyncio.run(main())
     assert (tmp_path / "store.duckdb.wal").exists()
-
-
-def test_leaving_the_store_commits_what_is_queued_and_checkpoints(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            for g in range(300):
-                waiting = asyncio.ensure_future(store.save_trajectory(nouns.trajectory(g), b"[]"))
-                await asyncio.sleep(0)
-                waiting.cancel()
-        assert not (tmp_path / "store.duckdb.wal").exists()
-
-    asyncio.run(main())
-    with read_store(tmp_path) as reader:
-        assert len(reader.trajectories(nouns.RUN)) == 300
-
-
-def test_a_store_that_was_left_takes_no_more(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            pass
-        for use in (store.save_run(nouns.run_event()), store.checkpoint()):
-            with pytest.raises(StoreError) as refused:
-                await use
-            assert refused.value.code == "store_closed"
-        with pytest.raises(StoreError):
-            store.runs()
-
-    asyncio.run(main())
-
-
-def test_an_error_inside_the_block_comes_out_as_it_is(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            await store.save_run(nouns.run_event(run=RunId("r")))
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        asyncio.run(main())
-    with read_store(tmp_path) as reader:
-        assert [row.run for row in reader.runs()] == ["r"]
-
-
-async def write_something(directory: Path, chance: random.Random, numbers: Iterator[int]) -> None:
-    async with open_store(directory) as store:
-        for step in chance.choices(("rollouts", "checkpoint", "read"), (3, 1, 1), k=chance.randrange(1, 7)):
-            if step == "rollouts":
-                for g in range(chance.randrange(1, 20)):
-                    messages = chance.randbytes(chance.randrange(1, 60_000)).hex().encode()
-                    await store.save_trajectory(nouns.trajectory(next(numbers), attempt=g), messages)
-            elif step == "checkpoint":
-                await store.checkpoint()
-            else:
-                store.runs()
-
-
-def delete_something(directory: Path, chance: random.Random) -> None:
-    """As no command does, so that checkpoints find blocks to free."""
-    with closing(Database(directory, create=False)) as database, database.cursor() as cursor:
-        for table in chance.sample(("trajectory_body", "step", "trajectory"), chance.randrange(4)):
-            cursor.execute(f"DELETE FROM {table} WHERE hash(rowid) % {chance.randrange(1, 4)} = 0")
-        for step in chance.sample(("VACUUM", "CHECKPOINT", "CHECKPOINT"), chance.randrange(4)):
-            database.checkpoint() if step == "CHECKPOINT" else cursor.execute(step)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-def test_a_whole_database_is_never_refused_and_one_cut_short_always_is(tmp_path: Path, seed: int) -> None:
-    chance, numbers, file = random.Random(seed), itertools.count(), tmp_path / "store.duckdb"
-    for _ in range(4):
-        asyncio.run(write_something(tmp_path, chance, numbers))
-        if chance.random() < 0.7:
-            delete_something(tmp_path, chance)
-    whole = file.read_bytes()
-    blocks = range(3 * 2**12, len(whole), 2**18)
-    for size in (0, 1, *chance.sample(range(len(whole)), 8), *chance.sample(blocks, 4), len(whole) - 1):
-        file.write_bytes(whole[:size])
-        with pytest.raises(StoreDamaged, match="its end is missing"), read_store(tmp_path):
-            pass
-        assert file.read_bytes() == whole[:size]
-    file.write_bytes(whole)
-    with read_store(tmp_path):
-        pass

@@ -4,12 +4,11 @@ import asyncio
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
-from agentlearn.errors import StoreError, StoreLocked
+from agentlearn.errors import StoreError
 from agentlearn.store import open_store, read_store
 from tests.support.cases import cases
 from tests.unit.store import nouns
@@ -52,16 +51,6 @@ def test_a_second_process_is_refused_and_the_error_names_the_first(tmp_path: Pat
     assert in_another_process(tmp_path) == "1"
 
 
-def test_the_same_process_cannot_open_it_twice_either(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path):
-            with pytest.raises(StoreLocked):
-                async with open_store(tmp_path):
-                    pass
-
-    asyncio.run(main())
-
-
 def test_a_failed_opening_lets_go_of_the_lock(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_store(tmp_path) as store:
@@ -72,17 +61,6 @@ def test_a_failed_opening_lets_go_of_the_lock(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(StoreError, match="does not match its checksum"), read_store(tmp_path):
             pass
-
-
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    async def main() -> None:
-        async with open_store(tmp_path / "file" / "store"):
-            pass
-
-    with pytest.raises(StoreError, match=r"cannot be used: .*Not a directory"):
-        asyncio.run(main())
 
 
 @pytest.mark.parametrize("act", cases(__file__, "a_forked_child_cannot_use_the_store_and_does_it_no_harm"))
@@ -116,27 +94,3 @@ asyncio.run(main())
     with read_store(tmp_path) as reader:
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert [row.run for row in reader.runs()] == [nouns.RUN]
-
-
-def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
-    done_r, done_w = os.pipe()
-
-    async def main() -> int:
-        async with open_store(tmp_path):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # later Pythons warn of forks in a process with threads
-                child = os.fork()
-            if child == 0:
-                os.close(done_w)
-                os.read(done_r, 1)  # until the parent is done
-                os._exit(0)
-        return child
-
-    child = asyncio.run(main())
-    try:
-        with read_store(tmp_path) as reader:
-            assert reader.runs() == []
-    finally:
-        os.close(done_w)
-        os.waitpid(child, 0)
-        os.close(done_r)

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 from agentlearn.errors import ConfigError, StoreError
-from agentlearn.store import Exposure, ProposalRow, RunCounts, StageTotals, Store, open_store, read_store
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
+from agentlearn.store import ProposalRow, StageTotals, Store, open_store, read_store
 from agentlearn.types.ids import ExperienceId, ProposalId, RolloutId, RunId
 from agentlearn.types.operation import Dropped, Ended, Folded, Rejected
-from agentlearn.types.trajectory import PromptRef, Treatment, Verdict
+from agentlearn.types.trajectory import Verdict
 from tests.support.cases import cases
 from tests.unit.store import nouns
 
@@ -92,39 +91,6 @@ def test_light_rows_come_phase_by_phase_and_in_order(tmp_path: Path) -> None:
     within(tmp_path, act)
 
 
-def test_a_rollout_is_stored_once(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        await store.save_trajectory(nouns.trajectory(), b"[]")
-        with pytest.raises(StoreError) as refused:
-            await store.save_trajectory(nouns.trajectory(answer="5"), b"[]")
-        assert refused.value.code == "row_refused"
-        assert store.trajectory(nouns.trajectory().id) == nouns.trajectory()
-
-    within(tmp_path, act)
-
-
-def test_tasks_versions_and_prompts_may_be_saved_again(tmp_path: Path) -> None:
-    first = library_of(["When adding, carry.", "When counting, check the ends."])
-    smaller = Library(parent=first.version, experiences=first.experiences[1:])
-    ref = PromptRef(name="math:solve", version=1, sha256="ab" * 32)
-
-    async def act(store: Store) -> None:
-        for _ in range(2):
-            await store.save_tasks([nouns.TASK, nouns.TASK])
-            await store.save_tasks([])
-            await store.save_version(EMPTY_LIBRARY, run=None)
-            await store.save_version(first, run=nouns.RUN)
-            await store.save_version(smaller, run=nouns.RUN)
-            await store.save_prompt(ref, "Solve.")
-        assert store.task(nouns.TASK.id[:6]) == nouns.TASK
-        assert store.library(first.version[:6]) == first
-        assert store.library(smaller.version) == smaller
-        assert store.library(EMPTY_LIBRARY.version) == EMPTY_LIBRARY
-        assert store.prompt("abab") == "Solve."
-
-    within(tmp_path, act)
-
-
 def test_proposals_come_back_with_their_ends_and_the_last_save_counts(tmp_path: Path) -> None:
     ended = [
         nouns.applied("p1", "e1"),
@@ -155,16 +121,6 @@ def test_proposals_come_back_with_their_ends_and_the_last_save_counts(tmp_path: 
     within(tmp_path, act)
 
 
-def test_summaries_come_back_and_the_last_save_counts(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        await store.save_summary(nouns.summary(raw="a first try"))
-        await store.save_summary(nouns.summary())
-        await store.save_summary(nouns.summary("s0", rollout=RolloutId("r0")))
-        assert store.summaries(nouns.RUN) == [nouns.summary("s0", rollout=RolloutId("r0")), nouns.summary()]
-
-    within(tmp_path, act)
-
-
 def test_an_experience_knows_the_rollouts_it_was_made_from(tmp_path: Path) -> None:
     compared = [
         Ended(
@@ -184,21 +140,6 @@ def test_an_experience_knows_the_rollouts_it_was_made_from(tmp_path: Path) -> No
         assert store.made_by(ExperienceId("made")) == ["r1", "r2"]
         assert store.made_by(ExperienceId("else")) == ["r9"]
         assert store.made_by(ExperienceId("nothing")) == []
-
-    within(tmp_path, act)
-
-
-def test_an_experience_knows_the_rollouts_that_saw_it(tmp_path: Path) -> None:
-    library = library_of(["When adding, carry."])
-    (lesson,) = library.by_id
-    shown = Treatment(model="sim:novice", library=library.version)
-    masked = Treatment(model="sim:novice", library=library.version, masked=(lesson,))
-
-    async def act(store: Store) -> None:
-        await store.save_version(library, run=nouns.RUN)
-        for g, treatment in enumerate((shown, masked, nouns.trajectory().treatment)):
-            await store.save_trajectory(nouns.trajectory(g, treatment=treatment), b"[]")
-        assert store.seen_by(lesson) == [Exposure(nouns.trajectory(0).id, 1.0)]
 
     within(tmp_path, act)
 
@@ -234,19 +175,6 @@ def test_stage_totals_cover_model_calls_only_and_each_once(tmp_path: Path) -> No
     within(tmp_path, act)
 
 
-def test_counts_of_a_run(tmp_path: Path) -> None:
-    async def act(store: Store) -> None:
-        await store.save_trajectory(nouns.trajectory(0), b"[]")
-        await store.save_trajectory(nouns.trajectory(1, verdict=None), b"[]")
-        await store.record(nouns.call())
-        await store.save_summary(nouns.summary())
-        await store.save_proposals(nouns.RUN, "epoch-1", 1, [nouns.applied()])
-        assert store.counts(nouns.RUN) == RunCounts({"ok": 1, "undecided": 1}, {"applied": 1}, summaries=1, calls=1)
-        assert store.counts(OTHER_RUN) == RunCounts({}, {}, summaries=0, calls=0)
-
-    within(tmp_path, act)
-
-
 def test_what_cannot_be_stored_is_refused_in_a_sentence(tmp_path: Path) -> None:
     refused_changes: tuple[tuple[dict[str, Any], str], ...] = (
         ({"verdict": Verdict(status="partial", reward=float("nan"))}, "reward of a trajectory is nan; store a finite"),
@@ -266,10 +194,3 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(tmp_path: Path) -> None:
         assert store.trajectories(nouns.RUN) == []
 
     within(tmp_path, act)
-
-
-def test_reading_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as missing, read_store(tmp_path / "none"):
-        pass
-    assert missing.value.code == "no_store"
-    assert not (tmp_path / "none").exists()

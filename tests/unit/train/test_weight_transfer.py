@@ -86,25 +86,6 @@ def test_a_server_that_never_reloads_is_noticed_at_the_first_step(tmp_path: Path
         first_step(Training(tmp_path, dtype, ignores_reloads=True))
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_server_that_misses_one_tensor_is_noticed_whichever_it_is(tmp_path: Path, every: int) -> None:
-    training = Training(tmp_path)
-    names = tuple(served_state(training.network))
-    assert len(names) == 25
-
-    async def use(transfer: WeightTransfer) -> None:
-        await transfer.send(training.network)
-        for name in names[::every]:
-            training.step()
-            training.faults.keeps = name
-            with pytest.raises(WeightsDiffer, match=rf"of its 25 tensors, other values are in {name}; restart"):
-                await transfer.send(training.network)
-            training.faults.keeps = None
-            await transfer.send(training.network)
-
-    run(training, use)
-
-
 @pytest.mark.parametrize("has_extension", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_server_with_a_nan_is_noticed_at_the_first_step(tmp_path: Path, dtype: str, has_extension: bool) -> None:
@@ -165,23 +146,3 @@ def test_transfers_that_can_never_be_judged_end_the_run(tmp_path: Path, monkeypa
         assert found.value.code == "not_proven"
 
     run(training, use)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("has_extension", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_200_correct_transfers_give_no_alarm(tmp_path: Path, dtype: str, has_extension: bool) -> None:
-    training = Training(tmp_path, dtype, has_extension=has_extension)
-    proofs: list[str] = []
-
-    async def use(transfer: WeightTransfer) -> None:
-        for _ in range(200):
-            proofs.append((await transfer.send(training.network)).proof)
-            training.step()
-
-    run(training, use)
-    if has_extension:
-        assert set(proofs) == {"hashes"}
-    else:
-        assert proofs[0] == "rounding"
-        assert "change" in proofs or dtype == "bfloat16"
