@@ -63,31 +63,6 @@ def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> Non
 # preformatted text and tables
 
 
-def test_plain_text_and_pre_keep_their_lines_and_can_be_paged_through(walks: Walking) -> None:
-    rows = [f"{n},  value {n}" for n in range(2_000)]
-
-    async def steps(walk: Walk, site: Site) -> None:
-        for path in ("/data.csv", "/pre"):
-            seen = await walk.open(HOME.rstrip("/") + path)
-            shown = list(seen.lines)
-            for _ in range(1, seen.pages):
-                shown += [one for one in (await walk.more()).lines if "continued" not in one.marks]
-            assert [one.text for one in shown if one.role == "pre"] == rows, path
-        giant = await walk.open(f"{HOME}giant")
-        parts = [one.text for one in giant.lines]
-        for _ in range(1, giant.pages):
-            parts += [one.text for one in (await walk.more()).lines]
-        assert "".join("".join(parts).split()) == "".join(f"{n}" for n in range(9_000))
-
-    pre = "\n".join(rows)
-    pages = {
-        "/data.csv": Reply(pre, headers={"Content-Type": "text/plain"}),
-        "/pre": doc(f"<h1>Rows</h1><pre><b>0</b>{pre[1:]}</pre>"),
-        "/giant": Reply("".join(f"{n}" for n in range(9_000)), headers={"Content-Type": "application/json"}),
-    }
-    walks.over(pages, steps)
-
-
 # text that a person cannot see
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from agentlearn import LibraryStore, Task, compare_sync, library_of, read_store
@@ -58,27 +57,6 @@ def test_arms_of_every_kind(tmp_path: Path) -> None:
     assert found.names == tuple(arms)
     assert found.reproducibility.models["model"] == "function:another"
     assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
-
-
-def test_a_library_is_not_trusted_on_the_tasks_that_it_was_learned_from(tmp_path: Path) -> None:
-    report = learn_sync(
-        desk_agent(),
-        TICKETS,
-        reward=right_team,
-        library="under-another-name",
-        store=tmp_path,
-        evaluate=False,
-        epochs=1,
-        group_size=3,
-    )
-    arms = {"none": None, "learned": report.learned}
-    with pytest.raises(ConfigError, match=r"learned from 8 of the 8 tasks .* measure it on other tasks"):
-        compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
-    arms["other"] = library_of(["Be kind to the customer."])
-    found = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
-    assert any(note.startswith("learned will get no verdict: its library was learned from") for note in found.notes)
-    assert "learned from 8 of the 8 tasks" in found.contrasts[0].unsafe
-    assert found.contrasts[0].verdict == "cannot_tell"
 
 
 def a_function(task: Task, lessons: str) -> str:
@@ -161,29 +139,6 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), TICKETS, held_out_of="last", **asked)
     with pytest.raises(ConfigError, match="has no run whose id starts with 'nobody'"):
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
-
-
-def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
-    broken: list[bool] = []
-
-    def changing(messages: list[Any], info: Any) -> Any:
-        wrong = ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"team": "it"})])
-        return wrong if broken else reply(messages, info)
-
-    def compared(**arms: Any) -> Comparison:
-        model = FunctionModel(changing, model_name="desk")
-        given: dict[str, Any] = {"reward": right_team, "k": 4, "version": "v1", "store": tmp_path}
-        return compare_sync(desk_agent(), TICKETS, arms=arms, model=model, **given)
-
-    first = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
-    assert first.arms[0].score == 1.0
-    broken.append(True)
-    second = compared(learned=LIBRARY, other=library_of([LESSON, "Be brief."]))
-    assert [arm.reused for arm in second.arms] == [0, 0]
-    assert [arm.score for arm in second.arms] == [0.0, 0.0]
-    again = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
-    assert [arm.reused for arm in again.arms] == [32, 32], "both are of the time before"
-    assert again.contrasts == first.contrasts
 
 
 def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.library import LibraryStore
 from agentlearn.store import open_store
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Add, Ended, Proposal, Quarantined
@@ -66,19 +65,6 @@ def test_waiting_lessons_are_listed_with_the_doubt_and_the_evidence(
     (one,) = result(capsys, store, "library", "pending", "math", "--run", nouns.RUN[:6])["pending"]
     assert (one["id"], one["code"], one["lesson"], one["evidence"]) == (IDENTITY, "refused_source", HELD, ["r1"])
     assert output(capsys, store, "library", "pending", "web") == "nothing waits for a decision\n"
-
-
-def test_approving_publishes_and_names_the_person(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOGNAME", "ada")
-    decision = result(capsys, store, "library", "approve", IDENTITY[:6], "--note", "fine")["decision"]
-    assert (decision["who"], decision["note"], decision["verdict"]) == ("ada", "fine", "approved")
-    assert [one.lesson for one in LibraryStore(store / "libraries").load("math").experiences] == [HELD]
-    assert output(capsys, store, "library", "pending") == "nothing waits for a decision\n"
-    assert f"made in run {nouns.RUN}, epoch-1/1, by proposal {IDENTITY[:8]}" in output(
-        capsys, store, "library", "show", "math", "--origins"
-    )
 
 
 def test_a_run_says_how_many_proposals_wait_and_shows_them(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

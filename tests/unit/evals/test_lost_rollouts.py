@@ -121,15 +121,3 @@ def test_a_row_with_an_error_and_no_status_is_undecided() -> None:
         ),
         "rows.jsonl: 1 of 3 rows have an error and the status 'ok'; their scores count",
     ]
-
-
-def test_an_example_of_a_foreign_log_is_named_by_its_place() -> None:
-    for arm in "ab":
-        Path(arm).mkdir()
-        log_samples.write_lines(Path(arm, "run.jsonl"), [{"task": "t", "score": float(arm == "b")}] * 1)
-    found = compare_logs(["a=a/run.jsonl", "b=b/run.jsonl"]).comparison
-    [flip] = found.flips
-    assert (flip.baseline_place, flip.place) == ("a/run.jsonl line 1", "b/run.jsonl line 1")
-    text = "\n".join(shown(found))
-    assert "a/run.jsonl line 1 → b/run.jsonl line 1" in text
-    assert "agentlearn trace" not in text

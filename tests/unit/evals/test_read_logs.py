@@ -388,16 +388,6 @@ def test_an_unknown_score_is_refused_and_the_known_ones_are_listed(tmp_path: Pat
     assert refused.value.code == "unknown_score"
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as refused:
-        read_logs([tmp_path / "log"])
-    assert str(refused.value) == f"there is no file {str(tmp_path / 'log')!r}; check the path"
-    with pytest.raises(DataError):
-        read_logs([tmp_path])
-    with pytest.raises(DataError):
-        read_logs([])
-
-
 @pytest.mark.parametrize("form", ["plain.csv", "plain.jsonl", "plain.parquet", "inspect.json"])
 def test_a_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     file = log_samples.FORMS[form](tmp_path / form)

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_ai import Agent, ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.test import TestModel
 
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
@@ -142,26 +140,3 @@ def test_it_always_gives_the_last_version_that_could_be_read(
             case _:
                 shutil.rmtree(folder, ignore_errors=True)
         assert experiences.library == expected
-
-
-def test_threads_with_loops_of_their_own_see_only_published_versions(store: LibraryStore) -> None:
-    libraries = [FIRST, *(Library.of([f"When version {number} comes, think."]) for number in range(20))]
-    texts = {str(library.render()) for library in libraries}
-    agent = Agent(TestModel(), capabilities=[followed(store)])
-    seen: list[str] = []
-
-    async def run() -> None:
-        for _ in range(20):
-            first = (await agent.run("?")).all_messages()[0]
-            assert isinstance(first, ModelRequest)
-            seen.append(first.instructions or "")
-
-    threads = [threading.Thread(target=asyncio.run, args=(run(),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for library in libraries:
-        store.publish("math", library)
-    for thread in threads:
-        thread.join()
-    assert len(seen) == 80
-    assert set(seen) <= texts

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run as command_line
-from agentlearn.errors import ConfigError, StoreError, StoreLocked
+from agentlearn.errors import ConfigError, StoreLocked
 from agentlearn.store import Selection, Store, StoreReader, open_store, read_store
 from agentlearn.store import control_server as wire
 from agentlearn.types.experience import EMPTY_LIBRARY
@@ -163,19 +163,6 @@ def test_a_holder_that_does_not_answer_is_named_as_before(tmp_path: Path, monkey
         silent.close()
 
     while_held(tmp_path, act)
-
-
-def test_a_reader_gets_an_error_when_the_holder_ends(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_store(tmp_path) as store:
-            await store.save_run(nouns.run_event())
-            reading = read_store(tmp_path)
-            reader = reading.__enter__()
-        with pytest.raises(StoreError, match=r"stopped answering .*; try again"):
-            reader.runs()
-        reading.__exit__(None, None, None)
-
-    asyncio.run(main())
 
 
 def test_a_sudden_death_leaves_nothing_in_the_way(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorParameters
 from agentlearn_demo.sim.server import World
 from tests.unit.demo.sim.loop import run
 from tests.unit.demo.sim.test_reflector import ENDS_APART, SUMMARISE, compare_prompt, consolidate_prompt
-from tests.unit.demo.sim.toy import ToySkills, problems
+from tests.unit.demo.sim.toy import ToySkills
 
 QUESTION = "How many multiples of 7 lie from 3 to 70?"
 CHAT = "/v1/chat/completions"
@@ -191,60 +191,3 @@ def test_a_stream_carries_a_tool_call_in_pieces() -> None:
     assert pieces[0]["function"]["name"] == "run_python"
     joined = "".join(piece["function"]["arguments"] for piece in pieces)
     assert joined == message(body)["tool_calls"][0]["function"]["arguments"]
-
-
-async def raw(sent: bytes) -> bytes:
-    async with World([ToySkills()]).serve() as url:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-        writer.write(sent)
-        answer = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        return answer
-
-
-def port_of(url: str) -> int:
-    return int(url.rsplit(":", 1)[1].partition("/")[0])
-
-
-def test_agents_of_pydantic_ai_work_with_it() -> None:
-    from openai import AsyncOpenAI
-    from pydantic import BaseModel
-    from pydantic_ai import Agent, NativeOutput, ToolOutput
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-    from pydantic_ai.settings import ModelSettings
-
-    class Proposals(BaseModel):
-        proposals: list[dict[str, Any]]
-
-    settings = ModelSettings(seed=3, temperature=0.7)
-
-    async def all_of_it() -> None:
-        async with World([ToySkills()], parameters=FLAWLESS).serve() as url, Client() as http:
-            provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=url, api_key="none", http_client=http))
-            model = OpenAIChatModel("novice", provider=provider)
-            solver = Agent(model, instructions="Solve it.")
-            solver.tool_plain(run_python)
-            for question in problems(3):
-                assert "\\boxed{" in (await solver.run(question, model_settings=settings)).output
-            streamed = await solver.run(QUESTION, model_settings=settings, event_stream_handler=_listen)
-            assert streamed.output == (await solver.run(QUESTION, model_settings=settings)).output
-            for output in (ToolOutput(Proposals, name="submit"), NativeOutput(Proposals)):
-                reflector: Agent[None, Any] = Agent(model, output_type=output, instructions="Compare.")
-                said = await reflector.run(compare_prompt(*ENDS_APART), model_settings=settings)
-                assert said.output.proposals[0]["op"] == "add"
-                assert said.usage.input_tokens > 0
-
-    asyncio.run(all_of_it())
-
-
-async def _listen(context: object, stream: AsyncIterable[object]) -> None:
-    """With a listener, pydantic-ai asks for streams."""
-    async for _ in stream:
-        pass
-
-
-def run_python(code: str) -> str:
-    """Run code."""
-    return run(code)
