@@ -43,6 +43,7 @@ def learned(
         return report, [reader.trajectory(one) for one in ids]
 
 
+@pytest.mark.slow
 def test_partial_credit_is_the_reward_and_a_crash_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

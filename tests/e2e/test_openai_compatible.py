@@ -32,6 +32,7 @@ def solver(**options: Any) -> Solver:
     return Solver(answers={p: str(a) for p, a in PROBLEMS.items()}, success_rate=0.5, **options)
 
 
+@pytest.mark.slow
 def test_a_task_file_is_learned_from_to_the_end_with_tool_calls(aime_like: Path, tmp_path: Path) -> None:
     with OpenAIStub(solver()) as stub:
         report = learn(tmp_path, "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL, here=True)

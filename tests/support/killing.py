@@ -1,21 +1,8 @@
 """Kill child processes of a command while it runs."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-
-@dataclass(frozen=True)
-class KilledRun:
-    """A command that ended, with the number of processes that were killed under it, by kind."""
-
-    status: int
-    report: dict[str, Any]
-    stderr: str
-    killed: Counter[str]
 
 
 def descendants(pid: int) -> Iterator[tuple[int, int, str]]:

@@ -60,9 +60,6 @@ def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> Non
     walks.over({"/": doc(body)}, steps)
 
 
-# preformatted text and tables
-
-
 # text that a person cannot see
 
 

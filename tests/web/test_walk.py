@@ -195,9 +195,6 @@ def test_a_form_is_submitted(walks: Walking, field: str) -> None:
     walks.over({"/": doc(f"<form action=/found>{field}<button>Go</button></form>"), "/found": doc("", "Found")}, steps)
 
 
-# waiting
-
-
 # broken pages
 
 

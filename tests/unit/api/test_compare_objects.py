@@ -141,6 +141,7 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
 
 
+@pytest.mark.slow
 def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(tmp_path: Path) -> None:
     def look(tasks: list[tuple[str, str]], *, swapped: bool = False, **given: Any) -> int:
         arms = dict(reversed(TWO.items())) if swapped else TWO

@@ -80,18 +80,3 @@ def test_a_run_without_a_terminal_says_every_thirty_seconds_how_far_it_is(made: 
     assert "1.2k tokens written   20 tokens/s   01:00   2 answers cut at the limit" in text.getvalue()
     wait(progress, clock, 600 - 2 * EVERY_S)
     assert text.getvalue().count("so far") == 600 // EVERY_S
-
-
-def test_the_thread_ends_with_the_run_and_a_terminal_gets_the_live_view_instead() -> None:
-    progress, *_ = slow_run(of_train)
-    with progress:
-        thread = progress.heartbeat._thread
-        assert thread is not None
-        assert thread.is_alive()
-    assert not thread.is_alive()
-    shown = of_train(Console(file=io.StringIO(), force_terminal=True, width=100), Clock())
-    with shown:
-        assert shown.heartbeat._thread is None
-        assert shown.live is not None
-        assert shown.live.is_started
-    assert not shown.live.is_started

@@ -97,6 +97,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.mark.slow
 def test_a_lesson_is_traced_to_its_rollouts_and_back(
     taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,6 +39,7 @@ def refused_group(capsys: pytest.CaptureFixture[str], store: Path) -> str:
     return next(one["address"] for one in groups(capsys, store) if one["ends"].get("rejected"))
 
 
+@pytest.mark.slow
 def test_a_run_lists_its_groups_with_addresses_that_work(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = groups(capsys, finished)
     assert [one["phase"] for one in found] == ["epoch-1"] * 6 + ["epoch-2"] * 6

@@ -97,9 +97,6 @@ def test_a_served_answer_has_text_a_tool_call_and_its_tokens() -> None:
     asyncio.run(run())
 
 
-# The corpus.
-
-
 # What the shipped weights take from lessons: the same on any machine, up to rounding.
 
 

@@ -58,6 +58,7 @@ bits = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(text=st.lists(st.one_of(bits, st.text(max_size=5)), max_size=8).map("".join))
 def test_both_readers_of_one_file_give_the_same_ids_and_the_text_comes_back(text: str) -> None:

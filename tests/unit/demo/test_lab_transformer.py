@@ -101,16 +101,6 @@ def sampled(
 PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
 
 
-@pytest.mark.parametrize("max_batch", [1, 2, 8])
-def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
-    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
-    assert [one.ids for one in alone] == [one.ids for one in batched]
-    for one, other in zip(alone, batched, strict=True):
-        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
-        assert len(one.ids) == len(one.logprobs) <= 12
-        assert (one.finish == "stop") == (one.ids[-1] == END)
-
-
 async def ended(engine: LabEngine) -> Sampled:
     """An answer that came to its end, and not at once."""
     while True:
@@ -133,10 +123,3 @@ def test_a_conversation_that_goes_on_reads_only_what_is_new() -> None:
     assert second.cached == len(longer) - 3
     (again,) = sampled([longer], max_batch=1, together=False, sampling=Sampling(seed=0, max_tokens=5))
     assert (again.ids, again.cached) == (second.ids, 0)
-
-
-def test_an_answer_ends_with_the_context() -> None:
-    engine = LabEngine(MODEL, END)
-    assert engine.context == 64
-    (one,) = sampled([[3] * 62], max_batch=1, together=False, sampling=Sampling(seed=3, max_tokens=10))
-    assert len(one.ids) <= 2

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.templates import new_domain, write_recipe
-from agentlearn.errors import ConfigError, UnknownDomain
+from agentlearn.domain.templates import new_domain
+from agentlearn.errors import ConfigError
 from tests.support.cases import cases
 
 WRITTEN = cases(__file__, "written")
@@ -36,6 +36,7 @@ def test_a_whole_package_is_written_and_told_also_into_an_empty_folder() -> None
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"{'x' * 40}_domain"]
 
 
+@pytest.mark.slow
 def test_the_written_tests_pass_when_run() -> None:
     new_domain("plims", Path())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests"]
@@ -86,9 +87,3 @@ def test_nothing_is_overwritten(made: str) -> None:
     assert str(caught.value) == "'plims' already exists and is not overwritten; choose another --dir"
     assert there.read_text() == "mine"
     assert files_below(Path()) == [str(there)]
-
-
-def test_an_unknown_domain_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnknownDomain, match=r"^domain 'nope' is not installed \(found: 'math', 'miniwob', 'web'\)"):
-        write_recipe("nope", tmp_path / "mine.yaml")
-    assert list(tmp_path.iterdir()) == []

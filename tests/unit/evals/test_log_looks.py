@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.app import run as command
-from agentlearn.measure.observation import Observation
 from agentlearn.stats import look_factor
 from agentlearn_evals import Comparison, compare_logs
-from agentlearn_evals.log_comparison import SAMPLE, fingerprint, same_question
 from tests.unit.evals import log_samples
 
 Scores = Mapping[tuple[str, str, int], float]
@@ -90,21 +88,6 @@ def test_the_terminal_says_which_look_it_is(capsys: pytest.CaptureFixture[str]) 
     assert (found["contrasts"][0]["look"], found["planned_looks"], found["looks_note"]) == (2, 2, "")
     assert command(["runs", "show", found["run"]]) == 0
     assert "b" in capsys.readouterr().out
-
-
-def seen(found: Mapping[tuple[int, int], float]) -> list[Observation]:
-    return [Observation(arm="a", task=f"t{task}", g=g, score=score) for (task, g), score in found.items()]
-
-
-def test_the_fingerprint_of_a_large_log_is_a_sample_that_still_recognises_parts() -> None:
-    whole = {(task, g): float((task * g) % 2) for task in range(SAMPLE) for g in range(3)}
-    large = fingerprint("a", seen(whole))
-    assert len(large.sample) < 60_000
-    for tasks in (40, 2_000):
-        small = fingerprint("a", seen({key: score for key, score in whole.items() if key[0] < tasks}))
-        assert same_question((large, large), (small, small))
-        other = fingerprint("a", seen({key: 1 - score for key, score in whole.items() if key[0] < tasks}))
-        assert not same_question((large, large), (other, other))
 
 
 @pytest.mark.parametrize(

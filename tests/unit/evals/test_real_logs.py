@@ -44,6 +44,7 @@ def outcomes(observations: Sequence[Observation]) -> dict[tuple[str, int], tuple
     return {(one.task, one.g): (one.score, one.status, one.error) for one in observations}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["eval", "json"])
 def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     file = only(made / form)
@@ -65,6 +66,7 @@ def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     } & set(logs.outcomes)
 
 
+@pytest.mark.slow
 def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undecided(made: Path) -> None:
     file = only(made / "eval")
     logs = read_logs([Path(f"{file}#judged.style")])
@@ -82,6 +84,7 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     )
 
 
+@pytest.mark.slow
 def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
     logs = read_logs([made / "once.json"])
     assert outcomes(logs.observations) == {

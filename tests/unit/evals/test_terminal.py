@@ -27,20 +27,3 @@ def test_each_arm_has_its_score_and_difference_on_each_domain() -> None:
         for one in cells.values():
             assert one.score is None or f"{one.score:.3f}" in line
             assert one.mean is None or f"{one.mean:+.3f}" in line
-
-
-def alone(**changes: object) -> Comparison:
-    """A comparison of two arms whose only contrast has these fields."""
-    found = rich(arms=2)
-    contrast = found.contrasts[0].model_copy(update={"caution": "", "worst": None, "withheld": "", **changes})
-    return found.model_copy(update={"contrasts": (contrast,), "missing": ()})
-
-
-def row_of(found: Comparison) -> str:
-    return next(line for line in shown(found).splitlines() if line.strip().startswith(f"{found.names[1]} - none"))
-
-
-def test_bounds_are_unknown_when_something_is_missing_and_scores_have_no_known_range() -> None:
-    found = alone()
-    lost = (*found.arms[:-1], found.arms[-1].model_copy(update={"undecided": 3}))
-    assert "unknown" in row_of(found.model_copy(update={"arms": lost}))

@@ -95,6 +95,7 @@ def test_the_tasks_are_drawn_by_the_seed() -> None:
     assert set(pilot_sets(sets(3), SETTINGS).train) == set(sets(3).train)
 
 
+@pytest.mark.slow
 def test_a_pilot_publishes_nothing_and_can_be_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = tmp_path / "store"
     assert run(["learn", "math", "--pilot", "5", "--group-size", "4", "--store", str(store), "--json"]) == 0

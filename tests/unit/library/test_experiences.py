@@ -124,9 +124,6 @@ def test_a_missing_library_may_be_empty(store: LibraryStore) -> None:
         Experiences("later", missing="ignore")  # pyright: ignore[reportArgumentType]
 
 
-# Equality and how it is shown
-
-
 # What an agent reads and what is recorded
 
 

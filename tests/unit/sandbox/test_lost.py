@@ -126,6 +126,7 @@ def test_a_zygote_that_ends_again_and_again_is_an_error_that_says_so(monkeypatch
     in_sandbox("unsafe-local", scenario)
 
 
+@pytest.mark.slow
 def test_code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt(subtests: pytest.Subtests) -> None:
     for cell in cases(__file__, "code_that_ends_its_own_interpreter_gets_a_result_and_never_a_new_attempt"):
         with subtests.test(repr(cell)):

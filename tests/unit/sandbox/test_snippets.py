@@ -33,6 +33,7 @@ def shown(output: str, error: str) -> Outcome:
     return re.sub(r"/\S+/packages/", "", output), re.sub(r"/\S+/packages/", "", last_line)
 
 
+@pytest.mark.slow
 def test_a_program_gives_the_same_in_the_sandbox_and_outside(
     zygote: Box, outside: dict[str, list[Outcome]], subtests: pytest.Subtests
 ) -> None:

@@ -170,9 +170,6 @@ def test_an_index_with_only_a_source_package_runs_no_code(
     assert not (tmp_path / "ran").exists()
 
 
-# Installers
-
-
 # Disks and folders
 
 

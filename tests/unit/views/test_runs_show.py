@@ -52,6 +52,7 @@ def test_every_value_has_its_line(value: Any) -> None:
             assert part in lines
 
 
+@pytest.mark.slow
 def test_a_learn_run_is_shown_with_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = tmp_path / "s"
     options = ["--limit", "3", "--epochs", "1", "--eval-rollouts", "1", "--model", "sim:novice"]

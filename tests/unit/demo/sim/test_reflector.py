@@ -153,9 +153,6 @@ def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:
     assert not any("8128" in lesson for lesson in told)
 
 
-# --- malformed ---
-
-
 # --- consolidate ---
 
 
@@ -172,9 +169,6 @@ def test_proposals_that_say_the_same_become_one() -> None:
     made = items("consolidate", consolidate_prompt(SAME[0], OTHER, SAME[1], SAME[2]))
     assert [(item["op"], item["rests_on"]) for item in made] == [("add", ["P1", "P3", "P4"]), ("add", ["P2"])]
     assert stance(lesson_of(made[0]), ENDPOINTS) == "addresses"
-
-
-# --- repair ---
 
 
 # --- the whole ---

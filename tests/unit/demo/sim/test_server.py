@@ -153,41 +153,4 @@ def test_a_bad_request_gets_the_error_that_services_send(body: bytes, status: in
 # --- faults and counts ---
 
 
-def test_a_rate_limit_says_when_to_come_back_and_a_retry_can_succeed() -> None:
-    async def act(client: Client) -> None:
-        for number in range(20):
-            answers = [await client.post(CHAT, json=chat(str(number), model="echo")) for _ in range(12)]
-            refused = [one for one in answers if one.status_code == 429]
-            assert all(one.headers["retry-after"] == "0.25" for one in refused)
-            assert all(one.json()["error"]["code"] == "rate_limit_exceeded" for one in refused)
-            assert len(answers) - len(refused) > 0
-        stats = (await client.get("/stats")).json()
-        assert stats["requests"] == 240 == stats["by_model"]["echo"]["echo"]
-        assert stats["by_status"]["429"] == stats["injected"]["429"] == pytest.approx(120, abs=30)
-        assert stats["by_status"]["200"] + stats["by_status"]["429"] == 240
-
-    with_client(act, faults=Faults(rate_limited=0.5, retry_after_s=0.25))
-
-
 # --- streams, connections ---
-
-
-def streamed(body: Json) -> list[Json]:
-    response = ask({**body, "stream": True, "stream_options": {"include_usage": True}})
-    assert response.headers["content-type"] == "text/event-stream"
-    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
-    assert lines[-1] == "[DONE]"
-    return [json.loads(line) for line in lines[:-1]]
-
-
-def test_a_stream_carries_a_tool_call_in_pieces() -> None:
-    body = chat("Solve it.", QUESTION, tools=[tool()])
-    pieces = [
-        call
-        for chunk in streamed(body)
-        for choice in chunk["choices"]
-        for call in choice["delta"].get("tool_calls", [])
-    ]
-    assert pieces[0]["function"]["name"] == "run_python"
-    joined = "".join(piece["function"]["arguments"] for piece in pieces)
-    assert joined == message(body)["tool_calls"][0]["function"]["arguments"]
