@@ -24,9 +24,9 @@ from agentlearn.train.update.logprob_model import token_logprobs
 from agentlearn.train.update.sequences import TrainingRow
 from agentlearn.train.update.updater import Updater
 from agentlearn.types.ids import RolloutId
-from scripts.bench.trl_run import GRPOConfig, training_rows
 from tests.support.tiny_lm import tiny_config, tiny_tokenizer
 from tests.support.trl_oracle import GRPOTrainer
+from tests.support.trl_run import GRPOConfig, training_rows
 
 PROMPTS, G, PROMPT, LONGEST, VOCABULARY, MICRO = 8, 8, 32, 128, 512, 16
 RATE = 1e-4
