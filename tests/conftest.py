@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.leftovers import no_asyncio_task_left, no_process_left
 CHILD = str(Path(__file__).parent / "support" / "child")
 FOREIGN_PREFIXES = ("AGENTLEARN_", "ANTHROPIC_", "AZURE_", "DEEPSEEK_", "GEMINI_", "GOOGLE_", "HF_", "OPENAI_")
 FOREIGN_SUFFIXES = ("_API_KEY", "_TOKEN", "_PROXY")
+ALL_SLOW = re.compile(r"^pytestmark = .*\bmark\.slow\b", re.MULTILINE)
 
 
 def clean_environment() -> None:
@@ -51,6 +53,13 @@ clean_environment()
 guard_sockets()
 choose_examples()
 gc.disable()  # until all tests are collected: collections find nothing there and take long
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of slow tests where they are not wanted: most of these files import heavy packages."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return bool(ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_collection_finish() -> None:

@@ -100,15 +100,5 @@ def broken_scorer() -> Task:
 
 
 @task
-def broken_solver() -> Task:
-    return Task(dataset=SUMS, solver=breaking(), scorer=match())
-
-
-@task
-def scored_as(value: object = 0.25) -> Task:
-    return Task(dataset=SUMS, scorer=scoring(value))
-
-
-@task
 def sandboxed() -> Task:
     return Task(dataset=SUMS, scorer=match(), sandbox="docker")

@@ -12,23 +12,13 @@ from pydantic_ai.models.function import AgentInfo
 
 from agentlearn.domain.base import load_domain
 from agentlearn.errors import ConfigError
-from agentlearn.models.call_context import CallRecord
 from agentlearn.types.experience import library_of
-from agentlearn.types.ids import CallId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
 from agentlearn_adapters.bfcl import BfclDomain
 from tests.adapters.scripted_rollouts import Script, rollouts, says, shown
-from tests.support.stages import ListJournal
 
 pytest.importorskip("bfcl_eval", reason="pip install --no-deps bfcl-eval==2026.3.23")
-
-
-class Resumed(ListJournal):
-    """A journal that knows the calls of an earlier run."""
-
-    def recorded(self, identity: CallId) -> CallRecord | None:
-        return next((one for one in self.records if one.id == identity), None)
 
 
 def domain(category: str) -> BfclDomain:
@@ -76,26 +66,6 @@ def test_the_expected_calls_are_1_and_no_call_is_0(category: str) -> None:
         assert "Wrong number of functions" in none.verdict.reason
 
 
-def test_the_checkers_message_is_the_reason() -> None:
-    of = domain("multiple")
-    (task,) = of.tasks("train", seed=0, limit=1)
-    name = of.name and json.loads(task.answer or "")[0]
-    call = ToolCallPart(next(iter(name)).replace(".", "_"), {"no_such_argument": 1})
-    one = ran(of, task, lambda messages, info: ModelResponse(parts=[call]))
-    assert one.verdict
-    assert one.verdict.reward == 0.0
-    assert "Missing required parameter" in one.verdict.reason or "Unexpected parameter" in one.verdict.reason
-
-
-def test_arguments_that_are_no_object_are_wrong_and_not_an_error() -> None:
-    of = domain("simple")
-    (task,) = of.tasks("train", seed=0, limit=1)
-    one = ran(of, task, lambda messages, info: ModelResponse(parts=[ToolCallPart("anything", "{not json")]))
-    assert one.failure is None
-    assert one.verdict
-    assert one.verdict.reward == 0.0
-
-
 @pytest.mark.parametrize("category", ["irrelevance", "live_irrelevance"])
 def test_where_no_function_fits_no_call_is_right(category: str) -> None:
     of = domain(category)
@@ -127,16 +97,6 @@ def test_the_model_sees_the_functions_and_the_lessons_and_its_calls_are_steps() 
     assert json.loads(one.answer or "")
 
 
-def test_a_resumed_rollout_takes_its_call_from_the_journal() -> None:
-    of = domain("simple")
-    (task,) = of.tasks("train", seed=0, limit=1)
-    journal = Resumed()
-    first = ran(of, task, perfect(task), journal=journal)
-    again = ran(of, task, says("not asked"), journal=journal)
-    assert first.answer == again.answer
-    assert again.verdict == first.verdict
-
-
 def test_collections_have_their_categories_as_families_and_all_tasks_once() -> None:
     of = domain("non_live")
     tasks = [*of.tasks("train", seed=0), *of.tasks("test", seed=0)]
@@ -151,8 +111,3 @@ def test_other_categories_are_refused(name: str, code: str) -> None:
     with pytest.raises(ConfigError) as raised:
         domain(name)
     assert raised.value.code == code
-
-
-def test_a_problem_without_functions_is_refused() -> None:
-    with pytest.raises(ConfigError, match="needs the functions of a task"):
-        domain("simple").question(Task.of("bfcl:simple", "What is the weather?", None))

@@ -49,22 +49,6 @@ def test_every_command_has_help(capfd: pytest.CaptureFixture[str], subtests: pyt
             assert printed.err == ""
 
 
-def test_a_mistake_gets_one_sentence(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
-    for command, words in {
-        "lern math": 'Did you mean "learn"?',
-        "runs lst": 'Did you mean "list"?',
-        "train math --epoch 3": "Did you mean --epochs?",
-        "compare none --lgs x": "Did you mean --logs?",
-        "learn math --epochs three": 'unable to convert "three" into int',
-        "learn": "say what to learn",
-        "train": "say what to train on",
-        "compare": "say what to compare",
-        "solve maths 1+1": "'maths'",
-    }.items():
-        with subtests.test(command):
-            assert words in sentence(command.split(), capfd)
-
-
 def test_with_json_an_error_is_one_object(capfd: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
     for command, code in {
         "lern": "usage",

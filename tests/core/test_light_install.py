@@ -30,15 +30,6 @@ LIGHT = {
     *("LibraryStore", "RolloutContext", "Task", "Trajectory", "Treatment", "Verdict", "library_of", "load_domain"),
 }
 """Public names that need no extra."""
-USE = """
-from pydantic_ai import Agent
-from agentlearn import Experiences, library_of
-
-library = library_of(["Count both ends of a range."])
-agent = Agent("test", instructions="Solve it.", capabilities=[Experiences(library)])
-result = agent.run_sync("How many integers from 3 to 30?")
-assert "Count both ends" in str(result.all_messages()), result.all_messages()
-"""
 
 
 def light(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -71,18 +62,6 @@ for name in agentlearn.__all__:
         assert code == "missing_extra"
         assert words.startswith(("agentlearn.store needs", f"agentlearn.{name} needs"))
         assert words.endswith("): pip install 'agentlearn-lib[learn]'")
-
-
-def test_lessons_are_used(tmp_path: Path) -> None:
-    ended = light(USE, tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-
-
-def test_an_import_that_needs_the_extra_says_so(tmp_path: Path) -> None:
-    for statement in ("from agentlearn import run_learning", "from agentlearn.store import read_store"):
-        ended = light(statement, tmp_path)
-        assert "agentlearn.errors.MissingExtra: agentlearn." in ended.stderr
-        assert ended.stderr.endswith("): pip install 'agentlearn-lib[learn]'\n")
 
 
 @pytest.mark.parametrize("words", [[], ["learn", "math", "--json"]])

@@ -61,6 +61,7 @@ def reused(found: Comparison) -> dict[str, int]:
     return {arm.arm: arm.reused for arm in found.arms}
 
 
+@pytest.mark.slow
 def test_rollouts_grow_without_paying_again_and_a_new_arm_is_compared_with_rollouts_of_its_time(
     run: RUN, service: OpenAIStub
 ) -> None:
@@ -123,16 +124,6 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict(run: RUN) -
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
-def test_instructions_and_temperature_are_arms(run: RUN, service: OpenAIStub) -> None:
-    Path("curt.md").write_text("Answer at once and use no tool.")
-    found = run("none", "curt=none,instructions=curt.md", "hot=none,temperature=1.5", limit=4)
-    assert [arm.arm for arm in found.arms] == ["none", "curt", "hot"]
-    assert {request["temperature"] for request in service.requests} == {0.3, 1.5}
-    assert any("use no tool" in str(request["messages"]) for request in service.requests)
-    names = {name.rpartition(":")[2].partition("/")[0] for name in found.reproducibility.prompts}
-    assert "instructions" in names
-
-
 def test_a_stopped_comparison_continues(run: RUN) -> None:
     with pytest.raises(BudgetExceeded):
         run("none", "good.json", max_tokens=1500, concurrency=2)
@@ -170,16 +161,7 @@ def test_tasks_that_were_learned_from_are_noticed(run: RUN, service: OpenAIStub)
         run("none", "sums", k=1)
 
 
-def test_several_domains_make_a_matrix(run: RUN) -> None:
-    lines = Path("sums.jsonl").read_text().splitlines()
-    Path("mine.jsonl").write_text("\n".join(lines[12:]))
-    Path("sums.jsonl").write_text("\n".join(lines[:12]))
-    found = run("none", "good.json", domains=("sums.jsonl", "mine.jsonl"), limit=5)
-    cells = {(one.name, one.arm) for one in found.slices if one.by == "domain"}
-    assert cells == {(name, arm) for name in ("sums", "mine") for arm in ("none", "good")}
-    assert len(found.tasks) == 10
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_the_command_writes_a_page_and_what_is_asked_for() -> None:
     small = ("--domain", "math", "--model", "sim:novice", "--limit", "4", "-k", "1", "--store", "store")
@@ -239,13 +221,3 @@ def test_a_dry_run_prints_the_forecast_and_spends_nothing(tmp_path: Path) -> Non
     assert "480 rollouts to make" in done.stdout
     assert "$" in done.stdout
     assert not (tmp_path / ".agentlearn").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-def test_the_page_of_the_docs_shows_a_program_that_runs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
-    program = page.split("```python\n")[1].split("```")[0]
-    names: dict[str, object] = {}
-    exec(program, names)
-    assert isinstance(names["found"], Comparison)

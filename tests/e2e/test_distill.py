@@ -106,25 +106,6 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_an_undisturbed_one(
     assert [line.teacher for line in report.updates] == [line.teacher for line in whole.updates]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_run_ends_early_when_it_moves_too_far_and_does_not_go_on_when_it_is_resumed(
-    weights: Path, tasks: Path, tmp_path: Path, interrupted: bool
-) -> None:
-    gradient = {"stop_at_kl": 1e-9, "kl": "k3", "kl_beta": 0.01, "reference": "copy"}
-    fields = fields_of(weights, tasks, tmp_path, epochs=4, gradient=gradient)
-    if interrupted:
-        stopped(fields, Stopping(at_end=True))
-        report = resumed(tmp_path)
-    else:
-        report = trained(fields)
-    assert len(report.updates) < 12
-    assert sum("ended early: " in note for note in report.notes) == 1
-    assert any("the divergence from the model at the start is" in note for note in report.notes)
-    assert report.weights.published
-    assert Path(report.weights.path).is_dir()
-
-
 def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: Path) -> None:
     """Without the adapter it would be another model than the one at the start."""
     adapter = tmp_path / "adapter"
@@ -134,28 +115,6 @@ def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: 
     gradient = {"lora_rank": 4}
     assert train_settings({**common, "model": str(adapter), "gradient": gradient}).gradient.reference == "copy"
     assert train_settings({**common, "model": "base", "gradient": gradient}).gradient.reference == "adapter_off"
-
-
-@pytest.mark.slow
-def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
-    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from agentlearn.learning.report import Delta
-    from agentlearn.learning.run_result import RunResult
-
-    held_out: Any = RunResult.held_out
-
-    def worse(result: RunResult) -> Any:
-        found = held_out.fget(result)
-        assert isinstance(found.delta, Delta)
-        return found.model_copy(update={"delta": found.delta.model_copy(update={"verdict": "worse"})})
-
-    monkeypatch.setattr(RunResult, "held_out", property(worse))
-    chosen = fields_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
-    report = trained(chosen)
-    assert not report.weights.published
-    assert not train_settings(chosen).folder.exists()
-    assert (Path(report.weights.path) / "model.safetensors").is_file()
 
 
 VISITS = Counter[str]()

@@ -144,35 +144,3 @@ def test_the_stages_are_stored_runs_the_report_adds_up_and_the_printed_command_p
     agentlearn_here(*words, cwd=folder)
     after = libraries.load("math")
     assert {one.id[:12] for one in before.experiences} - {one.id[:12] for one in after.experiences} == set(words[3:])
-
-
-@pytest.mark.slow
-def test_a_further_round_starts_from_what_the_round_before_made(tmp_path: Path) -> None:
-    report = report_of(written(tmp_path, rounds=2), "small.yaml")
-    first, second = report["rounds"]
-    assert second["model"] == first["trained"]["weights"]
-    start = LibraryStore(tmp_path / ".agentlearn" / "libraries").load(second["start"])
-    proposed = {one["lesson"] for one in first["pruning"]["removals"] if one["state"] == "proposed"}
-    assert proposed
-    assert first["pruning"]["parked"] == first["pruning"]["together_shown"]
-    assert first["pruning"]["parked"]
-    assert not proposed & set(start.by_id)
-    assert proposed <= {one.experience.id for one in start.withheld}
-    learning = [row for row in runs(tmp_path) if row.kind == "learn"]
-    settings = json.loads(learning[1].settings)
-    assert settings["library"] == second["start"]
-    assert settings["model"] == f"local:{first['trained']['weights']}"
-    assert settings["reflector"] == "sim:reflector"
-
-
-@pytest.mark.slow
-def test_without_new_lessons_the_run_ends_in_good_order(tmp_path: Path) -> None:
-    """Groups of one rollout have nothing to compare, so nothing is learned, trained or compared."""
-    folder = written(tmp_path)
-    recipe = folder / "small.yaml"
-    recipe.write_text(recipe.read_text().replace("group_size: 3", "group_size: 1"))
-    report = report_of(folder, "small.yaml")
-    assert report["ended"] == "nothing_learned"
-    assert report["rounds"][0]["trained"] is None
-    assert report["sentences"][-1].startswith("nothing to distil, so the run ends here")
-    assert kinds(folder) == ["hybrid", "learn"]

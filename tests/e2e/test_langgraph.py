@@ -12,6 +12,8 @@ from tests.support.desk import LESSON, TICKETS, desk_model, right_text
 from tests.support.openai_script import Reply, Request, digest, text
 from tests.support.openai_stub import OpenAIStub
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = {"group_size": 3, "epochs": 1, "batch_size": 8, "seed": 2}
 
 
@@ -64,7 +66,6 @@ class State(TypedDict, total=False):
     answer: str
 
 
-@pytest.mark.slow
 def test_a_langgraph_graph_learns(tmp_path: Path) -> None:
     graphs = pytest.importorskip("langgraph.graph")
     with OpenAIStub(service) as stub:

@@ -1,15 +1,11 @@
 """`learn math` with the simulated model: what must hold of it, on small runs through the command line."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from agentlearn_demo.math.novice import skills
-from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.support.command import agentlearn_here, learn
 
 SMALL = ("--limit", "5", "--epochs", "1", "--batch-size", "5", "--no-eval", "--validation-rollouts", "0")
@@ -61,30 +57,6 @@ def test_only_groups_that_teach_ask_for_summaries(small: Small) -> None:
     teach = taught["mixed"] + taught["all_wrong"]
     assert 3 * teach <= calls["summarise"]["calls"] <= 10 * teach
     assert teach <= calls["compare"]["calls"] <= 2 * teach
-
-
-@pytest.mark.slow
-def test_the_controls_do_not_move_the_score(tmp_path: Path) -> None:
-    """Lessons of proper form that say nothing to the point, and neutral words."""
-    useless = {Vocabulary(skills).neutral(Random(seed)) or "" for seed in range(12)}
-    words = ("Quiet river garden paper yellow window.", "Noon gentle music travel summer bread.")
-    quick: Sequence[str] = ("--limit", "1", "--epochs", "1", "--group-size", "1", "--eval-rollouts", "1")
-    means = [learn(tmp_path, *quick, "--store", "none", here=True)["before"]["mean"]]
-    for name, lessons in {"useless": sorted(useless), "placebo": words}.items():
-        original = {"experiences": {f"G{n}": lesson for n, lesson in enumerate(lessons)}, "next_id": len(lessons)}
-        (tmp_path / f"{name}.json").write_text(json.dumps(original))
-        report = learn(tmp_path, *quick, "--store", name, "--from", f"{name}.json", here=True)
-        assert report["library"]["lessons"] == len(lessons)
-        means.append(report["before"]["mean"])
-    assert means[1:] == means[:1] * 2
-
-
-@pytest.mark.slow
-def test_an_earlier_library_can_be_learned_on(small: Small) -> None:
-    folder, first = small
-    second = learn(folder, *SMALL, "--seed", "5", "--from", "math", here=True)
-    assert second["library"]["lessons"] >= first["library"]["lessons"]
-    assert len(agentlearn_here("library", "log", "math", cwd=folder).stdout.splitlines()) >= 2
 
 
 def test_solving_one_problem_shows_the_steps(tmp_path: Path) -> None:

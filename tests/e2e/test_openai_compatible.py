@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import learn
-from tests.support.openai_script import Malformed, Reply, Request, Solver, error
+from tests.support.openai_script import Reply, Request, Solver, error
 from tests.support.openai_stub import OpenAIStub
 
 PROBLEMS = {
@@ -32,6 +32,7 @@ def solver(**options: Any) -> Solver:
     return Solver(answers={p: str(a) for p, a in PROBLEMS.items()}, success_rate=0.5, **options)
 
 
+@pytest.mark.slow
 def test_a_task_file_is_learned_from_to_the_end_with_tool_calls(aime_like: Path, tmp_path: Path) -> None:
     with OpenAIStub(solver()) as stub:
         report = learn(tmp_path, "--data", str(aime_like), "--model", f"{stub.base_url}#any", *REAL, here=True)
@@ -46,43 +47,6 @@ def test_a_task_file_is_learned_from_to_the_end_with_tool_calls(aime_like: Path,
         assert report["stages"]["rollout" if stage == "solve" else stage]["calls"] == calls
     assert counts["solve"] == 2 * sum(report["rollouts"].values())
     assert report["cost_usd"] is None, "the price of a model on loopback is unknown, not zero"
-
-
-@pytest.mark.slow
-def test_malformed_replies_cost_only_themselves(aime_like: Path, tmp_path: Path) -> None:
-    stages = ("summarise", "compare", "consolidate")
-    script = solver(malformed={stage: Malformed(rate=0.3) for stage in stages})
-    with OpenAIStub(script) as stub:
-        # The stub ignores lessons, so no version is better than the start: take the last one.
-        options = [*(one if one != "1" else "3" for one in REAL), "--select", "last"]
-        report = learn(
-            tmp_path,
-            "--data",
-            str(aime_like),
-            "--model",
-            f"{stub.base_url}#any",
-            *options,
-            "--no-eval",
-            "--seed",
-            "2",
-            here=True,
-        )
-    assert report["library"]["lessons"] > 0
-    faults = report["stages"]["summarise"]["malformed"]
-    assert {"prose", "object_not_array", "string_item", "cut_json", "unknown_id"} <= set(faults)
-    rejected = report["proposals"]["rejected"]
-    assert {"prose", "object_not_array", "not_an_object", "unknown_id"} <= set(rejected)
-    assert report["rollouts"]["failed"] == 0
-
-
-@pytest.mark.slow
-def test_even_when_every_consolidation_is_malformed_lessons_grow(aime_like: Path, tmp_path: Path) -> None:
-    with OpenAIStub(solver(malformed={"consolidate": Malformed(kinds=("prose",))})) as stub:
-        options = ("--data", str(aime_like), "--limit", "8", "--model", f"{stub.base_url}#any")
-        report = learn(tmp_path, *options, *REAL, "--no-eval", "--select", "last", here=True)
-    assert report["proposals"]["rejected"]
-    assert report["library"]["lessons"] > 0
-    assert any("consolidation failed twice" in note for note in report["notes"])
 
 
 def breaking(every: int) -> Callable[[Request], Reply]:

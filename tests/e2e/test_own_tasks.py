@@ -31,6 +31,7 @@ def labels(said: str) -> list[str]:
     return [line[:13] for line in said.splitlines() if not line.startswith("  note")]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

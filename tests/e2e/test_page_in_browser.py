@@ -5,7 +5,6 @@ The pages are those of a comparison and of a learn run.
 Skipped where no Chromium is installed: `apt-get install --no-install-recommends chromium-headless-shell` brings one.
 """
 
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,51 +181,6 @@ def test_the_policy_stops_what_would_get_in(browser: Browser, files: Path) -> No
     context.close()
 
 
-def test_drawings_have_names(browser: Browser, files: Path) -> None:
-    with view(browser, files / "rich.html") as page:
-        unfold(page)
-        drawings = page.locator("svg[role=img]").count()
-        assert drawings > 10
-        assert page.get_by_role("img", name=re.compile(r"\w{2,}")).count() == drawings
-        assert page.locator("svg:not([role=img]):not([aria-hidden]):not(svg svg)").count() == 0
-
-
-def test_the_keyboard_reaches_the_contents_and_the_tables(browser: Browser, files: Path) -> None:
-    with view(browser, files / "rich.html") as page:
-        met: list[str] = []
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            met.append(
-                page.evaluate(
-                    """() => {
-                      const e = document.activeElement, style = getComputedStyle(e);
-                      const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-                      const name = e.getAttribute("aria-label") ?? e.textContent;
-                      return `${e.tagName} ${name}${outlined ? "" : " (not seen)"}`;
-                    }"""
-                )
-            )
-            if met[-1] == "BUTTON Difference":
-                break
-        assert met[0] == "A Skip to the details"
-        assert "A Differences" in met[:3]
-        assert met[-3:] == ["DIV Arms compared with none (simulated)", "BUTTON Arm", "BUTTON Difference"]
-        assert [one for one in met if one.endswith("(not seen)")] == []
-
-        table = page.get_by_role("region", name="Arms compared with none (simulated)")
-        before = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
-        page.keyboard.press("Enter")
-        after = table.locator("tbody tr td:nth-child(2)").all_inner_texts()
-        numbers = [float(text.split()[0].replace("\N{MINUS SIGN}", "-")) for text in after]
-        assert numbers == sorted(numbers, reverse=True)
-        assert table.locator("th[aria-sort=descending]").inner_text().startswith("Difference")
-        page.keyboard.press("Enter")
-        assert table.locator("tbody tr td:nth-child(2)").all_inner_texts() == after[::-1]
-        page.keyboard.press("Enter")
-        assert table.locator("tbody tr td:nth-child(2)").all_inner_texts() == before
-        assert table.locator("th[aria-sort]").count() == 0
-
-
 def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
     with view(browser, files / "rich.html", scripts=False) as page:
         assert page.locator("thead button").count() == 0
@@ -235,32 +189,3 @@ def test_the_page_works_without_scripts(browser: Browser, files: Path) -> None:
         assert not row.is_visible()
         fold.click()
         assert row.is_visible()
-
-
-def test_print_is_black_on_white_without_the_contents(browser: Browser, files: Path) -> None:
-    with view(browser, files / "rich.html", scheme="dark") as page:
-        shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert max(int(part) for part in re.findall(r"\d+", shown)[:3]) < 60
-        page.emulate_media(media="print", color_scheme="dark")
-        assert not page.locator("nav").is_visible()
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 250)"
-
-
-def test_proposals_are_filtered_by_choice_and_by_text(browser: Browser, files: Path) -> None:
-    with view(browser, files / "learned.html") as page:
-        unfold(page)
-        figure = page.locator("figure", has=page.get_by_role("region", name="Proposals (simulated)"))
-        rows = figure.locator("tbody tr:visible")
-        whole = rows.count()
-        figure.get_by_label("End").select_option("rejected")
-        assert rows.count() == whole / 5
-        assert set(rows.locator("td:nth-child(5)").all_inner_texts()) == {"rejected"}
-        figure.get_by_label("Epoch").select_option("2")
-        assert rows.count() == whole / 15
-        figure.get_by_role("button", name="Stage").click()
-        assert rows.count() == whole / 15
-        figure.get_by_label("End").select_option("any end")
-        figure.get_by_label("Epoch").select_option("any epoch")
-        figure.get_by_label("Text").fill("ASKS_FOR_secrets")
-        assert rows.count() == whole / 5
-        assert figure.locator("output").inner_text() == f"{whole // 5} of {whole}"

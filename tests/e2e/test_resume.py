@@ -143,6 +143,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(plain: Plain,
     assert any(note.startswith("resumed: ") for note in report.notes)
 
 
+@pytest.mark.slow
 def test_a_signal_loses_no_call_and_the_last_line_says_how_to_go_on(plain: Plain, data: Path) -> None:
     number = signal.SIGTERM
     undisturbed, requests, _ = plain

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shlex
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -75,38 +74,6 @@ def test_a_reflector_that_inverts_every_lesson_publishes_nothing_and_the_run_say
     assert {one["role"] for one in report["versions"]} >= {"selected", "finalist"}
 
 
-def test_good_lessons_are_published(tmp_path: Path) -> None:
-    """Also without labels, and from stored rollouts."""
-    with served(FLAWLESS) as model:
-        said, report = learn(tmp_path, model)
-        unlabelled = ("--labels", "none", "--no-eval", "--name", "unlabelled")
-        stored = ("--from-store", "--from-run", report["run"], "--no-eval", "--name", "stored")
-        others = [learn(tmp_path, model, *options)[1] for options in (unlabelled, stored)]
-    selection = report["selection"]
-    assert (selection["status"], selection["basis"], selection["tasks"]) == ("published", "validation", 20)
-    assert published(tmp_path)[0] == selection["selected"] == report["library"]["current"]
-    assert report["delta"]["ci"][0] > 0
-    assert line_of(said, "selection").index("it has the best evidence") > 0
-    assert said.index("held out") < said.index("  selection"), "the verdict comes first"
-    assert {(one["selection"]["basis"], one["selection"]["status"]) for one in others} == {("validation", "published")}
-    assert all(one["rollouts"] == 0 for one in others[1]["versions"] if one["updates"])
-
-
-def test_a_pending_version_is_published_by_the_printed_command(tmp_path: Path) -> None:
-    """Taking the last version, whatever it does: the held-out test calls it worse."""
-    with served(INVERTED) as model:
-        said, report = learn(tmp_path, model, "--select", "last")
-    assert report["selection"]["status"] == "pending"
-    assert report["delta"]["verdict"] == "worse"
-    assert published(tmp_path) == []
-    assert "nothing protects it from lessons that do harm" in said
-    line = line_of(said, "library")
-    command = line[line.index("agentlearn library approve") :]
-    assert command in agentlearn_here("library", "pending", cwd=tmp_path).stdout
-    agentlearn_here(*shlex.split(command)[1:], cwd=tmp_path)
-    assert published(tmp_path) == [report["selection"]["selected"]]
-
-
 def test_a_budget_that_ends_inside_validation_stops_with_status_3_and_is_resumed(tmp_path: Path) -> None:
     with served(FLAWLESS) as model:
         _, plain = learn(tmp_path, model, "--no-eval")
@@ -131,18 +98,3 @@ def test_a_budget_that_ends_inside_validation_stops_with_status_3_and_is_resumed
     assert 0 < len(before) < len(after)
     assert report["selection"] == plain["selection"]
     assert report["versions"] == plain["versions"]
-
-
-def test_a_file_of_tasks_is_validated_on_the_tasks_learned_from(tmp_path: Path) -> None:
-    with served(FLAWLESS) as model:
-        _, first = learn(tmp_path, model, "--no-eval", "--name", "own")
-        with read_store(tmp_path / ".agentlearn") as reader:
-            inputs = reader.run_inputs(first["run"])
-            assert inputs is not None
-            tasks = [reader.task(one) for one in inputs.train]
-        rows = [json.dumps({"problem": one.problem, "answer": one.answer, "family": one.family}) for one in tasks]
-        (tmp_path / "tasks.jsonl").write_text("\n".join(rows))
-        _, report = learn(tmp_path, model, "--no-eval", "--data", "tasks.jsonl")
-    assert report["selection"]["learned_from"] is True
-    assert report["selection"]["tasks"] == 16
-    assert "16 tasks learned from" in report["selection"]["reason"]

@@ -16,7 +16,6 @@ from agentlearn.store import read_store  # noqa: E402
 from agentlearn.train.report import TrainReport  # noqa: E402
 from agentlearn.train.run_training import run_training  # noqa: E402
 from agentlearn.train.settings import TrainSettings, resumed_train_settings, train_settings  # noqa: E402
-from agentlearn.train.training_plan import plan_training  # noqa: E402
 from agentlearn.types.trajectory import ModelTurn  # noqa: E402
 from tests.support.letters_training import (  # noqa: E402
     WORDS,
@@ -61,19 +60,6 @@ def test_the_reward_rises_and_the_curve_shows_it(whole: Whole) -> None:
     assert report.groups["mixed"] > 8  # rounding on another CPU can change sampled tokens
     assert report.rollouts == {"ok": 8 * 2 * 4 + 3 * 4 * 4, "failed": 0, "undecided": 0}
     assert report.skipped == report.stale == 0
-
-
-def test_the_plan_told_what_the_run_did_and_learns_its_pace(whole: Whole) -> None:
-    report, settings = whole
-    plan = plan_training(settings.model_copy(update={"epochs": 8}))
-    assert (plan.updates, len(report.updates)) == (16, 8)
-    assert plan.rollouts == 2 * (8 * 2 * 4) + 5 * 4 * 4  # measured before, after 4, 8 and 12 updates, and after
-    again = plan_training(settings)
-    assert again.rollouts == sum(report.rollouts.values())
-    assert "as run" in again.basis
-    assert again.seconds is not None
-    assert plan.seconds is not None
-    assert again.seconds < plan.seconds
 
 
 def test_every_number_of_every_update_is_in_the_store(whole: Whole) -> None:

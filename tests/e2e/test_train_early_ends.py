@@ -1,42 +1,30 @@
 """A training that ends early, at whatever moment, leaves a checkpoint; a resumed one trains on what the store shows."""
 
-import asyncio
 import json
 import random
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from pydantic_ai.direct import model_request  # noqa: E402
-from pydantic_ai.messages import ModelMessage, ModelRequest  # noqa: E402
-
-from agentlearn.cli.app import run  # noqa: E402
-from agentlearn.domain.base import Answer, Work, Worked  # noqa: E402
-from agentlearn.domain.custom import CustomTasks  # noqa: E402
-from agentlearn.errors import BudgetExceeded, WeightsDiffer  # noqa: E402
-from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.engine.active_batch import ActiveBatch  # noqa: E402
-from agentlearn.train.update.metrics import StepMetrics  # noqa: E402
-from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
-from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.types.ids import RolloutId  # noqa: E402
-from agentlearn.types.task import Task  # noqa: E402
-from agentlearn.types.trajectory import ModelTurn, Trajectory  # noqa: E402
-from tests.support.letters_training import (  # noqa: E402
+from agentlearn.cli.app import run
+from agentlearn.errors import BudgetExceeded, WeightsDiffer
+from agentlearn.store import read_store
+from agentlearn.train.update.metrics import StepMetrics
+from agentlearn.train.update.sequences import TrainingRow
+from agentlearn.train.update.updater import Updater
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Trajectory
+from tests.support.letters_training import (
     WORDS,
     Stopping,
     letters_fields,
     one_word_tasks,
-    resumed,
     stopped,
     trained,
 )
-from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from tests.support.tiny_model import saved, tiny_network
 
 CHANCE = random.Random(0)
 
@@ -60,48 +48,6 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fields(weights: Path, tmp_path: Path) -> dict[str, Any]:
     tasks = one_word_tasks(tmp_path / "words.jsonl", *WORDS[:4])
     return letters_fields(weights, tasks, tmp_path / "store", reward=f"{__name__}:fickle", epochs=2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_resumed_run_trains_on_what_the_store_shows(
-    killed: bool, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when it makes updates again, because the process was killed and its newest checkpoint is old."""
-    steps: list[Sequence[TrainingRow]] = []
-    step = Updater.step
-
-    def recorded(self: Updater, rows: Sequence[TrainingRow], **named: Any) -> StepMetrics:
-        steps.append(rows)
-        return step(self, rows, **named)
-
-    monkeypatch.setattr(Updater, "step", recorded)
-    CHANCE.seed(1)
-    store: Path = fields["store"]
-    begun = stopped(fields, Stopping(2))
-    with read_store(store) as reader:
-        first = {one.id: one for one in reader.trajectories(begun)}
-    if killed:
-        shutil.rmtree(store / "checkpoints")
-        steps.clear()
-    CHANCE.seed(2)
-    report = resumed(store)
-    assert len(steps) == 4
-    with read_store(store) as reader:
-        kept, rollouts = reader.metrics(begun), reader.trajectories(begun)
-        assert {one.id: one for one in rollouts if one.id in first} == first
-        decided = {one.id for one in rollouts if one.outcome != "undecided"}
-        assert {row.rollout for rows in steps for row in rows} == decided
-        for rows, values in zip(steps, (kept[number] for number in sorted(kept)), strict=True):
-            assert sum(row.reward for row in rows) / len(rows) == pytest.approx(values["reward"])
-            for row in rows:
-                shown = reader.trajectory(RolloutId(row.rollout))
-                assert shown.reward == row.reward
-                (turn,) = (one for one in shown.steps if isinstance(one, ModelTurn))
-                assert turn.tokens is not None
-                assert row.ids_T.tolist() == [*turn.tokens.prompt, *turn.tokens.ids]
-    assert len(rollouts) == 4 * 2 * 4
-    assert any("had finished before were learned from as the store shows them" in note for note in report.notes)
 
 
 def test_a_run_ended_during_an_update_finishes_and_saves_it(
@@ -163,63 +109,3 @@ def test_a_sampler_that_is_not_the_trainer_ends_the_run(
 
 def test_a_stop_between_two_rounds_waits_for_no_round_that_cannot_fill(fields: dict[str, Any]) -> None:
     stopped(fields | {"concurrency": 2}, Stopping(rollouts=4))
-
-
-@pytest.fixture
-def three_turns(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
-    """Each rollout asks three times, with pauses of different length, as with a tool. Stops those in the list then."""
-    told = list[Stopping]()
-
-    async def work(_self: CustomTasks, work: Work) -> Worked:
-        messages: list[ModelMessage] = [ModelRequest.user_text_prompt(work.task.problem)]
-        for turn in range(3):
-            await asyncio.sleep(0.02 * ((work.seed + turn) % 4))
-            reply = await model_request(work.model, messages, model_settings=work.settings)
-            messages += [reply, ModelRequest.user_text_prompt("Go on.")]
-            for one in told:
-                one.rollout_done("", None)  # type: ignore[arg-type]
-        return Worked(Answer(text="done"), messages)
-
-    monkeypatch.setattr(CustomTasks, "runs_itself", True)
-    monkeypatch.setattr(CustomTasks, "work", work)
-    return told
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("three_turns")
-def test_a_limit_on_tokens_ends_a_run_whose_rollouts_use_tools(fields: dict[str, Any]) -> None:
-    with pytest.raises(BudgetExceeded):
-        trained(fields | {"concurrency": 2, "max_tokens": 755})
-
-
-@pytest.mark.slow
-def test_a_stop_while_some_use_a_tool_waits_for_no_round_that_cannot_fill(
-    fields: dict[str, Any], three_turns: list[Stopping]
-) -> None:
-    three_turns.append(Stopping(rollouts=5))
-    stopped(fields | {"concurrency": 2}, three_turns[0])
-
-
-@pytest.mark.slow
-def test_a_model_that_fails_for_a_while_is_asked_again(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, step = ActiveBatch.decode, 0
-
-    def fails(self: ActiveBatch) -> None:
-        nonlocal step
-        step += 1
-        if 10 < step < 15:
-            raise RuntimeError("out of memory")
-        decode(self)
-
-    monkeypatch.setattr(ActiveBatch, "decode", fails)
-    report = trained(fields | {"concurrency": 2, "epochs": 1})
-    assert len(report.updates) == 2
-    assert step > 15
-
-
-@pytest.mark.slow
-def test_a_domain_that_opens_few_rollouts_at_once_can_be_trained(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CustomTasks, "max_open_rollouts", lambda _: 2)
-    assert len(trained(fields | {"concurrency": 16, "epochs": 1}).updates) == 2

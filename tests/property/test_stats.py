@@ -35,13 +35,6 @@ def test_an_interval_lies_around_its_mean_and_widens_with_its_level(values: list
     assert narrow.mean == wide.mean == pytest.approx(math.fsum(values) / len(values))
 
 
-@given(samples, scores)
-def test_a_shift_moves_the_mean_and_changes_nothing_else(values: list[float], shift: float):
-    shifted, plain = mean_interval([value + shift for value in values]), mean_interval(values)
-    assert shifted.mean == pytest.approx(plain.mean + shift, abs=1e-9)
-    assert shifted.standard_error == pytest.approx(plain.standard_error, abs=1e-9)
-
-
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=10), st.integers(0, 9), st.sampled_from([0.1, 7.0, 1e-6]))
 def test_sign_flip_p_is_a_probability_and_ignores_sign_order_and_scale(values: list[int], seed: int, scale: float):
     p = sign_flip_p(values, seed=seed)

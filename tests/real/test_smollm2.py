@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """A real model, where it was fetched before: its chat template, sums, `learn`, `solve` and one update.
 
 It needs `agentlearn models fetch smollm2-135m`, in the usual cache folder; `AGENTLEARN_MODELS` is not read in tests.
@@ -6,22 +5,16 @@ It needs `agentlearn models fetch smollm2-135m`, in the usual cache folder; `AGE
 
 import asyncio
 import json
-import re
-import time
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from pydantic_ai import Agent
 
 from agentlearn import learn, solve
 from agentlearn.config.model_folders import KNOWN_MODELS, FetchedState, fetched_state, model_path
-
-torch = pytest.importorskip("torch")
-
 from agentlearn.train.run_training import run_training
-from agentlearn.train.serving.local import load_for_serving, local_endpoint
+from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.settings import train_settings
 from tests.support.last_number import last_number
 
@@ -58,31 +51,6 @@ def test_its_chats_and_digits_become_the_tokens_that_it_was_trained_on() -> None
         "Ċ", "Hi", "<|im_end|>", "Ċ", "<|im_start|>", "ass", "istant", "Ċ",
     ]  # fmt: skip
     assert tokenizer.convert_ids_to_tokens(tokenizer.encode("  12")) == ["ĠĠ", "1", "2"]
-
-
-def test_it_adds_some_digits_and_ends_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Greedy answers: 40 of all 81 sums of two digits are right, and most answers end by themselves."""
-
-    async def ask(http: httpx2.AsyncClient, url: str, problem: str) -> Any:
-        messages = [{"role": "user", "content": problem}]
-        body = {"model": NAME, "temperature": 0, "max_tokens": 32, "messages": messages}
-        return (await http.post(f"{url}/chat/completions", json=body)).json()
-
-    async def asked() -> list[Any]:
-        async with local_endpoint(NAME) as service, httpx2.AsyncClient(timeout=300, trust_env=False) as http:
-            return await asyncio.gather(*(ask(http, service.base_url, f"What is {a} + {b}?") for a, b in SUMS))
-
-    begun = time.process_time()
-    answers = asyncio.run(asked())
-    texts = [one["choices"][0]["message"]["content"] for one in answers]
-    right = sum((re.findall(r"\d+", text) or [""])[-1] == str(a + b) for (a, b), text in zip(SUMS, texts, strict=True))
-    ended = sum(one["choices"][0]["finish_reason"] == "stop" for one in answers)
-    tokens = sum(one["usage"]["completion_tokens"] for one in answers)
-    with capsys.disabled():
-        cpu_s = time.process_time() - begun
-        print(f"\n{right} of {len(SUMS)} right, {ended} ended, {tokens / cpu_s:.0f} tokens per CPU second with loading")
-    assert right >= len(SUMS) // 4
-    assert ended >= len(SUMS) // 4
 
 
 def test_it_solves_and_learns(sums: Path, tmp_path: Path) -> None:

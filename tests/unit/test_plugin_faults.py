@@ -10,7 +10,7 @@ import pytest
 from agentlearn import plugins
 from agentlearn.cli.app import run
 from agentlearn.cli.ending import ending_of, report_bug
-from agentlearn.plugins import GROUP_OF_COMMANDS, Plugin, fault_of, load
+from agentlearn.plugins import Plugin, load
 from tests.support.broken_packages import group, package
 
 MODULE = """
@@ -50,22 +50,6 @@ def test_what_a_command_of_a_package_raises_is_one_sentence(
     assert "\x1b" not in line
 
 
-@pytest.mark.usefixtures("faulty")
-def test_the_traceback_is_shown_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("AGENTLEARN_LOG", "debug")
-    assert run(["faulty", "--kind", "value"]) == 1
-    assert "Traceback" in capfd.readouterr().err
-
-
-@pytest.mark.usefixtures("faulty")
-def test_a_command_of_a_package_may_choose_its_exit_status() -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(["faulty", "--kind", "exit"])
-    assert caught.value.code == 7
-
-
 def announced_as(group_name: str, value: str) -> Plugin:
     entry = EntryPoint("faulty", value, group_name)
     return Plugin(group_name, "faulty", value, "faulty-one", entry)
@@ -87,12 +71,6 @@ def test_a_domain_that_ends_the_process_has_failed(kind: str) -> None:
     ending = ending_of(raised(lambda: function(kind=kind)))
     assert ending is not None
     assert (ending.code, ending.status) == ("plugin_failed", 1)
-
-
-@pytest.mark.usefixtures("faulty")
-def test_an_error_in_agentlearn_is_not_blamed_on_the_package_that_called_it() -> None:
-    load(announced_as(GROUP_OF_COMMANDS, "plug_faulty:faulty"), "command")
-    assert fault_of(raised(lambda: ending_of(None))) is None  # type: ignore[arg-type]
 
 
 def test_a_bug_says_where_to_report_it_and_last_how_to_go_on(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,7 @@
 """Plug-ins of other packages: reserved names, names announced twice, and packages that are broken."""
 
 import re
-import shutil
-import sys
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import get_args
 
@@ -13,19 +11,15 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import build, run
 from agentlearn.domain.base import installed_domains, load_domain
-from agentlearn.errors import ConfigError, StopSignal
 from agentlearn.models.endpoint import GROUP, is_paid
 from agentlearn.models.services import SERVICES, is_service
 from agentlearn.plugins import (
-    Plugin,
     announced,
     cause_words,
-    guarded,
     is_command,
     tolerate_unreadable_packages,
-    unreadable_packages,
 )
-from tests.support.broken_packages import BROKEN, broken_packages, group, package
+from tests.support.broken_packages import BROKEN, broken_packages
 
 
 @pytest.fixture
@@ -79,15 +73,6 @@ def test_own_names_stay_with_agentlearn() -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_two_packages_with_one_name_are_both_refused() -> None:
-    for refused in (lambda: load_domain("shared"), lambda: is_paid("shared:x"), lambda: build(["shared"])):
-        with pytest.raises(ConfigError) as error:
-            refused()
-        assert error.value.message == "the packages 'twin-a' and 'twin-b' both announce 'shared'; uninstall one of them"
-        assert (error.value.code, error.value.exit_status) == ("bad_plugin", 2)
-
-
-@pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("name", BROKEN)
 def test_using_a_broken_plugin_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for command in ([name], ["learn", name, "--model", "sim:novice"], ["solve", "math", "1", "--model", f"{name}:x"]):
@@ -111,54 +96,6 @@ def test_broken_plugins_break_no_other_command(
     assert "NOISE" not in printed.out + printed.err
 
 
-def test_a_package_that_is_installed_or_removed_meanwhile_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert "late" not in announced(GROUP).usable
-    package(tmp_path, "late-one", group("endpoints", {"late": "late:call"}))
-    assert announced(GROUP).usable["late"].package == "late-one"
-    shutil.rmtree(tmp_path / "late_one-1.0.dist-info")
-    assert "late" not in announced(GROUP).usable
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
-    assert "late" not in announced(GROUP).usable
-
-
-def test_the_list_of_packages_is_read_once_while_the_path_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = announced(GROUP)
-    monkeypatch.setattr("agentlearn.plugins.distributions", lambda: pytest.fail("the packages were read again"))
-    assert announced(GROUP) == before
-
-
-@pytest.mark.usefixtures("broken")
-def test_a_package_whose_entry_points_cannot_be_read_is_named() -> None:
-    found = {one.name: one.why for one in unreadable_packages()}
-    assert set(found) == {"no-sign", "no-text"}
-    assert found["no-sign"].startswith("the entry points of the package 'no-sign' cannot be read: ")
-
-
-@pytest.mark.usefixtures("broken")
-def test_a_package_without_metadata_is_named_after_its_folder() -> None:
-    with pytest.raises(ConfigError, match="of the package 'no-name'"):
-        load_domain("nameless")
-
-
-def test_a_signal_during_the_import_of_a_plugin_is_no_fault_of_the_plugin() -> None:
-    plugin = Plugin("agentlearn.domains", "one", "a:b", "some", EntryPoint("one", "a:b", "agentlearn.domains"))
-
-    def stopped() -> object:
-        raise StopSignal(15)
-
-    with pytest.raises(StopSignal):
-        guarded(plugin, "domain", stopped)
-
-
 @given(text=st.text(max_size=400))
 def test_a_cause_is_one_short_line(text: str) -> None:
     assert re.fullmatch(r"[^\n\r]{1,330}", cause_words(ValueError(text)))
-
-
-def test_the_groups_of_agentlearn_itself_can_be_used() -> None:
-    for name in ("domains", "commands", "endpoints", "skills", "lab"):
-        names = {one.name for one in entry_points(group=f"agentlearn.{name}")}
-        assert names <= set(announced(f"agentlearn.{name}").usable)

@@ -18,23 +18,6 @@ from pydantic import BaseModel
 from tests.unit.test_private_uses import Client
 """
 PLANTED = cases(__file__, "planted")
-ALLOWED = [
-    "import sys\nsys._current_frames()",
-    "def use(row):\n    return row._replace(a=1)",
-    "class Mine(Client):\n    def _ours(self):\n        return self._ours",
-    "class Mine:\n    def __init__(self):\n        self._a = 1\n    def like(self, other):\n        return other._a",
-    "class Mine(BaseModel):\n    __slots__ = ()\n    def __len__(self): ...",
-    "for _ in 'ab':\n    pass",
-]
-
-
-class Client:
-    """A class of a dependency, for the sources below."""
-
-    def __init__(self) -> None:
-        self._url = ""
-
-    def _post(self) -> None: ...
 
 
 def test_nothing_private_of_a_dependency_is_used() -> None:
@@ -54,18 +37,3 @@ def test_a_planted_use_is_found(subtests: pytest.Subtests) -> None:
     for source, name in PLANTED:
         with subtests.test(repr((source, name))):
             assert {one.name for one in private_uses({"mine": HEAD + source})} == {name}
-
-
-@pytest.mark.parametrize("source", ALLOWED)
-def test_what_is_ours_or_public_is_not_found(source: str) -> None:
-    assert private_uses({"mine": HEAD + source}) == []
-
-
-def test_bases_are_found_through_modules_and_packages_of_ours() -> None:
-    sources = {
-        "ours.models": "from ours.models.client import Client",
-        "ours.models.client": "from tests.unit.test_private_uses import Client as C\nclass Client(C): ...",
-        "ours.use": "from ours.models import Client\nclass Mine(Client):\n    def _post(self): ...",
-    }
-    (found,) = private_uses(sources)
-    assert (found.module, found.line, found.name) == ("ours.use", 3, "Client._post")

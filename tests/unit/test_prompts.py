@@ -13,11 +13,6 @@ def prompt(text: str) -> Prompt:
     return Prompt(ref=PromptRef(name="t", version=1, sha256="0"), text=text)
 
 
-def test_latex_and_braces_are_left_alone() -> None:
-    text = r"Find $x$ in \boxed{x} and {y} for {{ name }}."
-    assert prompt(text).fill({"name": "Ada"}) == r"Find $x$ in \boxed{x} and {y} for Ada."
-
-
 @given(st.text())
 def test_inserted_text_is_never_read_as_a_template(text: str) -> None:
     assert prompt("[{{ a }}|{{ b }}]").fill({"a": text + "{{ b }}", "b": "B"}) == f"[{text}{{{{ b }}}}|B]"

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from importlib.metadata import version
 from importlib.resources import files
 
 import agentlearn
@@ -38,11 +37,6 @@ def test_public_names_resolve_and_show_up_in_completion_and_no_other_name_is_the
         assert getattr(home, "__name__", name) == name
     assert set(PUBLIC) <= set(dir(agentlearn))
     assert not hasattr(agentlearn, "no_such_name")
-
-
-def test_the_version_is_known_and_read_when_it_is_asked_for() -> None:
-    assert agentlearn.__version__ == version("agentlearn-lib")
-    assert "email" not in loaded_after("import agentlearn"), "reading it imports a parser of e-mail headers"
 
 
 def test_import_stays_cheap() -> None:

@@ -1,40 +1,12 @@
 """The tasks, rewards and table of `just real`: what they hold out, pay for, and print."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentlearn.data.gym import gym_rows
-from agentlearn.types.ids import LibraryVersion, RolloutId, RunId, TaskId
-from agentlearn.types.task import Task
-from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory, Treatment
-from scripts.bench.real.measuring import once
-from scripts.bench.real.rewards import last_number, right_with_tool, same_record, towards_the_steps, towards_the_tool
-from scripts.bench.real.runs import RunFailed
-from scripts.bench.real.table import LessonsLine
-from scripts.bench.real.tasks import CHECK, HELD_OUT, LEARNED, TASKS, check_source
-
-
-def task(answer: str) -> Task:
-    return Task(id=TaskId("t"), domain="real", problem="?", answer=answer)
-
-
-def rollout(said: str, printed: str | None = None, *, ok: bool = True) -> Trajectory:
-    result = () if printed is None else (ToolResult(call="c", tool="run_python", content=printed, ok=ok),)
-    return Trajectory(
-        id=RolloutId("r"),
-        run=RunId("0" * 26),
-        phase="epoch-1",
-        task=TaskId("t"),
-        g=0,
-        seed=0,
-        treatment=Treatment(model="local:x", library=LibraryVersion("a" * 16)),
-        steps=(*result, ModelTurn(text=said)),
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
+from scripts.bench.real.tasks import HELD_OUT, LEARNED, TASKS
 
 
 @pytest.mark.parametrize("one", [one for one in TASKS if not one.gym], ids=lambda one: one.name)
@@ -48,80 +20,3 @@ def test_no_held_out_problem_is_learned_from_and_each_call_makes_the_same(one: A
     _, more = one.sources(tmp_path, held_out=2 * HELD_OUT)
     many = [json.loads(line)["problem"] for line in Path(more).read_text().splitlines()]
     assert (many[:HELD_OUT], len(many)) == (held_out, 2 * HELD_OUT)
-
-
-def test_no_held_out_problem_of_reasoning_gym_is_learned_from(tmp_path: Path) -> None:
-    pytest.importorskip("reasoning_gym", reason="needs reasoning-gym")
-    gym = next(one for one in TASKS if one.gym)
-    learned, held_out = ([str(row.fields["question"]) for row in gym_rows(one)] for one in gym.sources(tmp_path))
-    assert (len(learned), len(held_out)) == (LEARNED, HELD_OUT)
-    assert len({*learned, *held_out}) == LEARNED + HELD_OUT
-
-
-def test_the_check_has_problems_that_no_task_has(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in Path(check_source(tmp_path)).read_text().splitlines()]
-    assert len({row["problem"] for row in rows}) == len(rows) >= 30
-    assert {"problem": "What is the capital of India?", "answer": "New Delhi"} in rows
-    assert CHECK.name not in {one.name for one in TASKS}
-
-
-def test_a_record_is_paid_by_its_keys_and_the_last_number_and_each_step_count() -> None:
-    record = task('{"name": "Eva", "age": 51, "city": "Lima"}')
-    said = ('{"name": "Eva", "age": 51, "city": "Lima"}', '{"city": "Lima", "age": 51, "name": "Ann"}', "[1]", None)
-    assert [same_record(record, answer) for answer in said] == [1.0, 2 / 3, 0.0, 0.0]
-    said = ("It is 12.", "12 or 13", "112", "")
-    assert [last_number(task("12"), one, rollout(one)) for one in said] == [1.0, 0.0, 0.0, 0.0]
-    problem = "Question: Gus has 3.\nReply: 3\n\nQuestion: Ann has 4, gets 9 and loses 3.\nReply:"
-    story = task("10").model_copy(update={"problem": problem})
-    said = ("4 + 9 = 13, 13 - 3 = 10", "4 + 9 = 13, 13 - 3 = 9", "Ann has 4")
-    assert [towards_the_steps(story, one, rollout(one)) for one in said] == pytest.approx([1.0, 0.5 * 21 / 23, 0.0])
-
-
-WANTED = '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(38 * 39)"}}\n</tool_call>'
-
-
-@pytest.mark.parametrize(
-    ("said", "printed", "full", "towards"),
-    [
-        ("It printed 1,482.", "1482\n", 1.0, 1.0),
-        ("It printed 57.", "1482", 0.0, 0.7),
-        ("1482", None, 0.0, 0.0),
-        ("<tool_response>\n1482\n</tool_response>", None, 0.0, 0.0),
-        (f"\n{WANTED[:20]}x", None, 0.0, 0.5 * 20 / len(WANTED)),
-        (WANTED.replace("38", "39"), "1521", 0.0, 0.5 * (WANTED.index("38") + 1) / len(WANTED)),
-    ],
-)
-def test_a_product_needs_the_tool_and_each_step_towards_it_is_paid(
-    said: str, printed: str | None, full: float, towards: float
-) -> None:
-    product = task("1482").model_copy(update={"problem": "Question: 38 * 39\nReply:"})
-    given = product, said, rollout(said, printed)
-    assert (right_with_tool(*given), towards_the_tool(*given)) == (full, pytest.approx(towards))
-
-
-def test_what_was_done_before_an_interruption_is_kept_and_what_was_half_done_is_not(tmp_path: Path) -> None:
-    folder, calls = tmp_path / "a", list[int]()
-
-    def make() -> LessonsLine:
-        calls.append(1)
-        assert not (folder / "half").exists()
-        (folder / "half").touch()
-        if len(calls) == 1:
-            raise RunFailed("killed")
-        return LessonsLine(task="a", changes=(), notes=("x",))
-
-    with pytest.raises(RunFailed):
-        once(folder, LessonsLine, make)
-    assert once(folder, LessonsLine, make) == once(folder, LessonsLine, make)
-    assert len(calls) == 2
-    assert (folder / "half").exists()
-
-
-@pytest.mark.slow
-def test_trl_s_trainer_is_paid_as_ours_is() -> None:
-    trl_training = pytest.importorskip("scripts.bench.real.trl_training", reason="needs trl", exc_type=ImportError)
-    words = next(one for one in TASKS if one.name == "words")
-    record = next(one for one in TASKS if one.name == "record")
-    assert [trl_training.scorer(words)(task("12"), said) for said in ("It is 12.", "13", "")] == [1.0, 0.0, 0.0]
-    gold = '{"name": "Eva", "age": 51, "city": "Lima"}'
-    assert trl_training.scorer(record)(task(gold), gold) == 1.0

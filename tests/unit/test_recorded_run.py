@@ -8,16 +8,13 @@ from typing import get_args
 
 import pytest
 
-from agentlearn.config import BudgetOptions
-from agentlearn.errors import BudgetExceeded, ConfigError, Interrupted
+from agentlearn.errors import BudgetExceeded, ConfigError
 from agentlearn.formats import import_file
-from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.rollout.runner import Rollouts
 from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.store import Store, open_store, read_store
-from agentlearn.types.ids import RunId, new_run_id
+from agentlearn.types.ids import new_run_id
 from agentlearn.types.run_event import RunEvent, RunKind
 from agentlearn.types.value import Value
 
@@ -67,22 +64,6 @@ def test_every_kind_ends_as_done_failed_or_interrupted(tmp_path: Path, subtests:
                 row = reader.run(started.run)
             assert (row.kind, row.state, row.domain, row.settings) == (kind, state, "toy", '{"a": 1}')
             assert row.report == ('{"lessons":2}' if state == "done" else "")
-
-
-def test_a_stopped_call_context_ends_the_run_as_interrupted(tmp_path: Path) -> None:
-    started = event("learn")
-
-    async def work() -> None:
-        async with open_store(tmp_path) as store:
-            call_context = CallContext(RunId(started.run), store, Budget(BudgetOptions()))
-            async with recorded_run(store, started, call_context=call_context) as running:
-                call_context.stop(Interrupted("stopped"))
-                await running.until_stopped(asyncio.Event().wait())
-
-    with pytest.raises(Interrupted):
-        asyncio.run(work())
-    with read_store(tmp_path) as reader:
-        assert reader.run(started.run).state == "interrupted"
 
 
 def import_one(directory: Path) -> None:

@@ -1,7 +1,7 @@
 """The structure that docs/decisions/0022 promises: few packages, one home per public name, no import cycles."""
 
 import ast
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,16 +59,6 @@ def test_every_public_class_and_type_alias_is_defined_once() -> None:
 def is_type_alias(target: ast.expr) -> bool:
     """Whether a module assigns to a name in CamelCase."""
     return isinstance(target, ast.Name) and len(target.id) > 1 and target.id[0].isupper() and not target.id.isupper()
-
-
-def test_no_file_name_occurs_more_than_twice() -> None:
-    names = Counter(
-        file.name
-        for package, folder in PACKAGES.items()
-        for file in (folder / package).rglob("*.py")
-        if file.name not in {"__init__.py", "__main__.py"} and "families" not in file.parts
-    )
-    assert {name: count for name, count in names.items() if count > 2} == {}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

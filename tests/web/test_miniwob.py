@@ -4,7 +4,6 @@ Skipped where no Chromium is found, or no pages are.
 """
 
 import asyncio
-from itertools import product
 from typing import Any
 
 import pytest
@@ -21,11 +20,7 @@ from agentlearn_web.browser.chromium import find_chromium
 from agentlearn_web.browser.walk_settings import ACTS
 from agentlearn_web.miniwob import EpisodeDeps, MiniwobDomain, domain, miniwob_folder, page_url, variant
 from agentlearn_web.observation import PageObservation, render_observation
-from tests.web.miniwob_act_scripts import ACT_SCRIPTS
-from tests.web.miniwob_scripts import SCRIPTS, Hands
-
-SEEDS = (1, 2)
-AT_ONCE = 4
+from tests.web.miniwob_hands import Hands
 
 
 def _missing() -> str:
@@ -42,33 +37,6 @@ pytestmark = [pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing
 
 def _opened(running: MiniwobDomain, page: str, episode: int) -> Any:
     return running.open(RolloutContext(task=running.task(page, episode), seed=episode))
-
-
-@pytest.mark.parametrize("of", [domain, variant("labelled")], ids=["unaltered", "labelled"])
-def test_pages_are_solved_by_scripted_use_of_the_acts(of: MiniwobDomain) -> None:
-    scripts = {
-        page: script for page, script in {**SCRIPTS, **ACT_SCRIPTS}.items() if (page in domain.pages) != of.labelled
-    }
-    failed: list[tuple[str, int, object]] = []
-
-    async def one(running: MiniwobDomain, page: str, episode: int, slots: asyncio.Semaphore) -> None:
-        async with slots, _opened(running, page, episode) as deps:
-            try:
-                await scripts[page](Hands(deps.walk, await deps.walk.tabs()))
-                reward: object = await deps.reward()
-            except (AssertionError, IndexError, RuntimeError) as error:  # the script found no element to act on
-                reward = error
-            if reward != 1:
-                failed.append((page, episode, reward))
-
-    async def all_of_them() -> None:
-        slots = asyncio.Semaphore(AT_ONCE)
-        async with of.running() as running, asyncio.TaskGroup() as group:
-            for page, episode in product(scripts, SEEDS):
-                group.create_task(one(running, page, episode, slots))
-
-    asyncio.run(all_of_them())
-    assert failed == []
 
 
 def test_only_labelled_pages_are_altered() -> None:

@@ -60,34 +60,6 @@ def test_a_search_reads_across_elements_and_behind_labels(walks: Walking) -> Non
     walks.over({"/": doc(body)}, steps)
 
 
-# preformatted text and tables
-
-
-def test_plain_text_and_pre_keep_their_lines_and_can_be_paged_through(walks: Walking) -> None:
-    rows = [f"{n},  value {n}" for n in range(2_000)]
-
-    async def steps(walk: Walk, site: Site) -> None:
-        for path in ("/data.csv", "/pre"):
-            seen = await walk.open(HOME.rstrip("/") + path)
-            shown = list(seen.lines)
-            for _ in range(1, seen.pages):
-                shown += [one for one in (await walk.more()).lines if "continued" not in one.marks]
-            assert [one.text for one in shown if one.role == "pre"] == rows, path
-        giant = await walk.open(f"{HOME}giant")
-        parts = [one.text for one in giant.lines]
-        for _ in range(1, giant.pages):
-            parts += [one.text for one in (await walk.more()).lines]
-        assert "".join("".join(parts).split()) == "".join(f"{n}" for n in range(9_000))
-
-    pre = "\n".join(rows)
-    pages = {
-        "/data.csv": Reply(pre, headers={"Content-Type": "text/plain"}),
-        "/pre": doc(f"<h1>Rows</h1><pre><b>0</b>{pre[1:]}</pre>"),
-        "/giant": Reply("".join(f"{n}" for n in range(9_000)), headers={"Content-Type": "application/json"}),
-    }
-    walks.over(pages, steps)
-
-
 # text that a person cannot see
 
 
@@ -290,21 +262,3 @@ def test_a_pdf_file_is_requested_only_through_the_proxy(walks: Walking) -> None:
 
 
 # line breaks
-
-
-def test_words_and_numbers_are_kept_apart_where_a_page_breaks_between_them(walks: Walking) -> None:
-    pairs = [(f"Platz{n} {n}" if n % 3 else f"{n}", f"{1000 + n} Wien" if n % 2 else f"w{n}") for n in range(200)]
-
-    async def steps(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        first = await walk.more(1)
-        shown = words(first)
-        for number in range(2, first.pages + 1):
-            shown += " " + words(await walk.more(number))
-        for before, after in pairs:
-            assert f"{before} {after}" in shown
-            assert before + after not in shown
-            assert (await walk.find(before + after)).status == "not_found"
-            assert (await walk.find(f"{before} {after}")).status == "ok"
-
-    walks.over({"/": doc("".join(f"<div>{one}<br>{other}</div>" for one, other in pairs))}, steps)

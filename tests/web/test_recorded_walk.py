@@ -43,31 +43,3 @@ def test_each_act_saves_a_screenshot_and_the_walk_a_trace(walks: Walking, tmp_pa
     assert {"before", "after", "frame-snapshot", "screencast-frame"} <= kinds
     assert any(one.get("method") == "click" for one in trace)
     assert pictures
-
-
-def test_a_failed_recording_does_not_end_the_walk(walks: Walking, tmp_path: Path) -> None:
-    file = tmp_path / "taken"
-    file.write_text("a file, not a folder")
-    walks.over(PAGES, two_acts, record=file)
-    assert file.read_text() == "a file, not a folder"
-    folder = tmp_path / "walk"
-    (folder / "step-01.png").mkdir(parents=True)
-    (folder / "trace.zip").mkdir()
-    walks.over(PAGES, two_acts, record=folder)
-    assert (folder / "step-02.png").is_file()
-
-
-def test_walks_that_lose_their_browser_are_counted_in_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def loses_browser(walk: Walk, site: Site) -> None:
-        await walk.open(HOME)
-        assert walk.page.context.browser is not None
-        await walk.page.context.browser.close()
-
-    with walking() as own:
-        for name in ("one", "two"):
-            own.over(PAGES, loses_browser, record=tmp_path / name)
-    warnings = [text for text in caplog.messages if "recording" in text]
-    assert [("recordings.lost" in text, "walks=2" in text) for text in warnings] == [(True, True)]
-    assert [one.name for one in sorted(tmp_path.rglob("*")) if one.is_file()] == ["step-01.png", "step-01.png"]

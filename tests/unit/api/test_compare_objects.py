@@ -1,20 +1,17 @@
 """`compare` with agents, functions, libraries and models as objects."""
 
-import asyncio
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.models.test import TestModel
 
-from agentlearn import LibraryStore, Task, compare, compare_sync, library_of, open_store, read_store
-from agentlearn.errors import AgentlearnError, ConfigError, LibraryError
+from agentlearn import LibraryStore, Task, compare_sync, library_of, read_store
+from agentlearn.errors import ConfigError, LibraryError
 from agentlearn.learning.lessons.learn import learn_sync
 from agentlearn_evals import CompareSettings, Comparison
 from agentlearn_evals.compare_settings import CompareOptions
-from tests.support.desk import LESSON, TICKETS, desk_agent, desk_model, reply, right_team, right_text
+from tests.support.desk import LESSON, TICKETS, desk_agent, reply, right_team, right_text
 from tests.support.loose_options import LOOSE
 
 LIBRARY = library_of([LESSON])
@@ -62,44 +59,6 @@ def test_arms_of_every_kind(tmp_path: Path) -> None:
     assert [arm.lessons for arm in found.arms] == [0, 1, 1, 1, 0]
 
 
-def test_a_sequence_of_arms_takes_texts_libraries_and_files(tmp_path: Path) -> None:
-    LibraryStore(tmp_path / "libraries").publish("support", library_of(["Be kind to the customer."]))
-    LibraryStore(tmp_path / "libraries").export("support", tmp_path / "words.json")
-    arms = ("none", LIBRARY, tmp_path / "words.json")
-    found = compare_sync(desk_agent(), TICKETS[:3], arms=arms, reward=right_team, k=1, store=tmp_path)
-    assert found.names == ("none", LIBRARY.version[:8], "words")
-
-
-def test_models_are_compared_also_with_one_name_and_each_library_runs_on_each(tmp_path: Path) -> None:
-    models: dict[str, Any] = {"old": desk_model(), "new": FunctionModel(reply, model_name="desk"), "none": TestModel()}
-    found = compare_sync(desk_agent(), TICKETS[:3], model=models, reward=right_team, k=1, store=tmp_path)
-    assert found.names == ("old", "new", "none")
-    assert len(set(found.reproducibility.models.values())) == 3
-    both = compare_sync(desk_agent(), TICKETS[:3], arms=TWO, model=models, reward=right_team, k=1, store=tmp_path)
-    assert both.names == ("none:old", "none:new", "none:none", "learned:old", "learned:new", "learned:none")
-
-
-def test_a_library_is_not_trusted_on_the_tasks_that_it_was_learned_from(tmp_path: Path) -> None:
-    report = learn_sync(
-        desk_agent(),
-        TICKETS,
-        reward=right_team,
-        library="under-another-name",
-        store=tmp_path,
-        evaluate=False,
-        epochs=1,
-        group_size=3,
-    )
-    arms = {"none": None, "learned": report.learned}
-    with pytest.raises(ConfigError, match=r"learned from 8 of the 8 tasks .* measure it on other tasks"):
-        compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
-    arms["other"] = library_of(["Be kind to the customer."])
-    found = compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=tmp_path)
-    assert any(note.startswith("learned will get no verdict: its library was learned from") for note in found.notes)
-    assert "learned from 8 of the 8 tasks" in found.contrasts[0].unsafe
-    assert found.contrasts[0].verdict == "cannot_tell"
-
-
 def a_function(task: Task, lessons: str) -> str:
     """Answer without any model of ours."""
     return "billing" if LESSON in lessons else "it"
@@ -109,17 +68,6 @@ def test_a_function_is_compared_without_a_model(tmp_path: Path) -> None:
     found = compare_sync(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
     assert [arm.score for arm in found.arms] == [0.0, 1.0]
     assert not found.simulated
-
-
-def test_an_open_store_stays_open(tmp_path: Path) -> None:
-    async def work() -> Comparison:
-        async with open_store(tmp_path) as store:
-            found = await compare(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=store)
-            await store.save_tasks([Task.of("other", "still open", None)])
-            return found
-
-    found = asyncio.run(work())
-    assert (tmp_path / "reports" / f"{found.run}.html").exists()
 
 
 def test_what_breaks_in_a_rollout_is_counted_and_shown(tmp_path: Path) -> None:
@@ -162,12 +110,6 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_spent(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path) -> None:
-    (tmp_path / "reports").write_text("a file where the folder should be")
-    found = compare_sync(a_function, TICKETS, arms=TWO, reward=right_text, k=1, store=tmp_path)
-    assert any("the page is missing" in note for note in found.notes)
-
-
 def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     parameters = {"agent", "deps", "arms", "domains", "data", "models", "judge", "store", "reward", "k"}
     assert (
@@ -177,22 +119,6 @@ def test_the_options_are_the_settings_that_have_no_parameter() -> None:
     hints, meant = get_type_hints(CompareOptions), get_type_hints(CompareSettings)
     loose = LOOSE | {"methods", "pairs", "score_range"}
     assert [name for name in hints if name not in loose and hints[name] != meant[name]] == []
-
-
-@pytest.mark.parametrize(
-    ("given", "pairs"),
-    [("all", ("all",)), ("a:b", ("a:b",)), ([("a", "b"), "b:c"], ("a:b", "b:c")), ((["a", "b"],), ("a:b",)), ((), ())],
-)
-def test_pairs_are_texts_or_two_names(given: Any, pairs: tuple[str, ...]) -> None:
-    assert CompareSettings(arms=("a", "b", "c"), pairs=given).pairs == pairs
-
-
-def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:
-    async def work() -> None:
-        with pytest.raises(AgentlearnError, match=r"write: await compare\(\.\.\.\)"):
-            compare_sync("math", arms=("none", "math"))
-
-    asyncio.run(work())
 
 
 def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_run_are_taken(tmp_path: Path) -> None:
@@ -215,29 +141,7 @@ def test_tasks_that_were_learned_from_are_refused_and_the_held_out_tasks_of_the_
         compare_sync(desk_agent(), held_out_of="nobody", **asked)
 
 
-def test_a_service_that_changed_between_two_comparisons_is_no_difference_between_arms(tmp_path: Path) -> None:
-    broken: list[bool] = []
-
-    def changing(messages: list[Any], info: Any) -> Any:
-        wrong = ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"team": "it"})])
-        return wrong if broken else reply(messages, info)
-
-    def compared(**arms: Any) -> Comparison:
-        model = FunctionModel(changing, model_name="desk")
-        given: dict[str, Any] = {"reward": right_team, "k": 4, "version": "v1", "store": tmp_path}
-        return compare_sync(desk_agent(), TICKETS, arms=arms, model=model, **given)
-
-    first = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
-    assert first.arms[0].score == 1.0
-    broken.append(True)
-    second = compared(learned=LIBRARY, other=library_of([LESSON, "Be brief."]))
-    assert [arm.reused for arm in second.arms] == [0, 0]
-    assert [arm.score for arm in second.arms] == [0.0, 0.0]
-    again = compared(learned=LIBRARY, same=library_of([LESSON, "Be kind."]))
-    assert [arm.reused for arm in again.arms] == [32, 32], "both are of the time before"
-    assert again.contrasts == first.contrasts
-
-
+@pytest.mark.slow
 def test_parts_of_the_tasks_and_other_seeds_are_further_looks_at_the_same_arms(tmp_path: Path) -> None:
     def look(tasks: list[tuple[str, str]], *, swapped: bool = False, **given: Any) -> int:
         arms = dict(reversed(TWO.items())) if swapped else TWO

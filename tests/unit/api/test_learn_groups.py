@@ -84,15 +84,6 @@ def test_what_was_learned_from_traffic_waits_for_a_person_unless_traffic_is_trus
     assert again.selection.status in {"published", "unchanged"}
 
 
-def test_groups_without_a_model_that_writes_lessons_are_refused(tmp_path: Path) -> None:
-    async def work() -> None:
-        await learn(await recorded(tmp_path), library="desk")
-
-    with pytest.raises(ConfigError) as refused:
-        asyncio.run(work())
-    assert refused.value.code == "no_model"
-
-
 def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path) -> None:
     def clerk(task: Task, lessons: str) -> str:
         return "billing" if LESSON in lessons else "it"
@@ -107,21 +98,6 @@ def test_a_program_may_learn_from_groups_with_tasks_to_measure_on(tmp_path: Path
     assert report.before is not None
     assert report.after is not None
     assert (report.before.mean, report.after.mean) == (0.0, 1.0)
-
-
-def test_learning_again_from_live_traffic_serves_what_a_person_wrote_in_between(tmp_path: Path) -> None:
-    written = "When a customer is angry, answer calmly."
-
-    async def work() -> LearnReport:
-        asked = list[str]()
-        model = FunctionModel(lambda messages, info: writes_lessons(asked, messages, info))
-        followed = Experiences("desk", store=tmp_path, follow=True, missing="empty")
-        LibraryStore(tmp_path / "libraries").history("desk").add(written)
-        report = await learn(await recorded(tmp_path), model=model, library="desk", evaluate=False, trust="traffic")
-        assert [one.lesson for one in followed.library.experiences] == [written, LESSON]
-        return report
-
-    assert asyncio.run(work()).selection is not None
 
 
 def test_the_counts_of_groups_add_up_and_say_what_is_missing(tmp_path: Path) -> None:

@@ -3,20 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from agentlearn import LibraryStore, compare_sync, library_of, read_store
-from agentlearn.cli.app import run as command_line
-from agentlearn.errors import ConfigError
+from agentlearn import LibraryStore, library_of, read_store
 from agentlearn.learning.lessons.learn import learn_sync
-from agentlearn.library.formats.source_files import Form
 from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.types.experience import Library
 from tests.support.desk import LESSON, TICKETS, desk_agent, right_team
 
-OTHER = [(f"Bill {number} has two pages, and I was asked for {number} euros", "billing") for number in range(1, 9)]
 OWN = "When a letter comes, read all of it before you answer."
 
 
@@ -127,31 +123,6 @@ def test_the_tasks_behind_lessons_are_known_after(
     assert count(store, way(store, tmp_path)) == len(TICKETS)
 
 
-@pytest.mark.parametrize("form", get_args(Form))
-def test_the_tasks_behind_lessons_are_known_after_an_export_and_an_import(
-    form: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, place = tmp_path / "desk-lessons", ("--store", str(store))
-    assert command_line(["library", "export", "desk", "--out", str(out), "--format", form, *place]) == 0
-    assert command_line(["library", "import", str(out), "--format", form, "--name", "copy", "--approve", *place]) == 0
-    copy = LibraryStore(store / "libraries").history("copy")
-    assert count(store, copy.load()) == len(TICKETS)
-    for one in copy.load().experiences:
-        copy.edit(one.id, f"{one.lesson.rstrip('.')}, always and everywhere.")
-    assert count(store, copy.load()) == len(TICKETS)
-
-
-def test_a_skill_whose_lessons_were_all_rewritten_still_says_where_it_comes_from(store: Path, tmp_path: Path) -> None:
-    out, place = tmp_path / "desk-lessons", ("--store", str(store))
-    command_line(["library", "export", "desk", "--out", str(out), "--format", "skill", *place])
-    (file,) = out.rglob("SKILL.md")
-    file.write_text(file.read_text().replace(LESSON.rstrip("."), "Money goes to billing").replace(OWN, "Read first."))
-    command_line(["library", "import", str(out), "--name", "copy", "--approve", *place])
-    copy = LibraryStore(store / "libraries").load("copy")
-    assert LESSON not in [one.lesson for one in copy.experiences]
-    assert count(store, copy) == len(TICKETS)
-
-
 def test_what_no_run_learned_is_free_of_it(store: Path) -> None:
     libraries = LibraryStore(store / "libraries")
     history = libraries.history("desk")
@@ -161,14 +132,3 @@ def test_what_no_run_learned_is_free_of_it(store: Path) -> None:
             history.remove(one.id)
     assert [one.lesson for one in history.load().experiences] == [OWN]
     assert count(store, history.load()) == 0, "only what a person wrote is left"
-
-
-@pytest.mark.parametrize("way", [edited, in_words])
-def test_a_comparison_gives_no_verdict_on_these_tasks_and_one_on_others(
-    way: Callable[[Path, Path], Library], store: Path, tmp_path: Path
-) -> None:
-    arms: dict[str, Any] = {"none": None, "changed": way(store, tmp_path)}
-    with pytest.raises(ConfigError, match=r"Cannot tell anything about 'changed'.* learned from 8 of the 8 tasks"):
-        compare_sync(desk_agent(), TICKETS, arms=arms, reward=right_team, k=1, store=store)
-    other = compare_sync(desk_agent(), OTHER, arms=arms, reward=right_team, k=1, store=store)
-    assert not other.contrasts[0].unsafe

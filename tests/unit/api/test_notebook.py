@@ -52,10 +52,6 @@ def test_a_report_shows_the_verdict_first_then_cautions_and_lessons(learned: Lea
     assert only_ours(html)
 
 
-def test_a_report_that_was_read_shows_no_lessons(learned: LearnReport) -> None:
-    assert LESSON not in shown(LearnReport.model_validate_json(learned.model_dump_json()))
-
-
 def test_hostile_lessons_and_notes_are_escaped(learned: LearnReport) -> None:
     hostile = learned.model_copy(update={"notes": (HOSTILE,)}).with_learned(library_of([HOSTILE]))
     html = shown(hostile)

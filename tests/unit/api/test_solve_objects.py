@@ -1,9 +1,8 @@
 """`solve` with an agent or a function, with and without a reward."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -12,13 +11,10 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from agentlearn import Task, library_of, open_store, read_store, solve, solve_sync
-from agentlearn.config import SolveSettings
-from agentlearn.config.solve_options import SolveOptions
+from agentlearn import Task, library_of, read_store, solve_sync
 from agentlearn.domain.base import Work
 from agentlearn.errors import AgentlearnError, ConfigError
 from tests.support.desk import LESSON, Ticket, desk_agent, desk_model, right_team
-from tests.support.loose_options import LOOSE
 
 
 class City(BaseModel):
@@ -89,13 +85,6 @@ def test_lessons_are_shown_and_the_reward_judges(tmp_path: Path) -> None:
     assert solved.treatment.library == library_of([LESSON]).version
 
 
-def test_a_mapping_and_a_task_give_fields_to_the_deps(tmp_path: Path) -> None:
-    seen: list[object] = []
-    for problem in ({"problem": "Help", "customer": 7}, Task.of("x", "Help", None, fields={"customer": 7})):
-        solve_sync(desk_agent(), problem, deps=lambda task: seen.append(task.fields["customer"]), store=tmp_path)
-    assert seen == [7, 7]
-
-
 async def with_model(task: Task, lessons: str, work: Work) -> Ticket:
     """Answer with the model of the run."""
     return (await desk_agent().run(task.problem, model=work.model)).output
@@ -124,30 +113,6 @@ def test_a_rollout_that_fails_is_a_result(tmp_path: Path) -> None:
     assert "no database" in solved.failure.message
 
 
-def test_a_log_line_about_it_is_short_and_holds_no_variable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def program(task: Task, lessons: str) -> str:
-        customer = "a name that nobody else should read"
-        raise RuntimeError(f"no database for {len(customer)} letters")
-
-    caplog.set_level("DEBUG", "agentlearn")
-    solve_sync(program, "Help", store=tmp_path)
-    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
-    assert "no database" in warning.getMessage()
-    assert len(warning.getMessage()) < 600
-    assert "nobody else" not in caplog.text
-
-
-def test_an_open_store_stays_open(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with open_store(tmp_path) as store:
-            one, two = await asyncio.gather(
-                *(solve(desk_agent(), problem, store=store) for problem in ("Help me", "Help us"))
-            )
-            assert store.trajectory(one.id).run != store.trajectory(two.id).run
-
-    asyncio.run(work())
-
-
 @pytest.mark.parametrize(
     ("what", "problem", "code"),
     [
@@ -162,17 +127,3 @@ def test_bad_input_is_refused_in_one_sentence(tmp_path: Path, what: Any, problem
         solve_sync(what, problem, model=TestModel(), store=tmp_path)
     assert refused.value.code == code
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_options_are_the_settings_that_have_no_parameter() -> None:
-    hints, meant = get_type_hints(SolveOptions), get_type_hints(SolveSettings)
-    assert set(hints) == set(SolveSettings.model_fields) - {"domain", "problem", "library", "model", "store"}
-    assert [name for name in hints if name not in LOOSE and hints[name] != meant[name]] == []
-
-
-def test_in_a_running_event_loop_the_sync_function_says_what_to_await() -> None:
-    async def work() -> None:
-        with pytest.raises(AgentlearnError, match=r"write: await solve\(\.\.\.\)"):
-            solve_sync("math", "What is 2 + 2?")
-
-    asyncio.run(work())

@@ -14,9 +14,3 @@ run_command(["--help"])
 def test_help_imports_no_network_client_and_a_command_collects_garbage_less_often() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "10000 []"
-
-
-def test_an_application_keeps_its_own_garbage_collection() -> None:
-    program = "import gc; was = gc.get_threshold(); import agentlearn, agentlearn.learning.lessons.run_learning;"
-    program += " assert gc.get_threshold() == was"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,17 +1,12 @@
 """Every command that only looks, in this process, over one small run: what it prints, and in which form."""
 
 import json
-import random
-import re
 import shutil
-from collections.abc import Callable
-from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.errors import ConfigError
 from agentlearn.store import read_store
 from agentlearn.store.store_files import read_watermark, write_watermark
 from tests.support.command import output, result
@@ -28,21 +23,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         == 0
     )
     return store
-
-
-def test_runs_are_listed_newest_first(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = output(capsys, finished, "runs", "list").splitlines()
-    assert "solve" in first
-    assert "learn" in second
-    assert "sim:novice (simulated)" in second
-    listed = result(capsys, finished, "runs", "list")["runs"]
-    assert [one["kind"] for one in listed] == ["solve", "learn"]
-    assert listed[1]["report"]["library"]["lessons"] > 0
-    assert listed[1]["settings"]["epochs"] == 1
-    rollouts = result(capsys, finished, "runs", "show", listed[1]["run"])["rollouts"]
-    assert len(rollouts) == sum(listed[1]["report"]["rollouts"].values()) > 10
-    solved = result(capsys, finished, "runs", "show", listed[0]["run"])["rollouts"][0]
-    assert result(capsys, finished, "trace", solved["id"])["lessons"], "solve was given the library"
 
 
 def test_libraries_are_listed_shown_logged_and_exported(
@@ -64,17 +44,6 @@ def test_libraries_are_listed_shown_logged_and_exported(
         assert len(result(capsys, finished, "library", "show", str(out))["experiences"]) == listed["lessons"]
 
 
-def test_an_empty_store_says_how_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "start with: agentlearn learn math" in output(capsys, tmp_path / "none", "library", "list")
-    assert "does not exist yet" in output(capsys, tmp_path / "none", "doctor")
-
-
-def test_doctor_looks_at_a_store(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = output(capsys, finished, "doctor")
-    assert "2 runs" in words
-    assert result(capsys, finished, "doctor")["broken"] == 0
-
-
 def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     broken = tmp_path / "store"
     broken.mkdir()
@@ -85,11 +54,6 @@ def test_doctor_fails_when_something_is_broken(capsys: pytest.CaptureFixture[str
     assert "checks failed" in captured.err
 
 
-def test_doctor_finds_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEEPSEEK_API_KEY", "x")
-    assert "deepseek:deepseek-chat" in output(capsys, tmp_path / "none", "doctor")
-
-
 def test_a_run_that_died_reads_as_interrupted(
     finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -97,7 +61,7 @@ def test_a_run_that_died_reads_as_interrupted(
     shutil.copytree(finished, copy)
     import asyncio
 
-    from agentlearn.store import open_store, read_store
+    from agentlearn.store import open_store
     from agentlearn.types.run_event import RunEvent
 
     with read_store(copy) as reader:
@@ -110,35 +74,6 @@ def test_a_run_that_died_reads_as_interrupted(
 
     asyncio.run(die())
     assert "interrupted" in output(capsys, copy, "runs", "list")
-
-
-@pytest.mark.parametrize("answer", [["--yes"], ["--max-cost-usd", "5"]])
-def test_the_estimate_is_printed_before_a_paid_run_that_was_allowed(
-    answer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = ["--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--sandbox", "unsafe-local"]
-    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
-    monkeypatch.setattr("agentlearn.learning.lessons.run_learning.run_learning", _never_runs)
-    assert run(["learn", "math", *options, *answer]) == 2
-    first, last = capsys.readouterr().err.splitlines()
-    assert re.match(r"openai:gpt-5-mini: about 1,\d{3} rollouts, ", first)
-    assert "about $" in first
-    assert last.endswith("the run would start")
-
-
-async def _never_runs(*_given: object, **_options: object) -> None:
-    raise ConfigError("the run would start")
-
-
-def test_a_missing_key_is_told_before_the_estimate(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    arms = ["compare", "none", "x=none,temperature=1", "--domain", "math"]
-    for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"], arms):
-        assert run([*command, "--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--yes"]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "needs the environment variable OPENAI_API_KEY" in line
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
@@ -181,18 +116,6 @@ def test_a_real_store_is_sound_snapshot_and_exported(
     assert whole["rollouts"] == len(lines)
 
 
-def test_a_log_is_imported_and_shown_like_any_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log, store = tmp_path / "log.jsonl", tmp_path / "store"
-    asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
-    log.write_text(json.dumps({"messages": [asked, answered], "reward": 1}))
-    done = result(capsys, store, "store", "import", str(log), "--domain", "sums")
-    assert (done["rollouts"], done["tasks"], done["rewarded"]) == (1, 1, 1)
-    assert "  import  done " in output(capsys, store, "runs", "list")
-    (rollout,) = result(capsys, store, "runs", "show", done["run"])["rollouts"]
-    assert "verdict    correct, reward 1" in output(capsys, store, "trace", rollout["id"])
-    assert result(capsys, store, "store", "check")["sound"]
-
-
 def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log, store = tmp_path / "log.jsonl", tmp_path / "store"
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
@@ -223,65 +146,3 @@ COMMANDS = {
     "learn --resume": ["learn", "--resume", "RUN"],
 }
 BLOCK, HEADERS = 2**18, 3 * 2**12
-
-
-def cut(content: bytes, share: float) -> bytes:
-    return content[: int(len(content) * share)]
-
-
-def overwritten(content: bytes, fill: Callable[[int], bytes], share: float) -> bytes:
-    at = int(len(content) * share)
-    return content[:at] + fill(len(content) - at)
-
-
-TRUNCATED: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda _: b"",
-    "1 %": lambda content: cut(content, 0.01),
-    "50 %": lambda content: cut(content, 0.5),
-    "99 %": lambda content: cut(content, 0.99),
-    "one block less": lambda content: content[: -(len(content) - HEADERS) % BLOCK - BLOCK],
-    "one block": lambda content: content[: HEADERS + BLOCK],
-    "one byte less": lambda content: content[:-1],
-}
-OVERWRITTEN: dict[str, Callable[[bytes], bytes]] = {
-    "zeros": lambda content: overwritten(content, bytes, 0),
-    "zeros in the second half": lambda content: overwritten(content, bytes, 0.5),
-    "noise": lambda content: overwritten(content, random.Random(0).randbytes, 0),
-    "noise in the second half": lambda content: overwritten(content, random.Random(0).randbytes, 0.5),
-}
-
-
-def ran_on(damaged: bytes, finished: Path, folder: Path, command: list[str]) -> tuple[int, Path]:
-    """The exit status of a command on a copy of a store whose database has this content, and the copy."""
-    store = folder / "store"
-    shutil.copytree(finished, store, ignore=shutil.ignore_patterns("store.sock"))
-    (store / "store.duckdb").write_bytes(damaged)
-    with read_store(finished) as reader:
-        last = reader.runs()[-1].run
-        names = {"RUN": last, "ROLLOUT": reader.trajectories(last)[0].id, "OUT": str(folder / "out")}
-    return run([*(names.get(word, word) for word in command), "--store", str(store)]), store
-
-
-DAMAGE = TRUNCATED | OVERWRITTEN
-PAIRS = [pair for kind in (TRUNCATED, OVERWRITTEN) for pair in zip(COMMANDS, cycle(kind), strict=False)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "damage"),
-    [pair for kind in (TRUNCATED, OVERWRITTEN) for pair in zip(COMMANDS, cycle(kind), strict=False)],
-)
-def test_a_damaged_database_is_one_sentence_and_never_a_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, finished: Path, command: str, damage: str
-) -> None:
-    damaged = DAMAGE[damage]((finished / "store.duckdb").read_bytes())
-    status, store = ran_on(damaged, finished, tmp_path, COMMANDS[command])
-    complaint = capsys.readouterr().err
-    assert "Traceback" not in complaint
-    assert complaint.count("agentlearn: ") == (1 if status else 0)
-    if command == "store check" or (command != "store repair" and "half" not in damage):
-        assert status == 1
-    if damage in TRUNCATED and command != "store repair":
-        assert (store / "store.duckdb").read_bytes() == damaged
-    if command == "store repair" and status == 0:
-        assert run(["store", "check", "--store", str(store)]) == 0

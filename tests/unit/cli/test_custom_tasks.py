@@ -8,26 +8,21 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from agentlearn.cli.app import run
-from agentlearn.cli.ask import require_model
 from agentlearn.cli.output import console
 from agentlearn.cli.progress import LearnProgress, learn_command
 from agentlearn.config import BudgetOptions, LearnSettings
-from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
-from agentlearn.domain.custom import default_reward
-from agentlearn.errors import ConfigError, UnknownDomain
+from agentlearn.errors import UnknownDomain
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.models.services import FoundModel
 from agentlearn.rollout.solve import SolveSettings, run_solving
 from agentlearn.types.ids import RunId
 from tests.support.stages import ListJournal
 
 OWN = LearnSettings(domain="prices", data="my prices.csv", reward="my_reward:score")
-NOTE = "sim:novice can only solve the bundled problems, not your own tasks"
 
 
 @pytest.mark.parametrize(
@@ -60,34 +55,6 @@ def opened(settings: LearnSettings, capsys: pytest.CaptureFixture[str], *, simul
     return capsys.readouterr().out
 
 
-def test_a_hint_is_a_command_that_can_be_typed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentlearn.cli.progress.found_models", lambda: (FoundModel("KEY", "openai:gpt-5-mini", True),))
-    said = opened(OWN, capsys)
-    own = "agentlearn learn 'my prices.csv' --reward my_reward:score"
-    assert said.splitlines()[0] == own
-    assert f"found KEY: {own} --model openai:gpt-5-mini   (about " in said
-
-
-def test_a_note_says_that_the_simulated_model_solves_only_bundled_problems(capsys: pytest.CaptureFixture[str]) -> None:
-    assert opened(OWN, capsys).count(NOTE) == 1
-    assert NOTE not in opened(LearnSettings(domain="math"), capsys)
-    assert NOTE not in opened(OWN, capsys, simulated=False)
-
-
-def test_a_gym_task_brings_its_reward_unless_another_is_given() -> None:
-    assert learn_fields("gym:leg_counting", GivenSettings({})) == {
-        "domain": "leg_counting",
-        "data": "gym:leg_counting",
-        "reward": "gym",
-    }
-    assert learn_fields("gym:leg_counting", GivenSettings({"reward": "number"}))["reward"] == "number"
-    math = learn_fields("math", GivenSettings({"data": "gym:leg_counting"}))
-    assert (math["domain"], math.get("reward")) == ("math", None)
-    assert (default_reward("hf:aime24"), default_reward("prices.csv")) == (None, None)
-
-
 @pytest.mark.parametrize("source", ["prices.csv", "PRICES.JSONL", "hf:aime24", "gym:chain_sum"])
 def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (
@@ -97,24 +64,6 @@ def test_a_task_source_is_not_a_domain(source: str, tmp_path: Path, capsys: pyte
     with pytest.raises(UnknownDomain) as caught:
         asyncio.run(run_solving(SolveSettings(domain=source, problem="How many?", store=tmp_path)))
     assert (caught.value.message, caught.value.code) == (words, "source_for_domain")
-
-
-def test_solve_refuses_a_task_source_and_stores_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["solve", "prices.csv", "How many?", "--store", str(tmp_path / "store")]) == 2
-    assert "'prices.csv' is a source of tasks, not a domain" in capsys.readouterr().err
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_plan_counts_the_judge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("prices.csv").write_text("question,answer\n" + "".join(f"What costs {n}?,{n}\n" for n in range(10)))
-    every = ("--epochs", "3", "--group-size", "5", "--stop-after", "5", "--revisit-every", "1", "--select", "last")
-    assert run(["learn", "prices.csv", "--reward", "judge", *every, "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert "  judge           105 calls, " in said
-    assert "  judge held out  24 calls, " in said
 
 
 @pytest.mark.parametrize(
@@ -159,22 +108,6 @@ def test_own_tasks_need_a_model(
     assert "no model is named for the tasks in 'my prices.csv', and sim:novice can only solve the bundled" in said
     assert words in said
     assert not Path("store").exists()
-
-
-def test_a_named_model_is_not_asked_for() -> None:
-    settings = OWN.model_copy(update={"model": "sim:novice"})
-    require_model(settings, {"model": "sim:novice"}, "agentlearn learn")
-    require_model(LearnSettings(domain="math"), {}, "agentlearn learn math")
-    require_model(LearnSettings(domain="math", data="mine.csv"), {}, "agentlearn learn math --data mine.csv")
-    with pytest.raises(ConfigError, match="no model is named") as caught:
-        require_model(settings, {}, "agentlearn learn")
-    assert caught.value.code == "no_model"
-
-
-def test_a_folder_and_a_packed_file_are_sources(tmp_path: Path) -> None:
-    folder = f"{tmp_path}/"
-    assert learn_fields(folder, GivenSettings({"reward": "exact"}))["data"] == folder
-    assert learn_fields("a.jsonl.gz", GivenSettings({"reward": "exact"}))["domain"] == "a"
 
 
 @pytest.mark.parametrize(

@@ -80,35 +80,3 @@ def test_a_run_without_a_terminal_says_every_thirty_seconds_how_far_it_is(made: 
     assert "1.2k tokens written   20 tokens/s   01:00   2 answers cut at the limit" in text.getvalue()
     wait(progress, clock, 600 - 2 * EVERY_S)
     assert text.getvalue().count("so far") == 600 // EVERY_S
-
-
-def test_no_line_is_added_while_others_are_printed() -> None:
-    progress, clock, text, context, model = slow_run(of_learn)
-    progress.opened(context, model, model, TASKS, ())
-    for _ in range(5):
-        wait(progress, clock, EVERY_S - 1)
-        progress.line("note", "something else")
-    assert "so far" not in text.getvalue()
-
-
-def test_the_thread_ends_with_the_run_and_a_terminal_gets_the_live_view_instead() -> None:
-    progress, *_ = slow_run(of_train)
-    with progress:
-        thread = progress.heartbeat._thread
-        assert thread is not None
-        assert thread.is_alive()
-    assert not thread.is_alive()
-    shown = of_train(Console(file=io.StringIO(), force_terminal=True, width=100), Clock())
-    with shown:
-        assert shown.heartbeat._thread is None
-        assert shown.live is not None
-        assert shown.live.is_started
-    assert not shown.live.is_started
-
-
-@pytest.mark.parametrize(("given", "said"), [(None, True), (700, False)])
-def test_the_header_has_the_default_limit_of_answers(given: int | None, said: bool) -> None:
-    _, clock, text, context, model = slow_run(of_learn)
-    settings = LearnSettings(domain="math", model="local:m", max_output_tokens=given)
-    LearnProgress(settings, Console(file=text, width=200), clock).opened(context, model, model, TASKS, ())
-    assert ("at most 512 tokens each; --max-output-tokens changes it" in text.getvalue()) == said

@@ -10,7 +10,6 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.library import LibraryStore
-from agentlearn.types.experience import Library, Withheld, library_of
 
 CARRY = "When adding, carry."
 ENDS = "When counting, check the ends of the range."
@@ -59,17 +58,6 @@ def test_every_change_says_how_to_see_and_undo_it(said: Any, store: Path) -> Non
     assert log.splitlines()[0].split("  ")[-1].startswith("rollback")
 
 
-def test_the_log_as_json_has_changes_names_and_the_tip(said: Any) -> None:
-    said("library", "tag", "math", "v-1")
-    said("library", "branch", "math@v-1", "try-2")
-    found = json.loads(said("library", "log", "math", "--json"))
-    assert [one["kind"] for one in found["changes"]] == ["branch", "tag", "add", "add"]
-    assert (set(found["branches"]), set(found["tags"]), found["pinned"]) == ({"main", "try-2"}, {"v-1"}, None)
-    assert len(found["tip"]) == 32
-    assert "tag v-1" in said("library", "log", "math")
-    assert len(said("library", "log", "math@try-2").splitlines()) == 4
-
-
 def test_versions_by_branch_and_tag_are_shown_compared_and_exported(said: Any, store: Path, tmp_path: Path) -> None:
     said("library", "tag", "math", "v-1")
     said("library", "branch", "math", "try-2")
@@ -81,33 +69,6 @@ def test_versions_by_branch_and_tag_are_shown_compared_and_exported(said: Any, s
     out = tmp_path / "out.json"
     said("library", "export", "math@try-2", "--out", str(out))
     assert f"+ {ids(store, 'math@try-2')[2][:12]}  {ZERO}" in said("library", "diff", "math", str(out))
-
-
-def test_a_pinned_library_says_so(said: Any) -> None:
-    assert "undo with: agentlearn library unpin math" in said("library", "pin", "math")
-    assert "math is pinned, so its name still means version" in said("library", "add", "math", ZERO)
-    assert ZERO not in said("library", "show", "math")
-    assert said("library", "list").endswith("  pinned\n")
-    said("library", "unpin", "math")
-    assert ZERO in said("library", "show", "math")
-
-
-def test_parked_lessons_are_shown_apart(said: Any, store: Path) -> None:
-    first = ids(store)[0]
-    said("library", "park", "math", first[:8], "--reason", "It costs points.")
-    shown = said("library", "show", "math")
-    assert f"[parked] {CARRY}" in shown
-    assert "It costs points." in shown
-    said("library", "unpark", "math", first[:8])
-    said("library", "remove", "math", first[:8])
-    assert CARRY not in said("library", "show", "math")
-
-
-def test_a_refused_lesson_names_the_rule_and_what_to_do(said: Any) -> None:
-    error = said("library", "add", "math", CARRY.upper(), status=2)
-    assert "(rule 'near_duplicate'); change the words, or keep it with --accept near_duplicate" in error
-    said("library", "add", "math", CARRY.upper(), "--accept", "near_duplicate")
-    assert "accepted near_duplicate" in said("library", "log", "math")
 
 
 def test_conflicts_of_a_join_are_listed_and_nothing_is_joined(said: Any, store: Path, capsys: Any) -> None:
@@ -128,33 +89,6 @@ def test_conflicts_of_a_join_are_listed_and_nothing_is_joined(said: Any, store: 
     assert "math holds all of math@try-2 already" in said("library", "join", "math", "math@try-2")
 
 
-def test_a_pending_lesson_of_a_library_is_listed_approved_and_rejected(said: Any, store: Path) -> None:
-    history = LibraryStore(store / "libraries").history("math")
-    library, new = history.load(), library_of([ZERO, "When stuck, draw."], kind="import").experiences
-    withheld = tuple(Withheld(experience=one, status="pending", reason="It was imported.") for one in new)
-    history.publish(Library(parent=library.version, experiences=library.experiences, withheld=withheld), kind="import")
-    listed = json.loads(said("library", "pending", "--json"))["pending"]
-    assert [(one["id"], one["library"]) for one in listed] == [(one.id, "math") for one in new]
-    assert "It was imported." in said("library", "pending")
-    assert said("library", "approve", new[0].id[:8]).startswith(f"approved: {new[0].id[:12]} of math; version ")
-    assert said("library", "reject", new[1].id[:8]).startswith(f"rejected: {new[1].id[:12]} of math; version ")
-    assert ids(store)[2:] == [new[0].id]
-    assert "near" not in said("library", "pending", status=2)
-
-
-def test_blame_names_what_a_lesson_goes_back_to(said: Any, store: Path) -> None:
-    first = ids(store)[0]
-    said("library", "edit", "math", first, "When adding columns, carry.")
-    blamed = said("library", "blame", "math", ids(store)[0][:8])
-    assert "brought by change 2 (edit by " in blamed
-    assert f"replaces {first[:12]}" in blamed
-    assert "left with change 2" in blamed
-    found = json.loads(said("library", "blame", "math", first[:8], "--json"))["lessons"]
-    assert [(one["experience"]["id"], one["status"]) for one in found] == [(first, None)]
-    assert "give a library and the start of a lesson's id" in said("library", "blame", status=2)
-    assert "only one of them" in said("library", "blame", "math", first, "--task", "t", status=2)
-
-
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("blame") / "store"
@@ -163,24 +97,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def test_a_run_adds_to_the_history_of_a_pinned_library_and_says_so(
-    taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(taught, store)
-    history = LibraryStore(store / "libraries").history("math")
-    pinned = history.pin().version
-    capsys.readouterr()
-    options = ["--limit", "6", "--no-eval", "--seed", "7", "--model", "sim:novice", "--store", str(store)]
-    assert run(["learn", "math", "--from", "none", *options]) == 0
-    printed = capsys.readouterr().out
-    learned = history.resolve("main")
-    assert (history.changes[-1].kind, history.resolve()) == ("learn", pinned)
-    assert f"math@{learned[:8]}  " in printed
-    assert f"added to the history; the name math is pinned to version {pinned[:8]}" in printed
-    assert f"agentlearn library unpin math --store {store}" in printed
-
-
+@pytest.mark.slow
 def test_a_lesson_is_traced_to_its_rollouts_and_back(
     taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

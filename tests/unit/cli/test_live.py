@@ -108,30 +108,6 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in shown) <= width
 
 
-def test_an_unknown_price_is_shown_and_a_simulated_run_costs_nothing() -> None:
-    for name, words in (("http://127.0.0.1:1/v1#m", "an unknown price for 3 tokens"), ("sim:novice", "nothing for 3")):
-        progress = LearnProgress(LearnSettings(domain="math", model=name), terminal())
-        told, model = call_context(), endpoint(name)
-        progress.opened(told, model, model, TASKS, ())
-        progress.phase_started("before", 8)
-        told.budget.spend(Usage(requests=1, tokens_in=3), None if "http" in name else 0.0)
-        last = lines(progress.view)[-1]
-        assert words in last
-        assert "$" not in last
-
-
-def test_rollouts_of_an_earlier_phase_are_not_counted() -> None:
-    view = LiveView(clock=lambda: 0.0)
-    view.start_phase("epoch-2", "epoch 2/2", 5)
-    view.add_rollout("epoch-1", trajectory(TASKS[0], 0, 1.0))
-    assert "0/5 rollouts" in lines(view)[0]
-    assert lines(view)[1].split() == ["reward", "-"]
-
-
-def test_an_empty_view_shows_nothing() -> None:
-    assert [line for line in lines(LiveView()) if line] == []
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("enough"), ValueError("a bug")])
 def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> None:
     out = terminal()
@@ -149,37 +125,3 @@ def test_the_terminal_is_restored_however_the_run_ends(error: BaseException) -> 
     assert written(out).rindex(SHOW) > written(out).rindex(HIDE)
     assert progress.live is not None
     assert not progress.live.is_started
-
-
-@pytest.mark.parametrize(
-    ("limits", "more"),
-    [
-        ({"max_tokens": 2000}, " --max-tokens MORE   (MORE: above 2,000, for all starts together)"),
-        ({"max_cost_usd": 0.5}, " --max-cost-usd MORE   (MORE: above 0.5, for all starts together)"),
-        ({"max_minutes": 1e-9}, ""),
-    ],
-)
-def test_a_run_stopped_by_its_budget_says_which_limit_to_raise(limits: dict[str, float], more: str) -> None:
-    out = Console(file=io.StringIO(), force_terminal=False, width=200, soft_wrap=True)
-    settings = LearnSettings.model_validate({"domain": "math", "store": "kept", **limits})
-    told = CallContext(RunId("01run"), ListJournal(), Budget(BudgetOptions.model_validate(limits)))
-    told.budget.spend(Usage(requests=1, tokens_in=2000), 0.5)
-
-    def ends() -> None:
-        with LearnProgress(settings, out) as progress:
-            progress.opened(told, endpoint(), endpoint(), TASKS, ())
-            told.budget.check()
-
-    with pytest.raises(BudgetExceeded) as reached:
-        ends()
-    assert reached.value.__notes__ == [f"  resume     agentlearn learn --resume 01run --store kept{more}"]
-
-
-def test_without_a_terminal_there_are_plain_lines_only() -> None:
-    out = Console(file=io.StringIO(), force_terminal=False, width=100, soft_wrap=True)
-    progress = LearnProgress(PAID, out)
-    with progress:
-        scripted(progress, [(0, 1.0)])
-    assert progress.live is None
-    assert "\x1b" not in written(out)
-    assert "rollouts  01:15" not in written(out)

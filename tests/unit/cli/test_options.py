@@ -1,7 +1,6 @@
 """Options are generated from settings models; options win over recipes, recipes over environment variables."""
 
 import inspect
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from agentlearn.cli.app import build, run
 from agentlearn.cli.options import setting_options
 from agentlearn.cli.train import train_run
 from agentlearn.config import LearnSettings, OptionGroup
-from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
+from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.train.settings import TrainSettings
 
 
@@ -71,31 +70,12 @@ def test_options_win_over_a_recipe_and_a_recipe_over_the_environment() -> None:
     assert ("limit" in given, "name" in given, given.get("seed"), given.get("name", "x")) == (True, False, "9", "x")
 
 
-def test_the_environment_wins_over_a_default_recipe() -> None:
-    fields = learn_fields("web", GivenSettings({}, {"concurrency": "3"}))
-    assert (fields["concurrency"], fields["batch_size"]) == ("3", 12)
-
-
 def test_the_environment_wins_over_the_default_recipe_of_a_weight_update() -> None:
     nothing = GivenSettings({})
     assert train_run("math", None, nothing, nothing, {})[0].gradient.loss == "dapo"
     assert train_run("math", None, nothing, GivenSettings({}, {"loss": "grpo"}), {})[0].gradient.loss == "grpo"
     named = train_run("math/train-lab", None, nothing, GivenSettings({}, {"learning_rate": "5"}), {})[0]
     assert named.gradient.learning_rate != 5, "a recipe that is named wins"
-
-
-def test_help_names_options_where_a_description_names_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["learn", "--help"]) == 0
-    assert "With --from-store: only rollouts of this run" in " ".join(capsys.readouterr().out.replace("│", " ").split())
-
-
-def test_a_bad_variable_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENTLEARN_BATCH_SIZE", "0")
-    assert run(["learn", "math"]) == 2
-    assert "AGENTLEARN_BATCH_SIZE is '0', but" in capsys.readouterr().err
 
 
 def test_the_store_variable_holds_for_every_command(
@@ -121,12 +101,3 @@ def test_every_setting_but_secrets_is_an_option(
     for name in ("group_size", "max_minutes"):
         words = " ".join((kind.model_fields[name].description or "").split())
         assert words in shown
-
-
-def test_an_error_after_the_result_prints_no_second_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"problem": "What is 1 + 1?"}\n')
-    assert run(["data", "check", str(rows), "--json"]) == 1
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["sound"] is False
-    assert printed.err.startswith("agentlearn: ")

@@ -39,6 +39,7 @@ def refused_group(capsys: pytest.CaptureFixture[str], store: Path) -> str:
     return next(one["address"] for one in groups(capsys, store) if one["ends"].get("rejected"))
 
 
+@pytest.mark.slow
 def test_a_run_lists_its_groups_with_addresses_that_work(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = groups(capsys, finished)
     assert [one["phase"] for one in found] == ["epoch-1"] * 6 + ["epoch-2"] * 6
@@ -86,13 +87,6 @@ def test_a_group_shows_summaries_the_comparison_and_every_end(
         assert text.splitlines()[0] in whole
 
 
-def test_a_group_without_a_comparison_says_why(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    equal = [one for one in groups(capsys, finished) if len(set(one["rewards"])) == 1]
-    assert equal, "the simulated model solves or fails some tasks every time"
-    words = output(capsys, finished, "trace", equal[0]["address"])
-    assert "so there was nothing to compare" in words
-
-
 def test_a_rollout_shows_what_was_sent(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rollout = groups(capsys, finished)[-1]["rollouts"][0]
     found, words = result(capsys, finished, "trace", rollout), output(capsys, finished, "trace", rollout)
@@ -111,20 +105,6 @@ def test_a_rollout_shows_what_was_sent(finished: Path, capsys: pytest.CaptureFix
     for line in instructions.splitlines():
         assert line in whole
     assert "expected   " in words
-
-
-def test_a_wrong_address_says_what_there_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_id = groups(capsys, finished)[0]["address"].split("/")[0]
-    for address, part in (
-        ("zzzz", "has no rollout and no run whose id starts with 'zzzz'"),
-        (f"{run_id}/zzzz", f"has no group 'zzzz' (found: {run_id}/"),
-        (f"{run_id}/", f"'{run_id}/' names 12 groups ("),
-        ("", ""),
-    ):
-        status = run(["trace", address, "--store", str(finished)])
-        error = capsys.readouterr().err
-        assert (status, error.count("\n")) == ((2, 1) if part else (0, 0))
-        assert part in error
 
 
 def hostile(text: str) -> tuple[Task, Trajectory]:
@@ -176,16 +156,3 @@ def test_stored_text_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.
     assert "\nverdict    correct" not in words, "what a model wrote does not look like a label"
     assert "\nverdict    incorrect, reward 0" in words
     assert "tools      not recorded" in words
-
-
-@pytest.mark.slow
-def test_groups_learned_from_stored_rollouts_are_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--no-eval", "--model", "sim:novice", "--from-phase", "epoch-1", "--name", "again"]
-    options += ["--validation-rollouts", "0"]
-    assert run(["learn", "math", "--from-store", *options, "--store", str(finished)]) == 0
-    found = groups(capsys, finished)
-    assert found
-    assert all(one["rewards"] == [] for one in found), "the rollouts belong to the first run"
-    words = output(capsys, finished, "trace", found[0]["address"])
-    assert " of run " in words
-    assert "comparison: reply 1 of " in words

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.cli.data import _check, data_check
-from agentlearn.errors import AgentlearnError, ConfigError, DataError, UnknownDomain
+from agentlearn.errors import AgentlearnError
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Verdict
 from agentlearn_math import MathDomain
@@ -44,16 +44,6 @@ def test_json_is_one_object_and_unusable_rows_end_with_1(tmp_path: Path, capsys:
             " --columns 'problem=NAME answer=NAME' chooses)"
         )
     ]
-
-
-def test_bad_options_are_refused(tmp_path: Path) -> None:
-    path = jsonl(tmp_path, *GOOD)
-    with pytest.raises(DataError, match=r"a share of 1.0 cannot be held out"):
-        data_check(path, test_share=1.0)
-    with pytest.raises(DataError, match="a limit of 0 rows"):
-        data_check(path, limit=0)
-    with pytest.raises(UnknownDomain):
-        data_check(path, domain="nope")
 
 
 class Picky(MathDomain):
@@ -111,23 +101,4 @@ def test_a_function_judges_the_golds_and_needs_none(
     assert odd == ("mine.jsonl:2: the verifier does not accept the expected answer '5' (incorrect)")
     assert raised.startswith(
         "mine.jsonl:4: the verifier cannot judge the answer 'many': the reward 'check_reward:even'"
-    )
-
-
-def test_a_judge_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checked(capsys, jsonl(tmp_path, *PRICES), "judge", sound=True)["usable"] == 2
-
-
-def test_generated_tasks_are_check_with_their_own_scorer(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("reasoning_gym")
-    data_check("gym:chain_sum?size=5", json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["usable"], told["unverifiable"], told["families"]) == (5, 0, {"chain_sum": 5})
-
-
-def test_one_judge_is_enough(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        data_check(jsonl(tmp_path, *PRICES), domain="math", reward="number")
-    assert str(caught.value) == (
-        "the domain 'math' and the reward 'number' cannot both judge; give one of --domain and --reward"
     )

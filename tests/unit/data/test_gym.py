@@ -1,6 +1,5 @@
 """Tasks of the real reasoning-gym."""
 
-import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,20 +59,6 @@ def test_every_task_of_the_package_is_read_and_gives_its_expected_answer_full_po
             assert task.answer is None or scorer(task.source)(task.answer) == 1, name
 
 
-def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType) -> None:
-    """`list_functions` of reasoning-gym draws some numbers from Python's shared generator."""
-    source = "gym:list_functions?size=40&seed=1"
-
-    def read() -> list[str]:
-        return [task.problem for task in read_tasks(source, domain="any", split="train", answer_required=False)]
-
-    state = random.getstate()
-    first = read()
-    assert random.getstate() == state
-    random.seed(7)
-    assert read() == first
-
-
 @pytest.mark.parametrize("answer", cases(__file__, "a_scorer_evaluates_no_answer_that_could_run_code"))
 def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
     assert could_call(answer)
@@ -115,31 +100,6 @@ def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType,
     text = answer.format(real.create_dataset("syllogism", size=1, seed=1)[0]["answer"])
     assert could_call(text)
     assert 0 < scorer("gym:syllogism?size=1&seed=1#0")(text) < 1
-
-
-def test_other_threads_may_evaluate_during_a_judgement(real: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ThreadPoolExecutor(1) as other:
-        assert other.submit(eval, "1").result() == 1  # the thread is older than the judgement
-
-        def judge(*_: object) -> float:
-            return other.submit(eval, "0.25").result()
-
-        monkeypatch.setattr(real.arithmetic.ChainSumDataset, "score_answer", judge)
-        assert scorer(f"{SOURCE}#1")("f(x)") == 0.25
-
-
-@pytest.mark.parametrize(
-    "answer", ["-3*X**3*sin(X) + sqrt(2) + C", "0.25", "Alice, then Bob.", "(0, 1), (2, 3)", "7/2"]
-)
-def test_ordinary_answers_call_nothing(answer: str) -> None:
-    assert not could_call(answer)
-
-
-def test_size_and_seed_have_defaults_and_options_are_passed_on(real: ModuleType) -> None:
-    assert len(list(rows("gym:chain_sum"))) == 100
-    (row,) = rows("gym:chain_sum?size=1&max_terms=2&min_terms=2&min_digits=4")
-    entry = real.create_dataset("chain_sum", size=1, seed=0, max_terms=2, min_terms=2, min_digits=4)[0]
-    assert row.fields["question"] == entry["question"]
 
 
 @pytest.mark.parametrize(("source", "sentence"), cases(__file__, "refused_tasks"))

@@ -1,18 +1,16 @@
 """Datasets of the hub, read with the real client from a hub on loopback."""
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentlearn.data import name_of, read_tasks, rows
-from agentlearn.data.hub import CONNECT_S, PUBLISHED, why_unreachable
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain
 from tests.support.cases import cases
-from tests.support.hub_stub import COMMIT, HubStub, hub_stub, json_lines
+from tests.support.hub_stub import HubStub, hub_stub, json_lines
 from tests.unit.data.online import absent
 
 DAPO = (
@@ -102,27 +100,6 @@ def test_a_dataset_becomes_tasks(hub: HubStub, source: str, answer: str, where: 
     assert (task.answer, task.source) == (answer, where)
 
 
-def test_a_short_name_stands_for_one_revision(hub: HubStub) -> None:
-    list(rows("hf:gsm8k"))
-    list(rows("hf:gsm8k:test"))
-    list(rows("hf:me/mine:train"))
-    fixed = "740312add88f781978c0658806c59bc2815b9866"
-    assert hub.listed == [("openai/gsm8k", fixed), ("me/mine", COMMIT)], "a commit is listed once"
-    known = {name: one.revision for name, one in PUBLISHED.items()}
-    assert known.pop("webwalkerqa") is None  # no commit of it is known to us
-    assert {revision and len(revision) for revision in known.values()} == {40}
-
-
-def test_dapo_is_read_without_its_prompt_its_repetitions_and_its_disputes(
-    hub: HubStub, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, "agentlearn"):
-        tasks = read_tasks("hf:dapo-math-17k", domain="math", split="train")
-    assert [(task.problem, task.answer) for task in tasks] == [("P", "1"), ("Q", "-3"), ("R", "4")]
-    assert {task.family for task in tasks} == {""}
-    assert "data.disputed" in caplog.text
-
-
 def test_a_limit_fetches_no_more_files_than_it_has_to(hub: HubStub) -> None:
     tasks = read_tasks("hf:me/shards", domain="any", split="train", limit=2)
     assert [task.problem for task in tasks] == ["P0", "P1"]
@@ -135,15 +112,6 @@ def test_what_cannot_be_read_is_one_sentence(hub: HubStub, source: str, sentence
         list(rows(source))
     assert str(caught.value) == sentence
     assert not [name for name in hub.fetched if name.endswith(".py")]
-
-
-def test_an_aime_answer_of_the_hub_is_held_to_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {"HuggingFaceH4/aime_2024": {"a.jsonl": json_lines({"problem": "P", "answer": "1000"})}}
-    with (
-        hub_stub(wrong, tmp_path, monkeypatch),
-        pytest.raises(DataError, match="hf:aime24 row 0 has the answer '1000', but AIME answers are integers"),
-    ):
-        domain.read(Path("hf:aime24"))
 
 
 def test_a_dataset_that_the_hub_does_not_have_is_one_sentence(hub: HubStub) -> None:
@@ -176,23 +144,3 @@ def test_a_hub_that_does_not_answer_is_named_at_once_and_the_cache_is_read(
         " check the network, or give a file"
     )
     assert list(rows(source)) == before
-
-
-def test_a_split_of_which_the_cache_lacks_a_file_is_refused(hub: HubStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(read_tasks("hf:me/shards", domain="any", split="train", limit=1)) == 1
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE forbids to ask the hub, and the dataset 'me/shards' is not in"):
-        list(rows("hf:me/shards"))
-
-
-def test_the_hub_is_asked_for_a_connection_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(address: tuple[str, int], timeout: float) -> None:
-        assert (address, timeout) == (("mirror.test", 8443), CONNECT_S)
-        raise ConnectionRefusedError(111, "Connection refused")
-
-    monkeypatch.setattr("agentlearn.data.hub.getproxies", dict)
-    monkeypatch.setattr("socket.create_connection", refused)
-    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.test:8443")
-    assert why_unreachable() == "mirror.test does not answer (Connection refused)"
-    monkeypatch.setattr("agentlearn.data.hub.getproxies", lambda: {"https": "http://proxy.test:3128"})
-    assert why_unreachable() == ""

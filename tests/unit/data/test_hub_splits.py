@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data.hub import SplitFiles, splits_of
+from agentlearn.data.hub import splits_of
 from tests.support.cases import cases
 
 
@@ -35,21 +35,6 @@ def test_a_star_stays_in_its_folder_and_two_stars_do_not() -> None:
     card = "---\nconfigs: [{{config_name: c, data_files: '{}'}}]\n---\n"
     assert told(names, card.format("a/*.csv")) == {("c", "train"): ("a/x.csv",)}
     assert told(names, card.format("**/*.csv"))["c", "train"] == ("a/b/y.csv", "a/x.csv", "z.csv")
-
-
-def test_a_default_part_is_marked() -> None:
-    card = (
-        "---\nconfigs: [{config_name: a, data_files: a.csv}, {config_name: b, data_files: b.csv, default: true}]\n---"
-    )
-    assert splits_of(["a.csv", "b.csv"], card) == (
-        SplitFiles("a", "train", ("a.csv",)),
-        SplitFiles("b", "train", ("b.csv",), is_default=True),
-    )
-
-
-@pytest.mark.parametrize("card", cases(__file__, "a_card_that_says_nothing_of_files_leaves_their_names"))
-def test_a_card_that_says_nothing_of_files_leaves_their_names(card: str) -> None:
-    assert told(["train.csv"], card) == {("default", "train"): ("train.csv",)}
 
 
 @given(st.text(), st.lists(st.text(min_size=1)))

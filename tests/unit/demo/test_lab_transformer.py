@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.serving.engine import Sampled, Sampling
 from agentlearn_demo.lab.engine import LabEngine, open_lab_engine, sample_next_tokens
-from agentlearn_demo.lab.transformer import BatchCache, Layout, Transformer
+from agentlearn_demo.lab.transformer import Layout, Transformer
 
 END = 2
 LAYOUT = Layout(
@@ -54,27 +54,6 @@ def test_reading_on_gives_what_reading_at_once_gives(ids: list[int], cut: int) -
     np.testing.assert_allclose(rest, whole, atol=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
-@given(several=st.lists(texts, min_size=1, max_size=5))
-def test_writing_in_company_gives_what_reading_alone_gives(several: list[list[int]]) -> None:
-    cache = BatchCache(LAYOUT, len(several), length=2)
-    for at, ids in enumerate(several):
-        cache.put(at, MODEL.prefill(ids[:-1], MODEL.empty())[0])
-    logits_NV = MODEL.decode(np.array([ids[-1] for ids in several]), cache)
-    for at, ids in enumerate(several):
-        np.testing.assert_allclose(logits_NV[at], MODEL.prefill(ids, MODEL.empty())[1], atol=1e-4)
-        assert cache.sequence(at).length == len(ids)
-
-
-def test_a_moved_sequence_goes_on_as_before() -> None:
-    cache = BatchCache(LAYOUT, 3)
-    cache.put(2, MODEL.prefill([3, 4, 5], MODEL.empty())[0])
-    cache.move(2, 0)
-    np.testing.assert_allclose(
-        MODEL.decode(np.array([6]), cache)[0], MODEL.prefill([3, 4, 5, 6], MODEL.empty())[1], atol=1e-4
-    )
-
-
 LOGITS = np.array([[0.0, 1.0, 2.0, -1.0]], np.float32)
 
 
@@ -101,17 +80,6 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(temperature: float) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [({"top_k": 1}, {2}), ({"top_k": 2}, {1, 2}), ({"top_p": 0.7}, {1, 2}), ({"min_p": 0.3}, {1, 2})],
-)
-def test_truncated_draws_keep_to_the_likeliest(options: dict[str, float], kept: set[int]) -> None:
-    sampling = Sampling(seed=0, max_tokens=1, **options)
-    ids, logprobs = sample_next_tokens(np.repeat(LOGITS, 100, 0), [sampling] * 100, [at / 100 for at in range(100)])
-    assert set(ids) == kept
-    assert max(logprobs) < -0.4  # over the whole vocabulary all the same
-
-
 def sampled(
     prompts: list[list[int]], *, max_batch: int, together: bool, sampling: Sampling | None = None
 ) -> list[Sampled]:
@@ -131,27 +99,6 @@ def sampled(
 
 
 PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
-
-
-@pytest.mark.parametrize("max_batch", [1, 2, 8])
-def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
-    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
-    assert [one.ids for one in alone] == [one.ids for one in batched]
-    for one, other in zip(alone, batched, strict=True):
-        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
-        assert len(one.ids) == len(one.logprobs) <= 12
-        assert (one.finish == "stop") == (one.ids[-1] == END)
-
-
-def test_logprobs_are_those_of_a_fresh_reading() -> None:
-    (one,) = sampled(
-        [PROMPTS[0]], max_batch=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7)
-    )
-    ids = list(PROMPTS[0])
-    for token, logprob in zip(one.ids, one.logprobs, strict=True):
-        scaled = MODEL.prefill(ids, MODEL.empty())[1].astype(float) / 0.7
-        assert math.isclose(logprob, scaled[token] - np.logaddexp.reduce(scaled), abs_tol=1e-4)
-        ids.append(token)
 
 
 async def ended(engine: LabEngine) -> Sampled:
@@ -176,28 +123,3 @@ def test_a_conversation_that_goes_on_reads_only_what_is_new() -> None:
     assert second.cached == len(longer) - 3
     (again,) = sampled([longer], max_batch=1, together=False, sampling=Sampling(seed=0, max_tokens=5))
     assert (again.ids, again.cached) == (second.ids, 0)
-
-
-def test_a_cancelled_request_frees_its_row() -> None:
-    async def run() -> None:
-        async with open_lab_engine(MODEL, END, max_batch=1) as engine:
-            asked = Sampling(seed=0, max_tokens=60, temperature=0.01)
-            async with asyncio.TaskGroup() as group:
-                first = group.create_task(engine.sample([8], asked))
-                await asyncio.sleep(0)
-                first.cancel()
-            assert (await engine.sample([8, 9], Sampling(seed=0, max_tokens=1))).ids
-
-    asyncio.run(run())
-
-
-def test_a_prompt_without_room_for_an_answer_gets_none() -> None:
-    (one,) = sampled([[3] * LAYOUT.context], max_batch=1, together=False)
-    assert one == Sampled((), (), "length")
-
-
-def test_an_answer_ends_with_the_context() -> None:
-    engine = LabEngine(MODEL, END)
-    assert engine.context == 64
-    (one,) = sampled([[3] * 62], max_batch=1, together=False, sampling=Sampling(seed=3, max_tokens=10))
-    assert len(one.ids) <= 2

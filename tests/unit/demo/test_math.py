@@ -3,16 +3,13 @@ alone, and tasks without a problem in two splits."""
 
 import re
 from collections import Counter
-from dataclasses import fields
 from itertools import product
 from random import Random
-from string import Formatter
 
 import pytest
 
 from agentlearn.answers.reply import boxed
 from agentlearn.domain.base import load_domain
-from agentlearn.errors import ConfigError
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.python_tool import render_result
 from agentlearn.types.task import Split, Task
@@ -22,21 +19,11 @@ from agentlearn_demo.math.problem import Problem, combinations_of, printed
 from agentlearn_demo.math.traps import TRAPS
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, FollowedLessons, Situation, ToolExchange, ToolUse
-from agentlearn_demo.tasks import templates
 from agentlearn_math import domain
 from agentlearn_math.answers import answer_key
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 BY_NAME = {trap.name: trap for trap in TRAPS}
-ERROR = render_result(CodeResult(status="error", error="ZeroDivisionError: division by zero", stdout="17\n"))
-FOREIGN = (
-    "Find the number of positive integers less than 1000 that are divisible by 7 but not by 2.",
-    "Two fair dice are rolled. What is the probability that the sum is 7?",
-    "A tank holds 60 liters. A pipe fills 4 liters a minute. How many minutes does it take to fill the tank?",
-    "What is the capital of France?",
-    "",
-    f"Find the number of integers from 1 to {'9' * 5_000}, inclusive, that are divisible by 3 or by 5.",
-)
 PEOPLE_SAY = {
     "endpoints_left_out": "Always include both endpoints when counting integers in a range.",
     "ordered_for_unordered": "When pairs are unordered, count each pair only once.",
@@ -84,26 +71,6 @@ def test_only_the_flawless_program_prints_the_answer_and_each_decision_is_code_w
         assert changed
         assert not any("#" in line for line in changed)
     assert family.generate(Random(0), lambda _: False) is None
-
-
-@every_family
-def test_every_wording_is_read_back_by_its_own_family_alone(family: type[Problem]) -> None:
-    wordings = templates(family.wordings)
-    names = {field.name for field in fields(problems(family, 1)[0])}  # pyright: ignore[reportArgumentType]  # a dataclass
-    assert 2 <= len(wordings) <= 3
-    for seed, problem in enumerate(problems(family, 12)):
-        for wording in wordings:
-            assert {name for _, name, _, _ in Formatter().parse(wording) if name is not None} == names
-            text = wording.format_map(vars(problem))
-            assert [other.name for other in FAMILIES if other.recognise(text) is not None] == [family.name]
-            assert family.recognise(text) == problem
-            spread = "Please solve this:\n\n" + text.replace(" ", "\n", seed) + "\n\nThank you."
-            assert family.recognise(spread) == problem
-
-
-def test_other_problems_are_not_ours() -> None:
-    for text in FOREIGN:
-        assert skills.recognise(Conversation("", text, ("run_python",))) is None
 
 
 def test_every_trap_lies_in_a_family_to_learn_from() -> None:
@@ -200,24 +167,6 @@ def test_rightness_depends_on_the_flaws_alone_and_every_decision_is_stated(famil
     assert len({printed(code) for code in programs}) == 1, "chance varies the words and never the result"
 
 
-def test_a_failed_run_is_tried_once_more_and_then_given_up_without_a_box() -> None:
-    family = FAMILIES[0]
-    failed = ToolExchange("run_python", {"code": "print(1 / 0)"}, ERROR)
-    assert act(situation(talk(family, failed))) == "print(1 / 0)"
-    assert boxed(act(situation(talk(family, failed, failed)))) is None
-    assert (
-        boxed(act(situation(talk(family, failed, ToolExchange("run_python", {"code": "x"}, "checking\n 12\n")))))
-        == "12"
-    )
-
-
-def test_numbers_that_are_too_large_for_its_head_need_a_tool() -> None:
-    question = "Find the number of integers from 1 to 100000000000000000, inclusive, that are divisible by 3 or by 5."
-    first = situation(Conversation(instructions="", question=question, tools=("final_result",)))
-    assert first.traps == ()
-    assert "tool" in act(first)
-
-
 # Tasks.
 
 
@@ -268,11 +217,3 @@ def test_splits_are_balanced_and_one_test_task_in_three_is_of_an_unseen_family()
         counts = Counter(task.family for task in tested if task.family in names)
         assert set(counts) == names
         assert max(counts.values()) - min(counts.values()) <= 1
-
-
-def test_a_size_that_cannot_be_met_is_refused() -> None:
-    expected = r"^the math domain can generate \d+ validation tasks, not 5000; ask for fewer$"
-    with pytest.raises(ConfigError, match=expected):
-        domain.tasks("validation", seed=0, limit=5000)
-    with pytest.raises(ConfigError, match=r"^a limit of 0 tasks leaves nothing to do; give at least 1$"):
-        domain.tasks("train", seed=0, limit=0)

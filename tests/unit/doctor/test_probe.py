@@ -1,7 +1,6 @@
 """A probe tells what a model lacks, whatever it is, and with which line it can be mended."""
 
 import asyncio
-import json
 import threading
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from agentlearn.cli.app import run
 from agentlearn.config import CallOptions
 from agentlearn.doctor import CheckResult
-from agentlearn.doctor.model_probe import CALLS, probe, probe_words
+from agentlearn.doctor.model_probe import CALLS, probe
 from agentlearn.models.outage import RetryPolicy
 from tests.support.openai_script import (
     CODE_TOOL,
@@ -120,14 +119,6 @@ def test_what_a_model_lacks_is_named(subtests: pytest.Subtests) -> None:
             assert not others
 
 
-def test_what_the_client_does_not_send_is_not_called_accepted() -> None:
-    """pydantic-ai's client leaves the temperature out for reasoning models of OpenAI, whoever serves them."""
-    with OpenAIStub(Solver()) as stub:
-        found = {one.what: one for one in asyncio.run(probe(f"{stub.base_url}#gpt-5-mini", *OPTIONS))}
-    assert all("temperature" not in request and "seed" in request for request in stub.requests)
-    assert found["parameters"].words == "accepts a seed and instructions; its client sends no temperature"
-
-
 def test_a_slow_service_ends_the_probe_and_what_it_waited_for_is_said() -> None:
     slow = threading.Event()
 
@@ -191,12 +182,6 @@ def test_a_model_that_cannot_be_asked_is_one_finding() -> None:
     assert (nowhere.state, "cannot be reached" in nowhere.words) == ("broken", True)
 
 
-def test_what_a_probe_may_cost_is_said() -> None:
-    assert probe_words("openai:gpt-5-mini").startswith(f"openai:gpt-5-mini: {CALLS} calls, about ")
-    assert "about $0.00" in probe_words("openai:gpt-5-mini")
-    assert "an unknown price" in probe_words("http://example.org/v1#m")
-
-
 def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     assert run(["doctor", "--model", "openai:gpt-5-mini"]) == 2
@@ -204,12 +189,3 @@ def test_a_paid_model_is_not_asked_unasked(capsys: pytest.CaptureFixture[str], m
     assert said.out == ""
     assert "openai:gpt-5-mini: 3 calls, " in said.err
     assert "add --yes to allow it" in said.err
-
-
-def test_the_simulated_model_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "--model", "sim:novice", "--json"]) == 0
-    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    for what in ("plain answer", "tool call", "structured output", "usage", "price"):
-        assert found[what]["state"] == "ok", found[what]
-    assert found["price"]["words"] == "free: the model is simulated"
-    assert "python" in found, "what works here is said too"

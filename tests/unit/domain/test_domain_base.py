@@ -12,28 +12,14 @@ from agentlearn.domain.base import (
     all_members,
     load_domain,
     method_signature,
-    optional_members,
     required_members,
 )
-from agentlearn.domain.contract import check_domain_sync, domain_at
+from agentlearn.domain.contract import domain_at
 from agentlearn.errors import ConfigError
-from agentlearn_math import MathDomain
 from tests.support.toy_domain import ToyDomain
 
 DOCS = Path(__file__).parents[3] / "docs" / "domains.md"
 REQUIRED = {"name", "description", "tasks", "read", "agent", "prompts", "question", "open", "verify", "answer_key"}
-
-
-class Misspelt(MathDomain):
-    def page_seen(self) -> None: ...
-
-
-class Unfinished(Domain):
-    name = "unfinished"
-
-
-misspelt = Misspelt()
-text = "a domain"
 
 
 def install(value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,12 +48,6 @@ def test_the_documentation_describes_every_member() -> None:
     }
 
 
-def test_the_documentation_gives_every_default() -> None:
-    cells = described()
-    values = [name for name in all_members(Domain) if name not in REQUIRED and name in cells]
-    assert {name: cells[name] for name in values} == {name: f"`{getattr(Domain, name)!r}`" for name in values}
-
-
 def test_by_default_a_domain_needs_nothing_more() -> None:
     toy = ToyDomain()
     (trajectory, row) = (object(), object())
@@ -89,15 +69,6 @@ def test_by_default_a_domain_needs_nothing_more() -> None:
     ):
         with pytest.raises(ConfigError, match=f"^{words}$"):
             call()
-
-
-def test_the_check_lists_the_optional_members() -> None:
-    listed = next(one.words for one in check_domain_sync(MathDomain()) if one.name == "optional")
-    assert listed == (
-        "runs_code, explains, reasons_by, with_sandbox, running, author_of, rollout_shape, answer_reader, data_columns,"
-        " with_columns, unreadable_gold"
-    )
-    assert optional_members(ToyDomain(), Domain) == ()
 
 
 @pytest.mark.parametrize("value", ["misspelt", "text"])

@@ -8,8 +8,7 @@ import pytest
 
 from agentlearn.domain.base import Domain
 from agentlearn.domain.custom import GymTasks, custom_tasks
-from agentlearn.domain.custom.reward import GymReward
-from agentlearn.errors import DataError, VerifierError
+from agentlearn.errors import DataError
 from agentlearn.types.trajectory import Verdict
 from tests.support.gym_stand_in import stand_in_gym
 from tests.unit.domain.rollouts import rollout
@@ -42,13 +41,6 @@ def test_scores_become_verdicts() -> None:
     ]
     assert domain.threshold == 1.0
     assert domain.answer_key("8") is None, "a scorer does not say which answers are the same"
-
-
-def test_nothing_is_judged_outside_running() -> None:
-    domain = custom_tasks("chain_sum", "gym")
-    task = domain.read(SOURCE)[0]
-    with pytest.raises(VerifierError, match=r"has no scoring process; judge inside `domain\.running\(\)`"):
-        asyncio.run(GymReward().judge(task, rollout(task, "1")))
 
 
 def test_tasks_of_a_file_have_no_scorer(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from agentlearn.domain.custom import CustomTasks, custom_tasks
+from agentlearn.domain.custom import CustomTasks
 from agentlearn.domain.custom.reward import FunctionReward
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.errors import ConfigError
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.trajectory import Verdict
 
 
 def tasks(count: int = 8) -> list[Task]:
@@ -79,20 +79,3 @@ def test_expected_answers_that_never_count_as_right_are_refused_and_some_of_them
     assert tried(counts) == ()
     (note,) = tried(lambda task, answer: answer == task.answer and answer != "1")
     assert "1 of 5 expected answers" in note
-
-
-def test_a_reward_that_needs_a_real_rollout_gives_a_note() -> None:
-    def by_tools(task: Task, answer: str, trajectory: Trajectory) -> float:
-        return float(trajectory.steps[1].kind == "tool")
-
-    (note,) = tried(by_tools, sees_trajectory=True)
-    assert "tried without a real rollout" in note
-    assert "IndexError" in note
-
-
-def test_tasks_without_an_answer_and_rewards_of_our_own_are_left_alone() -> None:
-    unanswered = [Task.of("sums", f"Write {n}.", None, source="x") for n in range(3)]
-    assert tried(lambda task, answer: 0.0, unanswered) == ()
-    assert tried(strict, []) == ()
-    for name in ("exact", "number", "judge", "gym"):
-        assert asyncio.run(try_reward(custom_tasks("sums", name), tasks())) == ()

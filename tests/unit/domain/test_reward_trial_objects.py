@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import json
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -164,24 +163,6 @@ def test_a_reward_that_may_be_right_is_not_refused(what: Any, tasks: Sequence[An
     found = tried(what, tasks, reward)
     assert len(found) == notes
     assert all(note.startswith("tried without a real rollout, the reward ") for note in found)
-
-
-def test_an_async_reward_that_hangs_is_given_up() -> None:
-    async def hangs(task: Task, output: Any) -> bool:
-        await asyncio.sleep(3600)
-        return True
-
-    async def trial() -> tuple[str, ...]:
-        judged = judged_tasks("mine", reward_from(hangs))
-        return await try_reward(agent_tasks(Agent(), judged), await tasks_from(TEXTS, judged), limit_s=0.05)
-
-    (note,) = asyncio.run(trial())
-    assert "is slow" in note
-
-
-def test_an_answer_of_that_breaks_is_refused() -> None:
-    with pytest.raises(ConfigError, match="answer_of raised AttributeError: 'Bill' object has no attribute 'sum'"):
-        tried(Agent(output_type=Bill), BILLS, same_total, text_of=operator.attrgetter("sum"))
 
 
 def no_parameter() -> dict[str, str]:

@@ -129,37 +129,6 @@ def test_a_cancelled_question_leaves_no_reply_for_the_next_one() -> None:
     asyncio.run(run())
 
 
-def test_after_the_run_no_process_is_started_again() -> None:
-    async def run() -> object:
-        async with ScoringProcess.running() as scorer:
-            pass
-        return await outcome(scorer, RIGHT)
-
-    assert asyncio.run(run()) == ("scorer_over", "the run of this scorer has ended; start another run")
-
-
-def test_a_place_that_is_none_is_told() -> None:
-    async def run() -> list[object]:
-        async with ScoringProcess.running(limit_s=AMPLE_S) as scorer:
-            return [await outcome(scorer, "1", place) for place in ("gym:other?size=1#0", "prices.csv:2", PLACE)]
-
-    other, file, good = asyncio.run(run())
-    made = "'gym:other?seed=0&size=1' cannot be created (Dataset 'other' not registered); check the task's name"
-    assert other == ("gym", f"'gym:other?size=1#0' cannot be built: {made} and options")
-    assert isinstance(file, tuple)
-    assert file[0] == "gym"
-    assert good == 0.0
-
-
-def test_without_the_library_it_is_told(tmp_path: Path) -> None:
-    (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no such library')\n")
-    (found,) = outcomes(RIGHT)
-    assert found == (
-        "missing_extra",
-        "scoring needs reasoning-gym: pip install 'agentlearn-lib[gym]' (no such library)",
-    )
-
-
 PARENT = """
 import asyncio, sys
 from agentlearn.domain.custom.scoring import ScoringProcess

@@ -1,6 +1,5 @@
 """Real logs of other programs are read completely; two of the programs are run here, without network."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.errors import ConfigError, DataError
+from agentlearn.errors import ConfigError
 from agentlearn.measure.observation import Observation
 from agentlearn_evals.formats import LogFile, read_logs
 
@@ -45,6 +44,7 @@ def outcomes(observations: Sequence[Observation]) -> dict[tuple[str, int], tuple
     return {(one.task, one.g): (one.score, one.status, one.error) for one in observations}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["eval", "json"])
 def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     file = only(made / form)
@@ -66,20 +66,7 @@ def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     } & set(logs.outcomes)
 
 
-def test_an_inspect_sample_brings_what_is_known_of_it(made: Path) -> None:
-    logs = read_logs([LogFile(path=only(made / "eval"), score="match")])
-    first = next(one for one in logs.observations if (one.task, one.g) == ("right", 0))
-    assert (first.cluster, first.tags, first.domain) == ("sums", ("easy", "short"), "sums")
-    assert first.problem == "right: 1 + 1?"
-    assert first.tool_calls == 1
-    assert first.tokens_in is not None
-    assert first.tokens_in > 0
-    assert first.tokens_out is not None
-    assert first.seconds is not None
-    assert first.rollout
-    assert first.cost_usd is None
-
-
+@pytest.mark.slow
 def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undecided(made: Path) -> None:
     file = only(made / "eval")
     logs = read_logs([Path(f"{file}#judged.style")])
@@ -97,6 +84,7 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     )
 
 
+@pytest.mark.slow
 def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
     logs = read_logs([made / "once.json"])
     assert outcomes(logs.observations) == {
@@ -112,12 +100,6 @@ def test_a_pydantic_evals_report_tells_cases_and_failures(made: Path) -> None:
     assert one.seconds is not None
 
 
-def test_repeated_cases_of_pydantic_evals_are_rollouts_of_one_task(made: Path) -> None:
-    once, twice = read_logs([made / "once.json"]), read_logs([made / "twice.json"])
-    both = {(task, g): out for (task, _), out in outcomes(once.observations).items() for g in (0, 1)}
-    assert outcomes(twice.observations) == both
-
-
 def test_lm_eval_samples_are_read_under_one_filter() -> None:
     with pytest.raises(ConfigError) as refused:
         read_logs([LM_EVAL])
@@ -131,25 +113,6 @@ def test_lm_eval_samples_are_read_under_one_filter() -> None:
     ]
     assert {one.arm for one in logs.observations} == {"toy/sums-1b"}
     assert logs.observations[0].task == "toy_sums/0/19d1c186"
-
-
-def test_lm_eval_samples_alone_are_called_by_their_file(tmp_path: Path) -> None:
-    alone = tmp_path / "samples_toy.jsonl"
-    alone.write_bytes(LM_EVAL.read_bytes())
-    logs = read_logs([LogFile(path=alone, score="exact_match,strict-match")])
-    assert {(one.arm, one.domain) for one in logs.observations} == {("samples_toy", "samples_toy")}
-    assert logs.models == {}
-
-
-def test_a_metric_of_lm_eval_that_is_better_when_smaller_is_refused(tmp_path: Path) -> None:
-    samples, results = tmp_path / LM_EVAL.name, tmp_path / LM_EVAL.name.replace("samples_toy_sums", "results")
-    samples.write_bytes(LM_EVAL.read_bytes())
-    actual = json.loads((LOGS / results.name.replace(".jsonl", ".json")).read_text())
-    actual["higher_is_better"]["toy_sums"]["exact_match"] = False
-    results.with_suffix(".json").write_text(json.dumps(actual))
-    with pytest.raises(DataError) as refused:
-        read_logs([LogFile(path=samples, score="exact_match,strict-match")])
-    assert refused.value.code == "smaller_is_better"
 
 
 def test_trl_completions_are_rollouts_of_their_prompts() -> None:

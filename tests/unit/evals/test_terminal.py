@@ -4,8 +4,6 @@ from io import StringIO
 
 from rich.console import Console
 
-from agentlearn.measure.contrast import Worst
-from agentlearn.measure.contrasts import ASSUMES
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.terminal import print_comparison
 from tests.support.comparisons import rich
@@ -29,55 +27,3 @@ def test_each_arm_has_its_score_and_difference_on_each_domain() -> None:
         for one in cells.values():
             assert one.score is None or f"{one.score:.3f}" in line
             assert one.mean is None or f"{one.mean:+.3f}" in line
-
-
-def alone(**changes: object) -> Comparison:
-    """A comparison of two arms whose only contrast has these fields."""
-    found = rich(arms=2)
-    contrast = found.contrasts[0].model_copy(update={"caution": "", "worst": None, "withheld": "", **changes})
-    return found.model_copy(update={"contrasts": (contrast,), "missing": ()})
-
-
-def row_of(found: Comparison) -> str:
-    return next(line for line in shown(found).splitlines() if line.strip().startswith(f"{found.names[1]} - none"))
-
-
-def test_worse_stands_first_then_a_withheld_verdict_with_its_reason() -> None:
-    found = rich()
-    better, worse, unsure = (
-        found.contrasts[0].model_copy(update={"arm": arm, "sentence": f"{arm}.", "verdict": verdict, "unsafe": ""})
-        for arm, verdict in (("good", "better"), ("bad", "worse"), ("unsure", "cannot_tell"))
-    )
-    unsure = unsure.model_copy(update={"withheld": "No verdict: 9 rollouts have no score."})
-    lines = shown(found.model_copy(update={"contrasts": (better, unsure, worse), "warnings": ("lost",)})).splitlines()
-    assert lines[0] == "lost"
-    assert [line for line in lines[2:6] if line.endswith(".")] == [
-        "bad.",
-        "No verdict: 9 rollouts have no score. unsure.",
-        "good.",
-    ]
-
-
-def test_bounds_stand_in_the_row_of_their_numbers() -> None:
-    found = alone(worst=Worst(low=-0.25, high=0.125), caution="few tasks")
-    assert "-0.250 to +0.125" in row_of(found)
-    assert sum("few tasks" in line for line in shown(found).splitlines()) == 1, "a caution is said once"
-
-
-def test_the_assumption_stands_below_the_verdict() -> None:
-    lines = [line.strip() for line in shown(alone(holds_if="Under an assumption, it is better.")).splitlines()]
-    at = lines.index("Under an assumption, it is better.")
-    assert lines[at - 1].endswith("60 tasks x 4 rollouts.")
-
-
-def test_bounds_are_unknown_when_something_is_missing_and_scores_have_no_known_range() -> None:
-    found = alone()
-    lost = (*found.arms[:-1], found.arms[-1].model_copy(update={"undecided": 3}))
-    assert "unknown" in row_of(found.model_copy(update={"arms": lost}))
-
-
-def test_one_line_says_what_p_assumes() -> None:
-    given = alone()
-    contrasts = tuple(one.model_copy(update={"assumes": ASSUMES}) for one in given.contrasts)
-    found = given.model_copy(update={"sequential": "", "contrasts": contrasts})
-    assert sum("p assumes" in line for line in shown(found).splitlines()) == 1

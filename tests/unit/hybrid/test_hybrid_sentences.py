@@ -1,7 +1,6 @@
 """What a hybrid run says about its result: numbers with their definition, cautions, and commands that work."""
 
 import io
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -111,10 +110,6 @@ def test_the_sentences_of_each_kind_of_result() -> None:
         "nothing to distil": report(learned={"published": False}),
     }
     assert_snapshot(__file__, "hybrid_sentences", "\n".join(f"## {name}\n{said(one)}" for name, one in kinds.items()))
-
-
-def test_commands_name_the_store(tmp_path: Path) -> None:
-    assert f"--store {tmp_path}" in said(report(pruning=pruning()), store=tmp_path)
 
 
 def test_the_tables_have_arms_and_lessons_and_texts_stay_on_their_line() -> None:

@@ -72,9 +72,3 @@ def test_no_batch_misses_more_updates_than_the_limit_and_all_are_learned_in_orde
 def test_slow_last_rollouts_leave_no_slot_idle(most: int) -> None:
     said = asyncio.run(sampled(most, 2, [1, 30]))
     assert said.index(("planned", 2)) < said.index(("complete", 1))
-
-
-def test_a_batch_waits_while_earlier_rollouts_wait_for_a_slot() -> None:
-    said = asyncio.run(sampled(8, 1, [3]))
-    for number in range(2, 12):  # one slot: the second rollout of a batch starts when the first is over
-        assert said.index(("planned", number + 1)) > said.index(("complete", number - 1))

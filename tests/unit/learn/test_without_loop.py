@@ -4,12 +4,10 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from agentlearn import LearnSettings, run_learning_sync
-from agentlearn.cli.interrupt import run_async
 from agentlearn.errors import ConfigError
 from agentlearn.learning.without_loop import without_loop
 
@@ -31,28 +29,6 @@ def test_inside_a_loop_one_sentence_says_what_to_await(tmp_path: Path) -> None:
     assert caught.value.code == "running_loop"
     assert str(caught.value) == ("an event loop is running here, as in a notebook; write: await run_learning(...)")
     assert not (tmp_path / "store").exists()
-
-
-class _OwnLoop(asyncio.SelectorEventLoop):
-    """Stands for the loop of uvloop."""
-
-
-async def running_loop() -> type:
-    return type(asyncio.get_running_loop())
-
-
-def test_a_faster_loop_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = asyncio.get_event_loop_policy()
-    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=_OwnLoop))
-    assert without_loop(running_loop)() is _OwnLoop
-    assert run_async(running_loop) is _OwnLoop
-    assert asyncio.run(running_loop()) is not _OwnLoop
-    assert asyncio.get_event_loop_policy() is before
-
-
-def test_without_it_the_loop_is_that_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    assert without_loop(running_loop)() is asyncio.run(running_loop())
 
 
 @pytest.mark.parametrize("loop", [None, "uvloop"])

@@ -1,7 +1,6 @@
 """Which lessons are hidden: exactly as often as asked, independently, and the same every time."""
 
 import asyncio
-from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from pydantic_ai.models.test import TestModel
 from agentlearn.errors import ConfigError
 from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import lessons
-from agentlearn.library.shown import hidden_in_episode, masks, share_of, shown_in
+from agentlearn.library.shown import masks, share_of, shown_in
 from agentlearn.types.experience import library_of
 from agentlearn.types.ids import ExperienceId
 
@@ -35,38 +34,10 @@ def test_every_lesson_is_hidden_exactly_as_often_as_asked(count: int, sizes: tup
     assert found == masks(IDS[:count][::-1], rollouts=rollouts, hidden=hidden, key=key)
 
 
-def test_a_lesson_is_hidden_where_it_is_whatever_other_lessons_there_are() -> None:
-    alone = masks(IDS[:1], rollouts=5, hidden=2, key="k")
-    among = masks(IDS, rollouts=5, hidden=2, key="k")
-    assert [IDS[0] in one for one in alone] == [IDS[0] in one for one in among]
-
-
-def test_two_lessons_are_hidden_together_as_often_as_chance_has_it() -> None:
-    blocks = [masks(IDS[:3], rollouts=5, hidden=1, key=str(block)) for block in range(2_000)]
-    for first, second in combinations(IDS[:3], 2):
-        together = sum(any({first, second} <= {*one} for one in block) for block in blocks)
-        assert 320 <= together <= 480, "400 expected, with a standard deviation of 18"
-    for lesson in IDS[:3]:
-        at = [next(g for g, one in enumerate(block) if lesson in one) for block in blocks]
-        assert all(320 <= at.count(g) <= 480 for g in range(5))
-
-
-def test_the_choice_is_the_same_in_every_process_and_version() -> None:
-    found = masks(IDS[:4], rollouts=5, hidden=1, key="golden")
-    assert [[IDS.index(one) for one in mask] for mask in found] == [[2], [0], [1], [], [3]]
-    assert [IDS.index(one) for one in hidden_in_episode(IDS, share=0.2, episode="golden")] == [0, 3, 4, 13, 14, 15]
-
-
 @pytest.mark.parametrize(("rollouts", "hidden"), [(5, 0), (5, 5), (1, 1), (2, -1)])
 def test_what_measures_nothing_is_refused(rollouts: int, hidden: int) -> None:
     with pytest.raises(ConfigError, match="measures nothing"):
         masks(IDS, rollouts=rollouts, hidden=hidden, key="k")
-
-
-def test_an_episode_hides_its_share_and_always_the_same_lessons() -> None:
-    found = [hidden_in_episode(IDS, share=0.2, episode=f"e{number}") for number in range(1_000)]
-    assert 3_800 <= sum(map(len, found)) <= 4_200
-    assert found == [hidden_in_episode(IDS[::-1], share=0.2, episode=f"e{number}") for number in range(1_000)]
 
 
 def test_a_share_is_a_fraction_or_a_number_and_nothing_else(subtests: pytest.Subtests) -> None:
@@ -93,15 +64,3 @@ def test_an_agent_is_not_shown_the_hidden_lessons_of_its_episode_and_its_message
     assert Experiences(LIBRARY, episode="e").masked == lessons(LIBRARY, episode="e").shown.masked == ()
     first = LIBRARY.experiences[0].id
     assert all(first in Experiences(LIBRARY, masked=[first], hide="1/5", episode=f"{n}").masked for n in range(20))
-
-
-def test_without_an_episode_every_run_draws_its_own_and_keeps_it() -> None:
-    agent = Agent(TestModel(), capabilities=[Experiences(LIBRARY, hide="1/2")])
-
-    async def runs() -> list[tuple[ExperienceId, ...]]:
-        found = [shown_in(await agent.run("hello")) for _ in range(5)]
-        return [one.masked for one in found if one is not None]
-
-    found = asyncio.run(runs())
-    assert len(found) == 5
-    assert len(set(found)) > 1

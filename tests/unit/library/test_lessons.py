@@ -1,29 +1,21 @@
 """`lessons`: a block of advice for any program, and for the calls of plain OpenAI clients inside a `with` block."""
 
 import asyncio
-import copy
 import json
-import pickle
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from openai._base_client import AsyncAPIClient, SyncAPIClient
 from pydantic import BaseModel
-from pydantic_ai import Agent
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from agentlearn.errors import LibraryError, MissingExtra
-from agentlearn.library import LibraryStore
-from agentlearn.library.capability import Experiences
 from agentlearn.library.lessons import client_bases, lessons
 from agentlearn.types.experience import Library
 from tests.support.openai_echo import OpenAIEcho
@@ -107,33 +99,6 @@ def test_a_call_without_a_system_message_gets_one(echo: OpenAIEcho, client: open
     assert given == [USER], "what the caller gave is never changed"
 
 
-def test_a_developer_message_and_a_list_of_parts_are_extended(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    parts: Any = {"role": "developer", "content": [{"type": "text", "text": "Solve it."}]}
-    with lessons(CARRY):
-        client.chat.completions.create(model="m", messages=[parts, USER])
-    assert echo.last["messages"][0]["content"] == [*parts["content"], {"type": "text", "text": BLOCK}]
-    assert len(echo.last["messages"]) == 2
-
-
-def test_streamed_calls_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    with lessons(CARRY):
-        list(client.chat.completions.create(model="m", messages=[SYSTEM, USER], stream=True))
-        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
-        with client.chat.completions.stream(model="m", messages=[SYSTEM, USER]) as chat:
-            chat.until_done()
-        assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
-        list(client.responses.create(model="m", input="?", stream=True))
-    assert echo.last["instructions"] == BLOCK
-
-
-def test_a_repeated_request_has_the_lessons_once() -> None:
-    with OpenAIEcho(failures=2) as echo, openai.OpenAI(api_key="none", base_url=echo.base_url, max_retries=2) as one:
-        one._calculate_retry_timeout = lambda *_a, **_k: 0.0  # type: ignore[method-assign]  # do not wait
-        with lessons(CARRY):
-            one.chat.completions.create(model="m", messages=[SYSTEM, USER])
-        assert [system_texts(body) for _, body in echo.sent] == [[f"Solve it.\n\n{BLOCK}"]] * 3
-
-
 def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, client: openai.OpenAI) -> None:
     def sent() -> list[str]:
         client.chat.completions.create(model="m", messages=[USER])
@@ -148,25 +113,6 @@ def test_blocks_inside_each_other_show_the_inner_lessons_once(echo: OpenAIEcho, 
         client.chat.completions.create(model="m", messages=outer.messages([SYSTEM, USER]))
         assert system_texts(echo.last) == [f"Solve it.\n\n{BLOCK}"]
     assert sent() == []
-
-
-def test_lessons_in_the_input_of_a_response_are_not_repeated(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    with lessons(CARRY) as advice:
-        messages: Any = advice.messages([SYSTEM, USER])
-        client.responses.create(model="m", input=messages)
-    assert "instructions" not in echo.last
-    assert str(echo.last["input"]).count("[G1]") == 1
-
-
-def test_clients_of_azure_and_calls_by_path_get_the_lessons(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    address = echo.base_url.removesuffix("/v1")
-    with lessons(CARRY), openai.AzureOpenAI(api_key="none", azure_endpoint=address, api_version="1") as azure:
-        azure.chat.completions.create(model="m", messages=[USER])
-        assert system_texts(echo.last) == [BLOCK]
-        azure.responses.create(model="m", input="2 + 2?")
-        assert echo.last["instructions"] == BLOCK
-        client.post("/chat/completions", body={"model": "m", "messages": [USER]}, cast_to=object)
-        assert system_texts(echo.last) == [BLOCK]
 
 
 def test_other_tasks_and_threads_are_outside_and_tasks_of_the_block_are_inside(echo: OpenAIEcho) -> None:
@@ -206,45 +152,6 @@ def test_nothing_of_openai_stays_changed(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError), lessons(CARRY), lessons(ZERO):
         client.with_options(base_url=f"{client.base_url}none").models.list()
     assert (vars(SyncAPIClient)["request"], vars(AsyncAPIClient)["request"]) == before
-
-
-def test_a_wrapper_of_another_tool_stays_and_works(
-    echo: OpenAIEcho, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    first = lessons(CARRY)
-    first.__enter__()
-    ours = vars(SyncAPIClient)["request"]
-
-    def traced(*arguments: Any, **keywords: Any) -> Any:
-        calls.append("traced")
-        return ours(*arguments, **keywords)
-
-    monkeypatch.setattr(SyncAPIClient, "request", traced)
-    first.__exit__(None, None, None)
-    client.chat.completions.create(model="m", messages=[USER])
-    assert (system_texts(echo.last), calls) == ([], ["traced"])
-    with lessons(CARRY):
-        client.chat.completions.create(model="m", messages=[USER])
-    assert (system_texts(echo.last), calls) == ([BLOCK], ["traced"] * 2)
-    monkeypatch.undo()  # puts back what was there when the tool came
-    with lessons(CARRY):
-        pass
-    client.chat.completions.create(model="m", messages=[USER])
-    assert system_texts(echo.last) == []
-
-
-def test_an_agent_with_experiences_in_a_block_reads_its_lessons_once(echo: OpenAIEcho) -> None:
-    async def run() -> None:
-        async with openai.AsyncOpenAI(api_key="none", base_url=echo.base_url) as one:
-            model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=one))
-            with lessons(ZERO):
-                await Agent(model, capabilities=[Experiences(CARRY)]).run("2 + 2?")
-                assert system_texts(echo.last) == [BLOCK]
-                await Agent(model).run("2 + 2?")
-                assert system_texts(echo.last) == [str(ZERO.render())]
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize("method", ["post", "request"])
@@ -317,27 +224,6 @@ def test_calls_of_anthropic_get_the_lessons(
     client_bases.cache_clear()
 
 
-def test_a_change_inside_anthropic_is_a_warning(monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI) -> None:
-    client_bases.cache_clear()
-    monkeypatch.setitem(sys.modules, "anthropic", _stand_in("anthropic", lambda _client, _body: None))
-    with pytest.warns(RuntimeWarning, match="cannot be added to calls of anthropic 9"), lessons(CARRY):
-        CHAT["create"](client)
-    client_bases.cache_clear()
-
-
-def test_a_block_that_helps_no_call_warns_where_another_client_is_used(
-    monkeypatch: pytest.MonkeyPatch, client: openai.OpenAI
-) -> None:
-    with lessons(CARRY):
-        pass
-    monkeypatch.setitem(sys.modules, "mistralai", types.ModuleType("mistralai"))
-    with lessons(CARRY):
-        CHAT["create"](client)
-    words = r"not of mistralai; put `lessons\(\.\.\.\)\.text` into its messages"
-    with pytest.warns(UserWarning, match=words), lessons(CARRY):
-        pass
-
-
 def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     client_bases.cache_clear()
     for name in ("openai", "anthropic", "groq"):
@@ -345,29 +231,3 @@ def test_without_openai_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingExtra, match="pip install openai"), lessons(CARRY):
         pass
     assert lessons(CARRY).text == BLOCK
-
-
-def test_lessons_as_text_and_as_messages_and_as_copies(tmp_path: Path) -> None:
-    found = lessons(["When adding, carry."])
-    assert str(found) == found.text == BLOCK
-    assert found.messages([]) == [{"role": "system", "content": BLOCK}]
-    assert found.messages(found.messages([USER])) == found.messages([USER])
-    assert repr(found) == f"lessons(version {found.library.version[:8]}, 1 lesson)"
-    assert lessons([]).messages([USER]) == [USER]
-    assert lessons(CARRY, masked=tuple(CARRY.by_id)).text == ""
-    LibraryStore(tmp_path / "libraries").publish("math", CARRY)
-    with lessons("math", store=tmp_path) as advice, found:
-        assert (advice.version, advice.lessons) == (CARRY.version, tuple(CARRY.by_id))
-        assert advice.shown.library == "math"
-        for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
-            assert twin.text == found.text
-
-
-def test_a_block_that_is_closed_elsewhere_is_closed(echo: OpenAIEcho, client: openai.OpenAI) -> None:
-    found = lessons(CARRY)
-    found.__enter__()
-    elsewhere = threading.Thread(target=found.__exit__, args=(None, None, None))
-    elsewhere.start()
-    elsewhere.join()
-    client.chat.completions.create(model="m", messages=[USER])
-    assert system_texts(echo.last) == []

@@ -58,10 +58,6 @@ def test_a_masked_lesson_keeps_its_number_and_is_not_shown():
     assert "[G3] When done, check." in shown.text
 
 
-def test_labels_may_have_another_letter():
-    assert list(render(LIBRARY, letter="E").labels) == ["E1", "E2", "E3"]
-
-
 def forged(lesson: str) -> str:
     """The block for a lesson that came past every check."""
     sound = LIBRARY.experiences[0]
@@ -74,10 +70,6 @@ def test_a_lesson_cannot_close_the_fence_or_start_a_line():
         lines = forged(lesson).splitlines()
         assert len(lines) == 4
         assert sum(bool(re.search(r"<\s*/?\s*experiences?", line, re.IGNORECASE)) for line in lines) == 2
-
-
-def test_other_angle_brackets_are_left_alone():
-    assert "[G1] When a < b, swap <i>." in forged("When a < b, swap <i>.")
 
 
 @given(libraries, st.data())

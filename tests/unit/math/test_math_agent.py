@@ -7,16 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
-from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
-from agentlearn_math import MathDomain, domain
+from agentlearn_math import domain
 from agentlearn_math.agent import MathDeps, boxed_answer, math_agent, solve_prompt
 
 CONTEXT = RolloutContext(task=Task.of("math", "What is 6 times 7?", "42"), seed=9)
@@ -117,35 +115,9 @@ def test_the_tool_is_described_and_called_one_at_a_time() -> None:
     assert seen[0].instructions == solve_prompt().text
 
 
-def test_the_agent_is_made_once_and_says_with_which_words() -> None:
-    assert domain.agent() is math_agent()
-    (ref,) = domain.prompts()
-    assert (ref.name, ref.version, len(ref.sha256)) == ("agentlearn_math.prompts:solve", 1, 64)
-    assert "\\boxed{}" in solve_prompt().text
-    assert not solve_prompt().holes
-
-
 def test_the_answer_is_the_last_box() -> None:
     for text, answer in {"so \\boxed{5}": "5", "no box": None, "\\boxed{}": None, "\\boxed{1} \\boxed{2}": "2"}.items():
         assert asyncio.run(boxed_answer(text)) == Answer(text=text, answer=answer)
-
-
-def test_without_a_sandbox_nothing_opens() -> None:
-    async def enter() -> None:
-        async with domain.open(CONTEXT):
-            pass
-
-    with pytest.raises(
-        ToolError, match=r"^the math domain has no sandbox to run code in; bind one with `domain\.with_sandbox"
-    ):
-        asyncio.run(enter())
-
-
-def test_using_a_sandbox_leaves_the_domain_itself_unbound() -> None:
-    sandbox = ScriptedSandbox(Scripted([]))
-    bound = domain.with_sandbox(sandbox)
-    assert (bound.sandbox, domain.sandbox) == (sandbox, None)
-    assert isinstance(bound, MathDomain)
 
 
 def test_every_failure_is_told_apart_from_output() -> None:

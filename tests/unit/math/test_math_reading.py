@@ -67,16 +67,6 @@ def test_answers_are_read_as_they_are_meant(tmp_path: Path, subtests: pytest.Sub
             assert answers(written(tmp_path / "mine.jsonl", {"problem": "P", "answer": answer})) == [wanted]
 
 
-def test_a_limit_reads_no_further_and_a_repeated_problem_is_kept_once(tmp_path: Path) -> None:
-    path = written(tmp_path / "mine.jsonl", GOOD, "\n", {"problem": "one\u2028two", "answer": 2}, "broken\n")
-    assert [(task.problem, task.source) for task in domain.read(path, limit=2)] == [
-        ("P", "mine.jsonl:1"),
-        ("one\u2028two", "mine.jsonl:3"),
-    ]
-    rows = [{"problem": "P  Q", "answer": "033"}, {"problem": "R", "answer": "1"}, {"problem": "P\nQ", "answer": "33"}]
-    assert [task.source for task in domain.read(written(path, *rows))] == ["mine.jsonl:1", "mine.jsonl:2"]
-
-
 def test_refused_files_name_file_line_and_next_step(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, tuple[object, ...], str]] = [
         ("a.jsonl", (GOOD, {"problem": "R", "answer": " "}), f"line 2 {NO_ANSWER}"),

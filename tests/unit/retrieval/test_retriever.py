@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import pickle
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from pathlib import Path
@@ -12,15 +11,12 @@ import pytest
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 
-from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import (
     EmbeddingFile,
     Retrieval,
     Retriever,
     TextEmbedder,
-    VectorTable,
     near_duplicates,
-    unit_vector,
 )
 from agentlearn.types.experience import Library
 
@@ -133,28 +129,6 @@ async def test_an_embedder_that_hangs_is_left_alone(caplog: pytest.LogCaptureFix
 
 
 @in_loop
-async def test_an_embedder_that_raises_never_reaches_the_agent() -> None:
-    def broken(rows: object) -> Any:
-        raise RuntimeError("quota")
-
-    assert "RuntimeError: quota" in (await retriever(ByMeaning(broken)).choose(LIBRARY, "hound")).note
-
-
-@in_loop
-async def test_an_unknown_provider_or_a_missing_package_never_reaches_the_agent() -> None:
-    for name in ("nobody:model", "sentence-transformers:/nowhere"):
-        chosen = await Retriever(FEW, embedder=name).choose(LIBRARY, "hound")
-        assert chosen.lessons
-        assert chosen.note
-
-
-def test_a_name_without_a_provider_is_refused() -> None:
-    with pytest.raises(LibraryError, match="'minilm' cannot be the embedder; give PROVIDER:MODEL") as caught:
-        Retriever(Retrieval(embedder="minilm"))
-    assert caught.value.code == "bad_embedder"
-
-
-@in_loop
 async def test_embeddings_are_kept_in_the_store_without_any_text(tmp_path: Path) -> None:
     first, second = ByMeaning(), ByMeaning()
     file = tmp_path / "embeddings.sqlite"
@@ -209,20 +183,3 @@ async def test_near_duplicates_are_found_by_meaning_and_without_an_embedder_by_w
     assert [(one.first, one.second, one.by) for one in await near_duplicates(library)] == [(ids[0], ids[3], "words")]
     broken = TextEmbedder(Embedder(ByMeaning(BAD["NaN"])))
     assert {one.by for one in await near_duplicates(library, broken)} == {"words"}
-
-
-def test_vectors_are_compared_alike_with_and_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [unit_vector([n % 7 + 1.0, n % 5, n % 3]) for n in range(50)]
-    query = unit_vector([1e300, 3e299, 0])
-    with_numpy = VectorTable(rows)
-    without = VectorTable(rows)
-    monkeypatch.setattr(VectorTable, "_matrix", None)
-    plain = without.nearest(query, 9), [(a, b) for a, b, _ in without.near_pairs(0.999)]
-    monkeypatch.undo()
-    assert (with_numpy.nearest(query, 9), [(a, b) for a, b, _ in with_numpy.near_pairs(0.999)]) == plain
-
-
-def test_a_retriever_can_be_pickled() -> None:
-    again = pickle.loads(pickle.dumps(Retriever(FEW)))  # our own bytes
-    assert again.retrieval == FEW
-    assert again.choose_by_words(LIBRARY, "hound") == Retriever(FEW).choose_by_words(LIBRARY, "hound")

@@ -1,23 +1,18 @@
 """Agents, programs and rollouts get the lessons that were chosen for their task, and the record says which."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic_ai import Agent, AgentRunResult, Embedder
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.test import TestModel
 
 from agentlearn.config import SolveSettings
-from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.lessons import lessons
 from agentlearn.library.retrieval import Retrieval, Retriever
-from agentlearn.library.shown import all_shown_in, shown_in
-from agentlearn.recorder.captured import captured, given_of, shown_of
+from agentlearn.library.shown import shown_in
+from agentlearn.recorder.captured import captured, given_of
 from agentlearn.rollout.solve import SolveGiven, run_solving
 from agentlearn.store import open_store
 from agentlearn.types.experience import Library
@@ -64,77 +59,11 @@ def test_a_run_that_answers_the_last_message_of_its_history_says_what_was_shown(
     assert shown_in(plain) is None
 
 
-def test_a_run_of_ag_ui_says_what_was_shown() -> None:
-    pytest.importorskip("ag_ui")
-    from pydantic_ai.ui.ag_ui import AGUIAdapter
-
-    agent = Agent(TestModel(call_tools=[]), capabilities=[Experiences(MANY)])
-    sent = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {}}
-    sent["messages"] = [{"id": "1", "role": "user", "content": "a task on primes"}]
-    results = list[Any]()
-
-    async def run() -> None:
-        adapter = AGUIAdapter(
-            agent=agent, run_input=AGUIAdapter.build_run_input(json.dumps(sent).encode()), accept=None
-        )
-
-        async def done(result: Any) -> None:
-            results.append(result)
-
-        async for _ in adapter.run_stream(on_complete=done):
-            pass
-
-    asyncio.run(run())
-    shown = shown_in(results[0])
-    assert shown is not None
-    assert len(shown.lessons) == len(MANY)
-
-
 def test_a_run_without_retrieval_says_that_all_lessons_were_offered() -> None:
     shown = shown_in(ask(Agent(FunctionModel(seen), capabilities=[Experiences(MANY)]), "primes"))
     assert shown is not None
     assert shown.offered is None
     assert "offered" not in shown.model_dump()
-
-
-def test_masked_lessons_stay_offered() -> None:
-    second = MANY.render().labels["G2"]
-    experiences = Experiences(MANY, retrieval=TWO, masked=[second])
-    result = ask(Agent(FunctionModel(seen), capabilities=[experiences]), "triangles")
-    shown = shown_in(result)
-    assert shown is not None
-    assert (second in (shown.offered or ()), second in shown.lessons, len(shown.lessons)) == (True, False, 1)
-    recorded = shown_of(experiences, result)
-    assert (recorded.masked, recorded.offered) == ((second,), shown.offered)
-    bound = asyncio.run(experiences.for_query("triangles"))
-    assert shown_of(bound).masked == (second,)
-    assert shown_of(bound).offered == shown.offered
-
-
-def test_two_libraries_in_one_agent_are_chosen_from_apart() -> None:
-    both = [Experiences(MANY, retrieval=TWO), Experiences(MANY, id="more", retrieval=Retrieval(shown_lessons=0))]
-    result = ask(Agent(FunctionModel(seen), capabilities=both), "angles")
-    counts = {name: len(one.lessons) for name, one in all_shown_in(result).items()}
-    assert counts == {"experiences": 2, "more": 40}
-    assert "[more.G4]" in result.output
-
-
-def test_a_followed_library_is_chosen_from_in_its_version_of_the_run(tmp_path: Path) -> None:
-    store = LibraryStore(tmp_path / "libraries")
-    store.publish("sums", MANY)
-    agent = Agent(FunctionModel(seen), capabilities=[Experiences("sums", store=tmp_path, follow=True, retrieval=TWO)])
-    before = ask(agent, "zebras")
-    store.publish("sums", Library.of([*(one.lesson for one in MANY.experiences), "Count the stripes of zebras."]))
-    after = ask(agent, "zebras")
-    assert ("[G41]" in before.output, "[G41]" in after.output) == (False, True)
-
-
-def test_programs_without_an_agent_ask_for_the_lessons_of_a_task() -> None:
-    chooser = lessons(MANY, retrieval=TWO)
-    assert len(chooser.advice.lessons) == 40
-    advice = chooser.for_query("triangles")
-    assert advice.shown.offered == advice.lessons == tuple(MANY.render().labels[one] for one in ("G2", "G7"))
-    assert asyncio.run(chooser.for_query_async("triangles")).lessons == advice.lessons
 
 
 def test_a_rollout_records_what_was_chosen_for_its_problem(tmp_path: Path) -> None:

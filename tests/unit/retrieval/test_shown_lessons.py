@@ -30,12 +30,6 @@ def test_a_query_that_matches_nothing_shows_the_first_lessons() -> None:
     assert list(MANY.render("", retrieval=SMALL).labels) == ["G1", "G2", "G3", "G4", "G5"]
 
 
-def test_places_without_a_match_go_to_the_first_lessons() -> None:
-    library = Library.of([*(f"General advice {n}." for n in range(30)), "When it is about zebras, count stripes."])
-    labels = list(library.render("zebras", retrieval=Retrieval(max_shown_tokens=20, shown_lessons=3)).labels)
-    assert labels == ["G1", "G2", "G31"]
-
-
 def test_without_a_query_every_lesson_is_shown() -> None:
     assert len(MANY.render(retrieval=SMALL).labels) == 60
 
@@ -54,12 +48,6 @@ def test_the_chosen_lessons_stay_below_the_budget_but_one_is_always_shown() -> N
     assert sum(index.tokens[place] for place, lesson in enumerate(MANY.by_id) if lesson in chosen) <= 30
 
 
-def test_no_other_lesson_takes_the_place_of_a_masked_one() -> None:
-    chosen = MANY.render("triangles", retrieval=SMALL).labels
-    masked = MANY.render("triangles", retrieval=SMALL, masked=[chosen["G7"]])
-    assert list(masked.labels) == ["G2", "G12", "G17", "G22"]
-
-
 def test_lessons_are_filtered_by_tag_and_by_domain_also_below_the_budget() -> None:
     web = library_of(["Wait for the page."], tags=("web", "timing")).experiences
     sums = library_of(["Carry the digit."], tags=("math",)).experiences
@@ -71,13 +59,6 @@ def test_lessons_are_filtered_by_tag_and_by_domain_also_below_the_budget() -> No
     assert list(library.render(retrieval=Retrieval(domains=("math",))).labels) == ["G2"]
 
 
-def test_tags_that_change_without_the_version_are_seen() -> None:
-    first, second = library_of(["One."], tags=("a",)), library_of(["One."], tags=("b",))
-    assert first.version == second.version
-    wanted = Retrieval(tags=("b",))
-    assert [len(one.render("x", retrieval=wanted).labels) for one in (first, second)] == [0, 1]
-
-
 @given(st.text(max_size=60), st.integers(1, 200), st.integers(0, 70))
 def test_every_block_holds_known_lessons_in_order(query: str, tokens: int, most: int) -> None:
     whole = MANY.render().labels
@@ -85,15 +66,6 @@ def test_every_block_holds_known_lessons_in_order(query: str, tokens: int, most:
     assert list(labels) == [label for label in whole if label in labels]
     assert all(whole[label] == lesson for label, lesson in labels.items())
     assert len(labels) == 60 if not most else 1 <= len(labels) <= most
-
-
-def test_the_index_is_built_once_per_library() -> None:
-    assert lesson_index(MANY.experiences, SMALL) is lesson_index(MANY.experiences, SMALL)
-    again = Library(experiences=tuple(one.model_copy() for one in MANY.experiences))
-    assert again.experiences is not MANY.experiences
-    assert lesson_index(again.experiences, SMALL).words.ranked("angles", 3) == lesson_index(
-        MANY.experiences, SMALL
-    ).words.ranked("angles", 3)
 
 
 def test_lessons_that_repeat_a_better_one_come_after_the_others() -> None:

@@ -7,14 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.types.experience import Library
 from agentlearn.types.ranking import (
     K1,
-    MAX_QUERY_CHARACTERS,
     B,
-    Retrieval,
     TermIndex,
-    capped_query,
     fused,
     search_words,
 )
@@ -63,14 +59,6 @@ def test_leaving_texts_out_early_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert [place for place, _ in TermIndex(texts).ranked("rare some often n3", 8)] == best
 
 
-def test_ten_thousand_equal_lessons_are_taken_in_their_order() -> None:
-    texts = ["When adding, carry."] * 10_000
-    assert TermIndex(texts).ranked("adding", 8) == []
-    library = Library.of([f"When adding, carry. {n}" for n in range(300)])
-    labels = library.render("adding", retrieval=Retrieval(max_shown_tokens=50, shown_lessons=3)).labels
-    assert list(labels) == ["G1", "G2", "G3"]
-
-
 @pytest.mark.parametrize(("query", "found"), cases(__file__, "words_are_found_in_any_script_and_in_code"))
 def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> None:
     texts = [
@@ -83,29 +71,10 @@ def test_words_are_found_in_any_script_and_in_code(query: str, found: str) -> No
     assert texts[TermIndex(texts).ranked(query, 1)[0][0]] == found
 
 
-def test_a_lesson_that_repeats_words_gains_little() -> None:
-    stuffed = "fraction " * 31
-    texts = [stuffed, "When a fraction has common factors, reduce the fraction to lowest terms.", *["other words"] * 20]
-    assert TermIndex(texts).ranked("reduce a fraction to lowest terms", 1)[0][0] == 1
-
-
 @pytest.mark.parametrize("query", ["", "   ", "!?…", "\x00\ud800", "the of and", "How many is it?", "12 or 7"])
 def test_a_query_without_words_finds_nothing(query: str) -> None:
     texts = [f"the sum of parts and wholes number{n} 7" for n in range(40)]
     assert TermIndex(texts).ranked(query, 8) == []
-
-
-def test_a_very_long_query_keeps_its_two_ends() -> None:
-    query = "beginning " + "filler " * 35_000 + " ending"
-    assert len(query) > 240_000
-    assert len(capped_query(query)) == MAX_QUERY_CHARACTERS + 1
-    texts = ["the beginning", "the ending", *[f"other {n}" for n in range(20)]]
-    assert {place for place, _ in TermIndex(texts).ranked(query, 8)} == {0, 1}
-
-
-def test_no_texts() -> None:
-    assert TermIndex([]).ranked("anything", 8) == []
-    assert TermIndex(["", "…"]).ranked("anything", 8) == []
 
 
 @given(st.lists(st.lists(st.integers(0, 30), unique=True), max_size=3))

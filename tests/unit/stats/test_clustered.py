@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.regression.linear_model import OLS
 
-from agentlearn.stats import Interval, clustered_mean, mean_interval
-from agentlearn.stats.clustered import quantile, satterthwaite_degrees
+from agentlearn.stats import Interval, clustered_mean
+from agentlearn.stats.clustered import quantile
 
 scores = st.floats(-1, 1).map(lambda value: round(value, 6))
 labelled = st.lists(st.tuples(scores, st.integers(0, 5)), min_size=3, max_size=30)
@@ -65,18 +65,6 @@ def test_clusters_of_equal_size_agree_with_statsmodels(level: float):
     assert found.degrees == pytest.approx(8, rel=1e-12)
     assert found.n == 9
     assert found.high == pytest.approx(found.mean + quantile((1 + level) / 2, 8) * (found.standard_error or 0))
-
-
-@settings(max_examples=25)
-@given(st.lists(scores, min_size=1, max_size=12))
-def test_clusters_of_one_are_no_clusters(values: list[float]):
-    found = clustered_mean(values, list(range(len(values))))
-    assert found == mean_interval(values)
-
-
-def test_the_formula_of_the_degrees_holds_for_clusters_of_one_too():
-    assert satterthwaite_degrees([1] * 30) == pytest.approx(29, rel=1e-12)
-    assert satterthwaite_degrees([100, 1, 1, 1]) < 1.1
 
 
 def test_the_order_of_the_rows_and_the_names_of_the_clusters_do_not_matter():

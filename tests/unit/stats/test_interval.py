@@ -30,10 +30,6 @@ def test_one_value_gives_a_mean_and_no_interval():
     assert mean_interval([0.5]) == Interval(mean=0.5, low=None, high=None, standard_error=None, degrees=None, n=1)
 
 
-def test_equal_values_give_an_interval_without_width():
-    assert mean_interval([0.5, 0.5, 0.5]) == Interval(mean=0.5, low=0.5, high=0.5, standard_error=0, degrees=2, n=3)
-
-
 @pytest.mark.parametrize("level", [0, 1, 95, math.nan])
 def test_a_level_is_a_share(level: float):
     with pytest.raises(ConfigError, match="it must be strictly between 0 and 1"):

@@ -55,11 +55,6 @@ def test_worked_by_hand():
     assert benjamini_hochberg(ps) == pytest.approx((0.05, 0.005, 0.2, 0.05, 0.05))
 
 
-@pytest.mark.parametrize(("adjust", "_oracle"), BOTH)
-def test_one_test_stays_as_it_is(adjust: Adjust, _oracle: str):
-    assert adjust([0.03]) == (0.03,)
-
-
 def test_bad_input_is_refused_in_one_sentence(subtests: pytest.Subtests):
     for adjust, _oracle in BOTH:
         for ps, message in [

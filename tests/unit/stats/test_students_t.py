@@ -3,7 +3,6 @@
 import math
 import threading
 
-import mpmath
 import pytest
 from scipy import stats
 
@@ -26,12 +25,6 @@ def test_quantile_agrees_with_scipy(subtests: pytest.Subtests):
                 assert quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=1e-10)
 
 
-def test_one_degree_is_the_cauchy_distribution():
-    for t in (-1e6, -2.0, 1e-8, 1.0, 1e6):
-        assert cdf(t, 1) == pytest.approx(0.5 + math.atan(t) / math.pi, abs=1e-15)
-    assert quantile(0.75, 1) == pytest.approx(1, rel=1e-14)
-
-
 def test_the_ends_and_the_middle():
     assert cdf(-math.inf, 3) == 0
     assert cdf(math.inf, 3) == 1
@@ -49,13 +42,6 @@ def test_infinite_degrees_are_the_normal_distribution():
 def test_far_tails_keep_their_relative_precision():
     assert quantile(1e-12, 4) == pytest.approx(-quantile(1 - 1e-12, 4), rel=1e-3)
     assert cdf(quantile(1e-12, 4), 4) == pytest.approx(1e-12, rel=1e-12)
-
-
-def test_nobodys_precision_is_read_or_changed():
-    before = cdf(1.3, 7)
-    with mpmath.workdps(5):
-        assert cdf(1.3, 7) == before
-        assert mpmath.mp.dps == 5
 
 
 def test_threads_do_not_disturb_one_another():

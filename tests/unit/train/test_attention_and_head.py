@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Each architecture is sampled and trained with its own probabilities, or refused before anything is sampled."""
 
 import asyncio
@@ -9,15 +8,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
-from agentlearn.errors import ConfigError
-from agentlearn.serving.engine import Sampled, Sampling
-from agentlearn.train.engine import active_batch
-from agentlearn.train.engine.torch_engine import TorchEngine, context_limit
-from agentlearn.train.serving.local import serve_model
-from agentlearn.train.update.logprob_model import LogprobModel, check_head
-from agentlearn.train.weights.loading import LoadedModel
-from tests.support.families import FAMILIES, REFUSED, family_model
-from tests.support.tiny_model import forward_logprobs, tiny_tokenizer
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.serving.engine import Sampled, Sampling  # noqa: E402
+from agentlearn.train.engine import active_batch  # noqa: E402
+from agentlearn.train.engine.torch_engine import TorchEngine, context_limit  # noqa: E402
+from agentlearn.train.serving.local import serve_model  # noqa: E402
+from agentlearn.train.update.logprob_model import LogprobModel, check_head  # noqa: E402
+from agentlearn.train.weights.loading import LoadedModel  # noqa: E402
+from tests.support.families import FAMILIES, REFUSED, family_model  # noqa: E402
+from tests.support.tiny_model import forward_logprobs, tiny_tokenizer  # noqa: E402
 
 LONG = [(7 * at) % 250 for at in range(61)]
 PROMPTS = [[5], [*LONG, 3], LONG[:40], [*LONG[:40], 9], [*LONG[:30], *LONG]]

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Weights in bf16 without a copy in fp32: small updates add up, and a resumed run has the same bits."""
 
 from pathlib import Path
@@ -8,18 +7,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import Tensor
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from torch import Tensor  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update import rounded_adamw
-from agentlearn.train.update.rounded_adamw import RoundedAdamW, rounded
-from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
-from agentlearn.train.weights.model import load_for_training, weights_hash
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_difference
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update import rounded_adamw  # noqa: E402
+from agentlearn.train.update.rounded_adamw import RoundedAdamW, rounded  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint  # noqa: E402
+from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer, worst_difference  # noqa: E402
 
 ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8}
 

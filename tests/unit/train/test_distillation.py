@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Distillation: the divergence from the teacher, its gradient over whole rows, and the teacher's weights."""
 
 import dataclasses
@@ -10,16 +9,16 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-import numpy as np
-from torch import Tensor
+import numpy as np  # noqa: E402
+from torch import Tensor  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.losses import divergence_from_teacher
-from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import weights_hash
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.losses import divergence_from_teacher  # noqa: E402
+from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weights.model import weights_hash  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference  # noqa: E402
 
 ALL = VOCABULARY
 LESSONS = np.array([7, 8, 9, 10, 11])

@@ -1,13 +1,12 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Chunked log-probabilities: equal to plain ones, within their memory."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import Tensor
+from torch import Tensor  # noqa: E402
 
-from agentlearn.train.update.logprob_model import chunk_tokens, token_logprobs
+from agentlearn.train.update.logprob_model import chunk_tokens, token_logprobs  # noqa: E402
 
 N, H, V = 37, 8, 6000
 

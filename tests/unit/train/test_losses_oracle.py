@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Our losses equal TRL's where definitions coincide."""
 
 from dataclasses import replace
@@ -9,10 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from agentlearn.train.arguments import GRPOArguments, LossName, gradient_arguments
-from agentlearn.train.update import losses
-from agentlearn.train.update.metrics import EntropyBonus, highest_entropies
-from tests.support.trl_oracle import Case, apart, grid, our_loss, some_case, trl_loss
+from agentlearn.train.arguments import GRPOArguments, LossName, gradient_arguments  # noqa: E402
+from agentlearn.train.update import losses  # noqa: E402
+from agentlearn.train.update.metrics import EntropyBonus, highest_entropies  # noqa: E402
+from tests.support.trl_oracle import Case, apart, grid, our_loss, some_case, trl_loss  # noqa: E402
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Properties of every loss, and what differs from TRL on purpose."""
 
 import math
@@ -8,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.train.arguments import LossName, gradient_arguments
-from agentlearn.train.update import losses
+from agentlearn.train.arguments import LossName, gradient_arguments  # noqa: E402
+from agentlearn.train.update import losses  # noqa: E402
 
 NEEDED = {"dr_grpo": {"completion_length": 9}, "distill": {"distill_coef": 1.0, "reference": "copy"}}
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Old and reference log-probabilities: of the weights before the batch, without dropout, at the set temperature."""
 
 from typing import Any
@@ -7,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.updater import Updater
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
 
 
 def told(**fields: Any) -> Arguments:

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Optimiser steps: which rows they get, in which order, when they are skipped, and with which settings."""
 
 import dataclasses
@@ -8,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import numpy as np
+import numpy as np  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import weights_hash
-from tests.support.tiny_lm import some_rows, tiny_lm
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weights.model import weights_hash  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm  # noqa: E402
 
 
 def told(**fields: Any) -> Arguments:

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Rows laid end to end give the gradients of padded rows, or are refused."""
 
 from contextlib import nullcontext
@@ -8,16 +7,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import transformers
+import transformers  # noqa: E402
 
-from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.microbatch import packs_rows
-from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.model import weights_hash
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
+from agentlearn.train.update.microbatch import packs_rows  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weights.model import weights_hash  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import VOCABULARY, some_rows, tiny_lm, worst_difference  # noqa: E402
 
 SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """What processes exchange, checked in one process: sums, norms, commands, and shards of a group of one."""
 
 from collections.abc import Generator, Iterator
@@ -14,14 +13,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
-from agentlearn.train.arguments import gradient_arguments
-from agentlearn.train.distributed import torchrun
-from agentlearn.train.distributed.sharding import ShardingAccelerator
-from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, LossNotice
-from agentlearn.train.settings import train_settings
-from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint
-from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
+from agentlearn.train.arguments import gradient_arguments  # noqa: E402
+from agentlearn.train.distributed import torchrun  # noqa: E402
+from agentlearn.train.distributed.sharding import ShardingAccelerator  # noqa: E402
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks, LossNotice  # noqa: E402
+from agentlearn.train.settings import train_settings  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from agentlearn.train.weights.checkpoint import restore_checkpoint, save_checkpoint  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer  # noqa: E402
 
 
 def follower(commands: Iterator[tuple[str, tuple[object, ...]]]) -> Any:

@@ -1,6 +1,5 @@
 """Connections between training processes: commands, notice of a lost process, and models without weights."""
 
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 import pickle
 from collections.abc import Iterator
 from multiprocessing import Pipe
@@ -11,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentlearn.errors import ProcessLost
-from agentlearn.train.distributed.sharding import layout_of, move_to_meta
-from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks
-from tests.support.lost_process import end_of_process
-from tests.support.tiny_lm import tiny_lm
+from agentlearn.errors import ProcessLost  # noqa: E402
+from agentlearn.train.distributed.sharding import layout_of, move_to_meta  # noqa: E402
+from agentlearn.train.distributed.torchrun import FollowerLinks, LeaderLinks  # noqa: E402
+from tests.support.lost_process import end_of_process  # noqa: E402
+from tests.support.tiny_lm import tiny_lm  # noqa: E402
 
 Ends = tuple[LeaderLinks, FollowerLinks, list[Connection]]
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Rows that share one copy of their prompt give the gradients of single rows, or are refused."""
 
 from collections.abc import Sequence
@@ -10,18 +9,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
-from agentlearn.errors import ConfigError
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.logprob_model import LogprobModel
-from agentlearn.train.update.microbatch import collate, collate_shared, forward_length, plan_shared
-from agentlearn.train.update.sequences import TrainingRow
-from agentlearn.train.update.updater import Updater
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference
-from tests.unit.train.test_packing import FAMILIES, built
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
+from agentlearn.train.update.microbatch import collate, collate_shared, forward_length, plan_shared  # noqa: E402
+from agentlearn.train.update.sequences import TrainingRow  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
+from tests.unit.train.test_packing import FAMILIES, built  # noqa: E402
 
 ALL_SEEN = [one for one in FAMILIES if not one[2].get("sliding_window")]
 LIMITED = [one for one in FAMILIES if one[2].get("sliding_window")]

@@ -1,7 +1,5 @@
 """Settings of `train`, and what is refused before a model is loaded."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +48,3 @@ def test_what_cannot_be_meant_is_one_sentence(subtests: pytest.Subtests) -> None
                 given(**fields)
             assert refused.value.code == code
             assert refused.value.exit_status == 2
-
-
-def test_the_command_imports_no_torch_before_a_run_starts() -> None:
-    program = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'peft', 'accelerate', 'vllm'): sys.modules[name] = None\n"
-        "import agentlearn.cli.train, agentlearn_demo.lab_command, agentlearn.doctor\n"
-        "import agentlearn.train.arguments, agentlearn.train.report, agentlearn.train.settings\n"
-        "import agentlearn.train.serving.local, agentlearn.train.serving.vllm\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr

@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """A whole training run with the sampler `vllm`: after each update, rollouts come from the new weights."""
 
 import json
@@ -14,17 +13,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM  # noqa: E402
 
-from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening
-from agentlearn.store import read_store
-from agentlearn.train.run_training import run_training_sync
-from agentlearn.train.serving import vllm
-from agentlearn.train.settings import train_settings
-from agentlearn.train.weights.model import weights_hash
-from agentlearn.types.trajectory import ModelTurn
-from tests.support.tiny_model import saved, tiny_network
-from tests.support.vllm_sampling_stand_in import SamplingStandIn
+from agentlearn.serving.http11 import HttpRequest, HttpResponse, listening  # noqa: E402
+from agentlearn.store import read_store  # noqa: E402
+from agentlearn.train.run_training import run_training_sync  # noqa: E402
+from agentlearn.train.serving import vllm  # noqa: E402
+from agentlearn.train.settings import train_settings  # noqa: E402
+from agentlearn.train.weights.model import weights_hash  # noqa: E402
+from agentlearn.types.trajectory import ModelTurn  # noqa: E402
+from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from tests.support.vllm_sampling_stand_in import SamplingStandIn  # noqa: E402
 
 
 class RecordingStandIn(SamplingStandIn):

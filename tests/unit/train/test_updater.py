@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """Updates: gradients independent of the batch layout, no step on a number that is not finite, correct metrics."""
 
 import dataclasses
@@ -9,13 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import numpy as np
+import numpy as np  # noqa: E402
 
-from agentlearn.train.arguments import Arguments, gradient_arguments
-from agentlearn.train.update.updater import Updater, rate_factor
-from agentlearn.train.weights.model import weights_hash
-from tests.support.gradients import gradients
-from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference
+from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
+from agentlearn.train.update.updater import Updater, rate_factor  # noqa: E402
+from agentlearn.train.weights.model import weights_hash  # noqa: E402
+from tests.support.gradients import gradients  # noqa: E402
+from tests.support.tiny_lm import some_rows, tiny_lm, true_logprobs, worst_difference  # noqa: E402
 
 LOSSES: tuple[dict[str, Any], ...] = (
     {"loss": "grpo"},

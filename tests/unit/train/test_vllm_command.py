@@ -1,4 +1,3 @@
-# ruff: noqa: E402  what needs torch is imported after it is known to be there
 """How `vllm:MODEL` starts the server: its arguments, its environment, the copy that it serves, and sleeping."""
 
 import asyncio
@@ -15,15 +14,15 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import httpx2
-from safetensors.torch import load_file
+import httpx2  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 
-from agentlearn.serving.child_process import ServerCommand
-from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening
-from agentlearn.train.serving import vllm
-from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint
-from agentlearn.train.settings import VllmOptions
-from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer
+from agentlearn.serving.child_process import ServerCommand  # noqa: E402
+from agentlearn.serving.http11 import HOST, HttpRequest, HttpResponse, listening  # noqa: E402
+from agentlearn.train.serving import vllm  # noqa: E402
+from agentlearn.train.serving.vllm import EXTENSION, VllmService, files_sha256, vllm_endpoint  # noqa: E402
+from agentlearn.train.settings import VllmOptions  # noqa: E402
+from tests.support.tiny_model import saved, tiny_network, tiny_tokenizer  # noqa: E402
 
 
 @pytest.fixture(scope="module")

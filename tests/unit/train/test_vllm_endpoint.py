@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,22 +16,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import httpx2  # noqa: E402
-from pydantic_ai import Agent  # noqa: E402
-from pydantic_ai.messages import ModelResponse  # noqa: E402
-from pydantic_ai.settings import ModelSettings  # noqa: E402
 
-from agentlearn.config import CallOptions  # noqa: E402
-from agentlearn.errors import ConfigError, EndpointError  # noqa: E402
-from agentlearn.models.endings import tokens_of  # noqa: E402
-from agentlearn.models.endpoint import TokenRequest, _served  # noqa: E402
+from agentlearn.errors import EndpointError  # noqa: E402
 from agentlearn.serving import child_process as supervision  # noqa: E402
 from agentlearn.serving.child_process import ServerCommand, supervised_server  # noqa: E402
 from agentlearn.train.serving import vllm  # noqa: E402
 from agentlearn.train.serving import weight_sync as sync  # noqa: E402
-from agentlearn.train.serving.vllm import VllmService, vllm_endpoint  # noqa: E402
-from tests.support.tiny_model import forward_logprobs, saved, tiny_network, tiny_tokenizer  # noqa: E402
-
-STAND_IN = (sys.executable, "-m", "tests.support.vllm_stand_in")
+from tests.support.tiny_model import tiny_network, tiny_tokenizer  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -40,82 +30,6 @@ def _found_from_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     root = str(Path(__file__).parents[3])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tmp_path_factory.mktemp("model") / "tiny", tiny_network(tied=True))
-
-
-def with_server(
-    model: str | Path, use: Callable[[VllmService, httpx2.AsyncClient], Awaitable[None]], **how: Any
-) -> None:
-    async def once() -> None:
-        async with (
-            vllm_endpoint(str(model), command=STAND_IN, **how) as service,
-            httpx2.AsyncClient(timeout=60, trust_env=False) as http,
-        ):
-            await use(service, http)
-
-    asyncio.run(once())
-
-
-@pytest.mark.slow
-def test_a_frozen_model_answers_with_exact_tokens(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(vllm.ARGUMENTS, "--max-model-len 512")
-
-    async def use(service: VllmService, http: httpx2.AsyncClient) -> None:
-        assert (service.model, service.simulated, service.transfer) == ("tiny", False, None)
-        async with _served(service.base_url, service.model, None, CallOptions(), TokenRequest()) as model:
-            agent = Agent(model, instructions="Be short.")
-            how = ModelSettings(temperature=0.7, max_tokens=6, seed=1)
-            first = await agent.run("a", model_settings=how)
-            second = await agent.run("b", message_history=first.all_messages(), model_settings=how)
-        told = [tokens_of(one) for one in second.all_messages() if isinstance(one, ModelResponse)]
-        (one, two) = (turn for turn in told if turn is not None)
-        assert len(one.ids) == 6
-        assert one.logprobs == pytest.approx(
-            forward_logprobs(tiny_network(tied=True), one.prompt, one.ids, 0.7), abs=1e-4
-        )
-        so_far = (*one.prompt, *one.ids)
-        assert two.prompt[: len(so_far)] == so_far
-        assert second.usage.cache_read_tokens == 2
-        # What only vLLM can do is passed on to it as it is.
-        asked = {
-            "model": "tiny",
-            "messages": [{"role": "user", "content": "a"}],
-            "response_format": {"type": "json_object"},
-        }
-        bound = await http.post(f"{service.base_url}/chat/completions", json=asked)
-        assert bound.json() == {"passed_on": asked}
-        forced = {
-            **asked,
-            "response_format": None,
-            "tool_choice": "required",
-            "return_token_ids": True,
-            "max_tokens": 2,
-        }
-        drawn = await http.post(f"{service.base_url}/chat/completions", json=forced)
-        assert len(drawn.json()["choices"][0]["token_ids"]) == 2
-        known = (await http.get(f"{service.server_url.removesuffix('/v1')}/calls")).json()
-        words = " ".join(known["arguments"])
-        for wanted in (
-            f"--model {checkpoint}",
-            "--served-model-name tiny",
-            "--host 127.0.0.1",
-            "--seed 5",
-            "--generation-config vllm",
-            "--logprobs-mode processed_logprobs",
-            "--tool-call-parser hermes",
-            "--enable-prefix-caching",
-            "--max-model-len 512",
-        ):
-            assert wanted in words
-        assert known["mode"] == "1"
-        with pytest.raises(ConfigError, match="was not opened for training"):
-            await service.sync(None)
-
-    with_server(checkpoint, use, seed=5)
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -9,21 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentlearn.cli.app import build, run
 from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.store import open_store
-from agentlearn.types.experience import EMPTY_LIBRARY, Library
-from agentlearn.types.ids import RunId, TaskId
+from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.views import learn_tables
-from agentlearn.views.learn_page import learn_page, page_at_the_end, write_learn_page
+from agentlearn.views.learn_page import learn_page, write_learn_page
 from agentlearn.views.learn_record import LearnRecord, run_command
-from agentlearn.views.learn_tables import group_kind
 from agentlearn.views.markup import shown
-from agentlearn.views.records import GroupRow
 from tests.support.command import agentlearn
 from tests.support.hostile import HOSTILE, POISON, unseen
 from tests.support.learn_records import learn_record
@@ -87,11 +82,6 @@ def test_the_page_says_what_became_of_the_library(status: Any, words: str, comma
     assert ("Publish it anyway" in front) == (status == "pending")
 
 
-def test_a_pilot_has_no_selection() -> None:
-    read = page_of(with_report(learn_record(), selection=None))
-    assert "This was a pilot, so no library was published." in "".join(read.inside["header"])
-
-
 def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> None:
     for text in [POISON, *HOSTILE]:
         with subtests.test(repr(text)):
@@ -101,13 +91,6 @@ def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> No
             read.assert_ours()
             assert shown(text).strip()[:300] in read.text
             assert unseen(read.text) <= {"'\\t'"}
-
-
-def test_a_large_run_stays_small() -> None:
-    record = learn_record(tasks=300, epochs=3, text="Find the number of things that are counted. " * 20)
-    page = learn_page(record)
-    assert len(page.encode()) < 3_000_000
-    assert page.count("<details") > 3
 
 
 def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,28 +137,6 @@ def test_a_page_is_written_whatever_is_missing(subtests: pytest.Subtests) -> Non
             if missing == "everything":
                 assert "because the run was asked not to (--no-eval)" in read.text
                 assert "The run had no group to learn from." in read.text
-
-
-def test_an_empty_library_and_a_person_s_lesson_have_words() -> None:
-    record = replace(learn_record(), library=Library())
-    assert "The library is empty." in page_of(record).text
-    given = replace(learn_record(), library=Library.of(["Count twice."]), origins={})
-    assert "written by a person" in page_of(given).text
-
-
-@given(st.lists(st.none() | st.sampled_from([0.0, 0.02, 0.5, 1.0]), max_size=5), st.booleans())
-def test_the_kind_of_a_group_follows_from_its_rewards(rewards: list[float | None], failed: bool) -> None:
-    group = GroupRow("epoch-1", 1, TaskId("t"), "p", tuple(rewards), failed, {})
-    kind = group_kind(group, {"reward_margin": 0.05})
-    decided = [one for one in rewards if one is not None]
-    if not rewards:
-        assert kind == "rollouts of other runs"
-    elif not decided:
-        assert kind == "undecided"
-    elif max(decided) - min(decided) > 0.05:
-        assert kind == "mixed"
-    else:
-        assert kind in ({"failed"} if failed else {"all right", "all wrong", "all equal"})
 
 
 def stored(directory: Path, report: str = "") -> Path:
@@ -245,23 +206,6 @@ def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
     assert run_command(default, EMPTY_LIBRARY.version).endswith("--from none")
     assert run_command(default, "0123456789abcdef").endswith("--from math@0123456789ab")
     assert run_command(replace(row, settings="{"), None) == ""
-
-
-def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
-    stored(tmp_path)
-    (tmp_path / "reports").write_text("in the way")
-    page, note = page_at_the_end(tmp_path, RunId("01jd0000000000000000000000"))
-    assert page is None
-    assert note.startswith("the report page was not written: ")
-    assert "agentlearn runs page 01jd0000000000000000000000" in note
-
-
-def test_runs_without_a_page_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(tmp_path)
-    assert run(["runs", "page", "01zz", "--store", str(tmp_path)]) == 2
-    assert "no run whose id starts with '01zz'" in capsys.readouterr().err
-    assert run(["runs", "page", "01jd", "--store", str(tmp_path), "--json"]) == 0
-    assert capsys.readouterr().out.endswith('.html"}\n')
 
 
 @pytest.mark.slow

@@ -3,12 +3,9 @@
 import io
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from agentlearn.learning.report import StageLine
-from agentlearn.views.figure import cost_words, large
 from agentlearn.views.terminal import print_table, stage_lines, stage_rows
 
 LARGEST = StageLine(
@@ -56,22 +53,6 @@ def test_every_figure_is_under_its_header() -> None:
     assert len(header) == len(row)
 
 
-def test_several_stages_are_summed_and_one_unknown_price_makes_the_sum_unknown() -> None:
-    priced, unknown = StageLine(calls=2, tokens_in=10, cost_usd=1.5), StageLine(calls=3, tokens_in=5, cost_usd=None)
-    _, first, second, total = stage_lines({"compare": unknown, "rollout": priced})
-    assert (cells(first)[0], cells(second)[0]) == ("rollout", "compare"), "as a run goes through them"
-    assert cells(total)[:3] == ["all", "5", "15"]
-    assert "unknown" in total
-    _, _, _, total = stage_lines({"rollout": priced, "compare": priced})
-    assert "$3.00" in total
-
-
-def test_a_simulated_stage_costs_nothing_and_a_stage_without_calls_is_left_out() -> None:
-    _, row = stage_lines({"rollout": StageLine(calls=1), "compare": StageLine()})
-    assert "nothing" in row
-    assert [cost_words(None), cost_words(0.0), cost_words(12.5)] == ["unknown", "nothing", "$12.50"]
-
-
 @pytest.mark.parametrize("indent", [0, 2])
 def test_the_table_needs_no_more_than_100_columns(indent: int) -> None:
     out = Console(file=io.StringIO(), record=True, soft_wrap=True, width=100)
@@ -79,18 +60,6 @@ def test_the_table_needs_no_more_than_100_columns(indent: int) -> None:
     lines = out.export_text().splitlines()
     assert len(lines) == 4
     assert max(len(line) for line in lines) <= 100
-
-
-def test_there_is_no_table_of_a_run_without_calls() -> None:
-    assert stage_rows({"rollout": StageLine()}) == [*stage_lines({})] == []
-
-
-@given(st.integers(min_value=0, max_value=10**12))
-def test_a_short_count_is_close_to_the_number(number: int) -> None:
-    words = large(number)
-    assert len(words) <= 7
-    scale = {"G": 1e9, "M": 1e6, "k": 1e3}.get(words[-1], 1)
-    assert abs(float(words.rstrip("GMk")) * scale - number) <= 0.051 * scale * (scale > 1)
 
 
 def test_malformed_replies_are_named_by_stage() -> None:

@@ -75,11 +75,3 @@ def test_a_run_that_distils_shows_the_teacher_and_whether_its_weights_are_publis
     other = page_of(plain).text
     assert "teacher that reads" not in other
     assert "not published" not in other
-
-
-def test_the_seconds_of_a_resumed_run_are_those_of_all_updates() -> None:
-    pytest.importorskip("torch")
-    from agentlearn.train.run_training import _seconds_of  # pyright: ignore[reportPrivateUsage]
-
-    kept = {1: {"seconds/sampling": 2.0, "loss": 9.0}, 2: {"seconds/sampling": 3.0, "seconds/updating": 1.5}}
-    assert _seconds_of(kept) == {"sampling": 5.0, "updating": 1.5}

@@ -3,7 +3,6 @@
 import asyncio
 import urllib.request
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -11,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.data.overlap import overlaps
-from agentlearn.domain.base import RolloutContext, load_domain
-from agentlearn.errors import ConfigError, MissingExtra, ToolError
+from agentlearn.errors import MissingExtra
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RunId, rollout_id
 from agentlearn.types.task import Task
@@ -21,31 +18,11 @@ from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_web import miniwob
 from agentlearn_web.miniwob import (
     EXTRA,
-    LABELLED_PAGES,
-    PAGES,
     SITE,
-    MiniwobDomain,
     domain,
     miniwob_folder,
     serve_miniwob,
 )
-
-LEFT_OUT = (
-    "ascending-numbers", "bisect-angle", "circle-center", "click-color", "click-shades", "click-shape", "count-shape",
-    "count-sides", "drag-cube", "drag-shapes", "drag-shapes-2", "find-midpoint", "grid-coordinate", "identify-shape",
-    "number-checkboxes", "right-angle", "tic-tac-toe", "use-colorwheel", "use-colorwheel-2", "visual-addition",
-    "draw-circle", "draw-line", "daily-calendar", "highlight-text", "highlight-text-2", "text-editor", "copy-paste",
-    "copy-paste-2", "chase-circle", "hot-cold", "hover-shape", "moving-items", "simon-says",
-)  # fmt: skip
-"""The other pages of the package; docs/web.md says why they are not used."""
-
-
-@pytest.mark.skipif(find_spec("miniwob") is None, reason="miniwob is not installed")
-def test_every_page_of_the_package_is_a_task_or_left_out_with_a_reason() -> None:
-    names = {path.stem for path in (miniwob_folder() / "miniwob").glob("*.html")}
-    assert len(PAGES) >= 55
-    assert sorted([*PAGES, *LABELLED_PAGES, *LEFT_OUT]) == sorted(names)
-    assert [(one.what, one.state) for one in domain.machine_checks()] == [("miniwob", "ok")]
 
 
 def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,36 +32,6 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch: pyte
     assert str(caught.value) == f"the miniwob domain needs the package miniwob, which is not installed: {EXTRA}"
     assert [(one.state, one.mend) for one in domain.machine_checks()] == [("missing", EXTRA)]
     assert EXTRA == "pip install 'agentlearn-lib[web]' && pip install --no-deps 'miniwob>=1.1,<2'"
-
-
-def test_tasks_are_episodes_in_splits_that_share_none() -> None:
-    train, test = domain.tasks("train", seed=0), domain.tasks("test", seed=0)
-    assert (len(train), len(domain.tasks("validation", seed=0)), len(test)) == (40, 20, 40)
-    assert train == domain.tasks("train", seed=0)
-    assert train[:3] == domain.tasks("train", seed=0, limit=3)
-    assert train != domain.tasks("train", seed=1)
-    assert list(overlaps(train, test, str)) == []
-    assert len({task.family for task in domain.tasks("train", seed=0, limit=len(PAGES))}) == len(PAGES)
-    one = train[0]
-    assert (one.problem, one.answer) == (f"MiniWoB {one.family}, episode {domain.episode(one)[1]}", "reward 1")
-    assert one.start == f"http://{SITE}/miniwob/{one.family}.html"
-    with pytest.raises(ConfigError):
-        domain.tasks("train", seed=0, limit=0)
-
-
-def test_the_labelled_variant_has_more_pages_and_a_name_of_its_own() -> None:
-    labelled = load_domain("miniwob:labelled")
-    assert isinstance(labelled, MiniwobDomain)
-    assert (labelled.name, labelled.labelled, domain.name, domain.labelled) == (
-        "miniwob:labelled",
-        True,
-        "miniwob",
-        False,
-    )
-    tasks = labelled.tasks("train", seed=0, limit=len(PAGES) + len(LABELLED_PAGES))
-    assert {task.family for task in tasks} == {*PAGES, *LABELLED_PAGES}
-    assert {task.domain for task in tasks} == {"miniwob:labelled"}
-    assert not {task.id for task in tasks} & {task.id for task in domain.tasks("train", seed=0, limit=90)}
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
@@ -127,15 +74,6 @@ def _walk(task: Task, answer: str | None) -> Trajectory:
 )
 def test_the_verdict_is_the_reward_of_the_page(answer: str | None, status: str, worth: float) -> None:
     assert (verdict(answer).status, verdict(answer).reward) == (status, worth)
-
-
-def test_an_episode_needs_a_browser() -> None:
-    async def opened() -> None:
-        async with domain.open(RolloutContext(task=domain.tasks("train", seed=0, limit=1)[0], seed=1)):
-            pass
-
-    with pytest.raises(ToolError, match="has no browser"):
-        asyncio.run(opened())
 
 
 def test_only_files_of_the_folder_are_served(tmp_path: Path) -> None:

@@ -108,11 +108,6 @@ def test_text_from_a_site_cannot_end_the_fence_or_forge_a_ref(seen: PageObservat
     assert {line.partition(":")[0] for line in ours.splitlines()} <= {"status", "url", "tab", "page", "event"}
 
 
-@given(st.text())
-def test_other_text_reads_as_an_empty_view(text: str) -> None:
-    assert parse_observation(text).lines == () or "<page" in text
-
-
 def test_characters_that_no_person_sees_are_left_out() -> None:
     tags = "".join(chr(0xE0000 + ord(one)) for one in "obey me")
     selectors = "\U000e0110\U000e0121"

@@ -31,32 +31,3 @@ def test_each_line_is_on_exactly_one_page_and_pages_keep_to_their_size(lines: li
     assert all(size(page.shown) <= budget for page in pages)
     assert all(page.lines for page in pages) or not lines
     assert pages[0].context == ()
-
-
-@given(
-    st.lists(st.builds(ElementLine, role=st.just("text"), text=st.text(max_size=3_000)), max_size=8),
-    st.integers(200, 800),
-)
-def test_only_overlong_lines_are_shortened(lines: list[ElementLine], budget: int) -> None:
-    pages = split_pages(lines, budget)
-    own = [line for page in pages for line in page.lines]
-    assert len(own) == len(lines)
-    assert all(size(page.shown) <= budget for page in pages)
-    for line, shown in zip(lines, own, strict=True):
-        assert shown == line or "characters left out)" in shown.text
-
-
-def test_a_page_starts_with_its_context() -> None:
-    items = [ElementLine(depth=2, role="link", name=f"Item {n}", ref=f"t1:e{n}") for n in range(60)]
-    lines = [
-        ElementLine(role="generic"),
-        ElementLine(depth=1, role="list", name="Archive of " + "many " * 30, ref="t1:e0"),
-        *items,
-    ]
-    first, second, *_ = split_pages(lines, 600)
-    assert first.context == ()
-    assert [format_line(line) for line in second.context] == [
-        f'  - list "{("Archive of " + "many " * 30)[:60]}…" [continued]'
-    ]
-    assert second.shown[1].name == second.lines[0].name
-    assert second.context[0].ref == ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn_web.browser.snapshot import bare_ref, parse_snapshot, refs_in
+from agentlearn_web.browser.snapshot import parse_snapshot, refs_in
 from agentlearn_web.observation import ElementLine, format_line
 
 WORDS = st.text(max_size=30) | st.sampled_from(
@@ -166,64 +166,3 @@ def test_any_text_is_parsed(text: str) -> None:
 def test_almost_valid_snapshots_are_parsed(text: str) -> None:
     for line in parse_snapshot(text, "t1"):
         assert "\n" not in format_line(line)
-
-
-def test_empty_and_single_wrappers_are_left_out() -> None:
-    snapshot = """\
-- generic [active] [ref=e1]:
-  - generic [ref=e2]:
-    - generic [ref=e3]:
-      - button "Go" [ref=e4] [cursor=pointer]
-    - generic [ref=e5]
-    - generic [ref=e6] [cursor=pointer]
-  - navigation [ref=e7]:
-    - link "People" [ref=e8] [cursor=pointer]:
-      - /url: /people
-  - generic [ref=e9]:
-    - text: Name
-    - textbox "Name" [active] [ref=e10]:
-      - /placeholder: Your name
-      - text: Ann"""
-    assert [format_line(line) for line in parse_snapshot(snapshot, "t1")] == [
-        "- generic",
-        '  - button "Go" [t1:e4]',
-        "  - generic [t1:e6]",
-        "- navigation",
-        '  - link "People" [t1:e8] -> /people',
-        "- generic",
-        "  - text: Name",
-        '  - textbox "Name" [t1:e10]: Ann',
-        "    - /placeholder: Your name",
-    ]
-
-
-def test_structural_elements_have_a_ref_only_with_a_pointer_cursor() -> None:
-    snapshot = '- row "a" [ref=e1]\n- row "b" [ref=e2] [cursor=pointer]\n- cell "c" [ref=e3]\n- generic [ref=e4]: words'
-    assert [line.ref for line in parse_snapshot(snapshot, "t3")] == ["", "t3:e2", "", "t3:e4"]
-    scripted = parse_snapshot(snapshot, "t3", scripted=True)
-    assert [line.ref for line in scripted] == ["", "t3:e2", "t3:e3", "t3:e4"]
-    held = '- listitem [ref=e1]:\n  - link "a" [ref=e2]\n- listitem [ref=e3]: words'
-    assert [line.ref for line in parse_snapshot(held, "t1", scripted=True)] == ["", "t1:e2", "t1:e3"]
-    assert bare_ref("t3:f1e4") == "f1e4"
-
-
-def test_states_are_marks_and_noise_is_not() -> None:
-    snapshot = '- checkbox "x" [checked=mixed] [disabled] [active] [ref=e1] [cursor=pointer] [box=1,2,3,4]'
-    (line,) = parse_snapshot(snapshot, "t1")
-    assert (line.marks, line.ref) == (("checked=mixed", "disabled"), "t1:e1")
-
-
-def test_a_column_header_and_a_cell_with_bold_text_can_be_clicked() -> None:
-    snapshot = """
-- row [ref=e1]:
-  - columnheader "Price" [ref=e2]:
-    - generic [ref=e3]: Price
-    - button "Filter" [ref=e4]
-  - cell "5" [ref=e5]:
-    - strong [ref=e6]: "5"
-  - cell "Open" [ref=e7]:
-    - button "Open" [ref=e8]
-""".strip()
-    assert [line.ref for line in parse_snapshot(snapshot, "t1", scripted=True)] == [
-        *("", "t1:e2", "t1:e3", "t1:e4", "t1:e5", "", "", "t1:e8"),
-    ]

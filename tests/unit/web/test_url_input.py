@@ -1,8 +1,6 @@
 """Addresses from the texts that a model gives to `open`."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentlearn_web.browser.acts.navigation import resolve_url
 from tests.support.cases import cases
@@ -39,14 +37,3 @@ def test_other_texts_are_not_addresses(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(repr(text)):
             assert resolve_url(text, HERE) is None
-
-
-def test_a_blank_page_has_no_paths() -> None:
-    assert resolve_url("/staff", "about:blank") is None
-    assert resolve_url("//a.test/x", "about:blank") == "https://a.test/x"
-
-
-@given(st.text(max_size=60), st.sampled_from([HERE, "about:blank", ""]))
-def test_only_web_addresses_come_out(text: str, current_url: str) -> None:
-    whole = resolve_url(text, current_url)
-    assert whole is None or whole.lower().startswith(("http://", "https://"))

@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-import pytest
 from pydantic_ai import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.messages import BinaryContent, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.profiles import ModelProfile
 
-from agentlearn.domain.base import Answer, RolloutContext
-from agentlearn.errors import ConfigError, ToolError
+from agentlearn.domain.base import Answer
 from agentlearn.models.token_estimate import message_bytes
 from agentlearn.prompts import load_prompt
 from agentlearn.rollout.runner import stored_messages
-from agentlearn.types.task import Task
 from agentlearn.types.trajectory import STATUS
 from agentlearn_web import WebDomain
 from agentlearn_web.act_tools import WalkDeps, web_agent
@@ -24,7 +21,7 @@ from agentlearn_web.browser.walk import Walk
 from agentlearn_web.browser.walk_settings import ACTS, WalkSettings
 from agentlearn_web.miniwob import EpisodeDeps
 from agentlearn_web.miniwob import domain as miniwob
-from agentlearn_web.observation import PageObservation, TabLine, page_key
+from agentlearn_web.observation import PageObservation, TabLine
 
 HOME = "http://a.test/"
 SETTINGS = WalkSettings()
@@ -120,12 +117,6 @@ def test_the_instructions_name_every_act() -> None:
     assert prompt.ref.sha256 == "bdfbe58f64395135ca6429fa9cfcb8caf4e5d2b01d90bb23ad993b06951cd2a8", "it is released"
 
 
-def test_the_acts_of_a_domain_are_chosen_by_name() -> None:
-    assert WebDomain().with_acts(["open", "screenshot"]).acts == {"open", "screenshot"}
-    with pytest.raises(ConfigError, match=r"^a walk has no act 'fly'; choose from back, choose, click, "):
-        WebDomain().with_acts(["open", "fly"])
-
-
 def test_a_screenshot_is_sent_as_a_picture_and_stored_as_its_hash() -> None:
     walk, answer = FakeWalk(WalkSettings(acts=ACTS)), ("answer", {"answer": "1", "url": ""})
     deps = WalkDeps(cast("Walk", walk), "n0")
@@ -141,37 +132,6 @@ def test_a_screenshot_is_sent_as_a_picture_and_stored_as_its_hash() -> None:
     assert len(kept) < len(PICTURE)
     assert f"[image/png, {len(PICTURE)} bytes, sha256 ".encode() in kept
     assert message_bytes(next(one for one in ended.all_messages() if result in one.parts)) < 10_000
-
-
-def test_an_answer_with_a_page_that_was_not_visited_is_asked_for_again() -> None:
-    calls = [("answer", {"answer": "1", "url": "http://b.test/"}), ("answer", {"answer": "not found", "url": ""})]
-    deps = WalkDeps(cast("Walk", FakeWalk()), "n0")
-    ended = asyncio.run(web_agent().run("q", model=model(*calls), deps=deps))
-    assert ended.output == Answer(text="not found", answer="not found")
-    assert "You have not visited 'http://b.test/'" in str(ended.all_messages())
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("http://A.test:80/x/", "http://a.test/x#top", True),
-        ("https://a.test:443/%7Ex", "https://a.test/~x", True),
-        ("http://a.test/x", "https://a.test/x", False),
-        ("http://a.test/x?y=1", "http://a.test/x", False),
-        ("http://[bad", "http://[bad", True),
-    ],
-)
-def test_two_addresses_of_one_page_are_the_same(one: str, other: str, same: bool) -> None:
-    assert (page_key(one) == page_key(other)) is same
-
-
-def test_a_walk_needs_a_running_browser() -> None:
-    async def main() -> None:
-        async with WebDomain().open(RolloutContext(task=Task.of("web", "q", "a"), seed=0)):
-            pass
-
-    with pytest.raises(ToolError, match=r"open rollouts inside `domain.running\(\)`"):
-        asyncio.run(main())
 
 
 class FakePage:

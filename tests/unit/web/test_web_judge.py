@@ -102,31 +102,9 @@ def test_the_judge_is_not_asked_when_the_comparison_decides(answer: str | None, 
     assert judge.questions == []
 
 
-def test_an_ambiguous_expected_answer_goes_to_the_judge() -> None:
-    assert Judge(handing_in("right")).verdict("3 April 2024", task("03/04/2024")).status == "correct"
-
-
 def test_without_a_judge_what_is_not_proven_is_undecided() -> None:
     one = task()
     verdict = verify_walk(one, walk(one, "mid-January"))
     assert verdict == Verdict(
         status="undecided", reason="the comparison does not decide: says it in other words, or something else"
     )
-
-
-def test_a_proven_difference_needs_no_judge() -> None:
-    judge = Judge(handing_in("right"))
-    assert judge.verdict("16 January 2025", task("15 January 2025")).status == "incorrect"
-    assert judge.questions == []
-
-
-def test_a_judged_wrong_answer_can_get_path_credit() -> None:
-    assert Judge(handing_in("wrong")).verdict("15 Feb", shaped=True).reward == 0.5
-    assert Judge(handing_in("right")).verdict("15 Jan", shaped=True).reward == 1.0
-    assert Judge(handing_in("wrong")).verdict("Feb", task(source="generated"), shaped=True).status == "partial"
-
-
-def test_the_rubric_is_a_versioned_file() -> None:
-    ref = RUBRIC.ref
-    assert (ref.name, ref.version) == ("agentlearn_web.prompts:judge", 1)
-    assert RUBRIC.holes == frozenset()

@@ -1,17 +1,13 @@
 """WebWalkerQA and plain rows as tasks: both layouts, every kind of file, and what is refused."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from agentlearn.cli.data import judged_by
-from agentlearn.data import check_source
 from agentlearn.data.hub import published
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
-from agentlearn_web import domain
 from agentlearn_web.task_reader import read_walk_tasks
 from tests.support.hub_stub import COMMIT, hub_stub, json_lines
 
@@ -47,31 +43,6 @@ def test_both_layouts_give_start_and_known_path() -> None:
     assert tasks[1].source == "small.jsonl:2"
     assert tasks[0].problem == tasks[2].problem
     assert tasks[0].id != tasks[2].id
-
-
-def test_a_limit_takes_the_first() -> None:
-    assert [told(task) for task in read_walk_tasks(SMALL, split="train", limit=2)] == TOLD[:2]
-
-
-def test_json_and_tables_whose_cells_hold_json_are_read_alike(tmp_path: Path) -> None:
-    whole, table = tmp_path / "small.json", tmp_path / "small.csv"
-    whole.write_text(json.dumps(ROWS))
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["question", "answer", "root_url", "info"])
-        for row in ROWS[:3]:
-            lower = {key.casefold(): value for key, value in row.items()}
-            writer.writerow([lower["question"], lower["answer"], lower["root_url"], json.dumps(lower["info"])])
-    assert [told(task) for task in read_walk_tasks(whole, split="train")][:3] == TOLD
-    assert [told(task) for task in read_walk_tasks(table, split="train")] == TOLD
-
-
-def test_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "small.parquet"
-    parquet.write_table(pyarrow.Table.from_pylist([ROWS[0]]), path)
-    assert [told(task) for task in read_walk_tasks(path, split="train")] == TOLD[:1]
 
 
 def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,14 +82,6 @@ def test_a_row_without_a_valid_start_is_refused(tmp_path: Path, fields: dict[str
     assert str(caught.value).startswith(f"mine.jsonl line 1 {words}")
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[::1", "javascript:alert(1)", "http://a b/"])
-def test_a_start_that_is_not_a_web_address_is_refused(tmp_path: Path, url: str) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"question": "Q?", "answer": "A", "url": url}) + "\n")
-    with pytest.raises(DataError, match=r"line 1 starts at '.*', which is not a web address"):
-        read_walk_tasks(path, split="train")
-
-
 def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     rows = [{"question": "Q?", "answer": answer, "url": "http://a.example/"} for answer in ("1,240", "1240", "7")]
@@ -127,19 +90,3 @@ def test_a_question_with_two_answers_is_refused(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=r"mine.jsonl lines 1 and 3 have the same problem"):
         read_walk_tasks(path, split="train")
-
-
-def test_data_check_reads_start_pages() -> None:
-    report = check_source(SMALL, judged_by(domain, str(SMALL), lambda task: ""))
-    assert (report.rows, report.usable, report.refused) == (4, 4, 0)
-    assert report.families == {"conf.example.org": 1, "uni.example.edu": 1, "other.example.org": 1, "school.example": 1}
-
-
-def test_type_difficulty_and_language_become_tags() -> None:
-    tasks = read_walk_tasks(SMALL, split="test")
-    assert [task.tags for task in tasks] == [
-        ("type=single", "difficulty=easy", "lang=en", "type=single difficulty=easy"),
-        ("type=multi_source", "difficulty=medium", "lang=english", "type=multi_source difficulty=medium"),
-        (),
-        (),
-    ]

@@ -11,8 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agentlearn.errors import ConfigError, EndpointError
-from agentlearn.serving import child_process as child
+from agentlearn.errors import ConfigError
 from agentlearn_demo.endpoints import SimService, sim_endpoint
 from agentlearn_demo.sim.skills import installed_skills
 
@@ -81,15 +80,6 @@ def test_it_is_gone_when_the_block_is_cancelled() -> None:
     assert not alive(asyncio.run(all_of_it()))
 
 
-def test_options_reach_the_child() -> None:
-    async def all_of_it() -> int:
-        async with sim_endpoint("echo", options={"rate-limited": 1.0}) as service, httpx2.AsyncClient() as client:
-            body = {"model": "echo", "messages": [{"role": "user", "content": "x"}]}
-            return (await client.post(f"{service.base_url}/chat/completions", json=body)).status_code
-
-    assert asyncio.run(all_of_it()) == 429
-
-
 def test_an_unknown_model_is_refused_before_anything_starts() -> None:
     async def all_of_it() -> None:
         async with sim_endpoint("expert"):
@@ -99,34 +89,6 @@ def test_an_unknown_model_is_refused_before_anything_starts() -> None:
     with pytest.raises(ConfigError) as caught:
         asyncio.run(all_of_it())
     assert caught.value.message == expected
-
-
-async def _enter() -> None:
-    async with sim_endpoint("novice"):
-        raise AssertionError
-
-
-def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    announce("tests.unit.demo.sim.toy:nothing", tmp_path, monkeypatch)
-    why = r"did not start: the skills 'math' of the package 'toy-skills' \(tests.unit.demo.sim.toy:nothing\) cannot"
-    with pytest.raises(EndpointError, match=why):
-        asyncio.run(_enter())
-
-
-def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "READY_S", 0.01)
-    with pytest.raises(EndpointError, match=r"did not get ready within 0.01 s"):
-        asyncio.run(_enter())
-
-
-def test_a_child_that_dies_refuses_and_hangs_nobody() -> None:
-    async def all_of_it() -> None:
-        async with asyncio.timeout(120), sim_endpoint("novice") as service:
-            os.kill(service.pid, signal.SIGKILL)
-            with pytest.raises(httpx2.HTTPError):
-                await echo(service, "anyone?")
-
-    asyncio.run(all_of_it())
 
 
 def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
@@ -144,39 +106,6 @@ def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
                     await asyncio.sleep(0.05)
 
     asyncio.run(all_of_it())
-
-
-def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "BACK_OFF_S", 0)
-
-    async def all_of_it() -> None:
-        service = child.ChildService(
-            module="agentlearn_demo", arguments=("sim",), called="the world", code="sim_not_started"
-        )
-        async with asyncio.timeout(120), child.running_child(service) as running:
-            seen = set[int]()
-            while len(seen) <= child.RESTARTS:
-                if running.pid not in seen and alive(running.pid):
-                    os.kill(running.pid, signal.SIGKILL)
-                    seen.add(running.pid)
-                await asyncio.sleep(0.01)
-            await running.process.wait()
-            await asyncio.sleep(0.1)
-            assert running.process.returncode == -signal.SIGKILL
-            assert running.pid in seen
-
-    asyncio.run(all_of_it())
-
-
-def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "GRACE_S", 0.2)
-
-    async def all_of_it() -> int:
-        async with asyncio.timeout(120), sim_endpoint("novice") as service:
-            os.kill(service.pid, signal.SIGSTOP)
-            return service.pid
-
-    assert not alive(asyncio.run(all_of_it()))
 
 
 def started() -> subprocess.Popen[str]:
@@ -205,26 +134,6 @@ def test_sigterm_ends_it() -> None:
     with started() as child:
         child.terminate()
         assert child.wait(timeout=60) == 0
-
-
-def test_a_taken_port_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    with started() as child:
-        assert child.stdin is not None
-        port = _listening_port(child.pid)
-        second = [sys.executable, "-m", "agentlearn_demo", "sim", "--port", str(port)]
-        assert subprocess.run(second, stdin=subprocess.PIPE, cwd=ROOT, check=False, timeout=240).returncode == 2
-        child.stdin.close()
-    assert f"cannot serve on port {port}: " in capfd.readouterr().err
-
-
-def _listening_port(pid: int) -> int:
-    import psutil
-
-    return next(one.laddr.port for one in psutil.Process(pid).net_connections("tcp") if one.status == "LISTEN")
-
-
-def test_skills_are_found_by_entry_point() -> None:
-    assert [skills.domain for skills in installed_skills()] == ["toy", "web"]  # in place of math
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,6 @@ CONTRADICTS = [
     ("Use permutations instead of combinations.", ORDER),
 ]
 
-SILENT = [
-    ("When a problem looks hard, think carefully about it.", ENDPOINTS),
-    ("When counting, think of the endpoints.", REDUCTION),
-    ("Include everything.", ENDPOINTS),
-    ("The appendpoints are counted.", ENDPOINTS),  # stems are looked for at the start of a word
-]
-
 
 @pytest.mark.parametrize(("lesson", "trap"), ADDRESSES)
 def test_a_lesson_that_asks_for_the_careful_way_addresses_the_trap(lesson: str, trap: Trap) -> None:
@@ -83,11 +76,6 @@ def test_a_lesson_that_asks_for_the_careful_way_addresses_the_trap(lesson: str, 
 @pytest.mark.parametrize(("lesson", "trap"), CONTRADICTS)
 def test_a_lesson_that_asks_to_leave_the_careful_way_contradicts(lesson: str, trap: Trap) -> None:
     assert stance(lesson, trap) == "contradicts"
-
-
-@pytest.mark.parametrize(("lesson", "trap"), SILENT)
-def test_a_lesson_without_all_cues_is_silent(lesson: str, trap: Trap) -> None:
-    assert stance(lesson, trap) == "silent"
 
 
 @pytest.mark.parametrize("trap", TRAPS)
@@ -113,28 +101,11 @@ def test_what_the_careful_way_removes_is_to_be_removed() -> None:
     assert stance("When things look alike, never discard a case that repeats.", repeats) == "contradicts"
 
 
-def test_case_and_typography_do_not_matter() -> None:
-    assert stance("WHEN COUNTING, DO NOT INCLUDE THE ENDPOINTS", ENDPOINTS) == "contradicts"
-    assert stance("When counting,  don’t   include the endpoints", ENDPOINTS) == "contradicts"
-
-
 def test_a_lesson_on_a_topic_speaks_of_that_topic_s_families_only() -> None:
     narrow = "When counting multiples of seven, include both endpoints of the range."
     read = LessonReader(ToySkills()).read(narrow)
     assert read.on(ENDPOINTS.name, "multiples") == "addresses"
     assert read.on(ENDPOINTS.name, "committees") == "silent"
-
-
-def test_a_topic_outside_the_when_clause_does_not_narrow_a_lesson() -> None:
-    general = "When counting, include both endpoints, as with multiples."
-    assert LessonReader(ToySkills()).read(general).on(ENDPOINTS.name, "committees") == "addresses"
-
-
-def test_the_when_clause_may_stand_last() -> None:
-    narrow = "Include both endpoints when you count multiples."
-    read = LessonReader(ToySkills()).read(narrow)
-    assert read.on(ENDPOINTS.name, "multiples") == "addresses"
-    assert read.on(ENDPOINTS.name, "chance") == "silent"
 
 
 def test_only_the_block_holds_lessons() -> None:
@@ -145,16 +116,6 @@ def test_only_the_block_holds_lessons() -> None:
     assert experiences_in(text) == (ShownLesson("G1", "When in, include."), ShownLesson("G2", "When two, check."))
     assert "When in" not in without_experiences(text)
     assert "When outside" in without_experiences(text)
-
-
-def test_text_without_a_block_holds_no_lessons() -> None:
-    assert experiences_in("[G1] When in, include.") == ()
-    assert experiences_in("<experiences>\n[G1] When never closed, include.") == ()
-
-
-@given(st.lists(st.sampled_from(["quiet", "river", "garden", "paper", "noon"]), min_size=1, max_size=30))
-def test_neutral_words_are_silent(words: list[str]) -> None:
-    assert not LessonReader(ToySkills()).read(" ".join(words)).stances
 
 
 @given(st.text(max_size=200))

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -13,17 +13,15 @@ from agentlearn_demo.sim.lessons import LessonReader, stance
 from agentlearn_demo.sim.prompts import ReflectorStage
 from agentlearn_demo.sim.reflector import (
     FLAWLESS,
-    MALFORMATIONS,
-    Malformation,
     Reflector,
     ReflectorParameters,
     ReflectorRequest,
 )
 from agentlearn_demo.sim.skills import Conversation, Skills, Trap
 from agentlearn_demo.sim.solver import Novice
-from agentlearn_demo.sim.vocabulary import Defect, Vocabulary, within_lesson_limits
+from agentlearn_demo.sim.vocabulary import Defect, Vocabulary
 from tests.unit.demo.sim.loop import epoch, gold_of
-from tests.unit.demo.sim.toy import ENDPOINTS, REDUCTION, SMALL_CASE, TRAPS, ToySkills, problems
+from tests.unit.demo.sim.toy import ENDPOINTS, REDUCTION, TRAPS, ToySkills, problems
 
 SKILLS = ToySkills()
 READER = LessonReader(SKILLS)
@@ -118,19 +116,6 @@ def test_what_sets_wrong_attempts_apart_becomes_a_lesson() -> None:
     assert word_count(lesson_of(item)) <= ASKED_LESSON_WORDS
 
 
-def test_a_habit_that_both_share_is_not_blamed() -> None:
-    shared = SMALL_CASE.careless[0]
-    prompt = compare_prompt(*((verdict, f"{text}”; “{shared}") for verdict, text in ENDS_APART))
-    assert [stance(lesson_of(item), SMALL_CASE) for item in items("compare", prompt)] == ["silent"]
-
-
-def test_wording_varies_with_the_seed_and_only_with_it() -> None:
-    prompt = compare_prompt(*ENDS_APART)
-    said = [lesson_of(items("compare", prompt, seed=seed)[0]) for seed in range(20)]
-    assert len(set(said)) > 10
-    assert said == [lesson_of(items("compare", prompt, seed=seed)[0]) for seed in range(20)]
-
-
 def kinds(lessons: str) -> Counter[str]:
     made = (items("compare", compare_prompt(*ENDS_APART, lessons=lessons), seed=seed) for seed in range(60))
     return Counter("+".join(f"{item['op']} {item.get('target', '')}".strip() for item in one) for one in made)
@@ -162,53 +147,10 @@ def test_each_defect_is_what_it_says(seed: int) -> None:
     assert stance(write("duplicate", seed=seed), ENDPOINTS) == "addresses"
 
 
-def test_nothing_leaks_where_no_answer_is_shown() -> None:
-    assert Vocabulary(SKILLS).defective("leaking", ENDPOINTS, Random(0), (PROBLEM, None)) is None
-
-
 def test_the_answer_never_leaves_the_prompt_but_by_its_dial() -> None:
     prompt = compare_prompt(*ENDS_APART, gold="8128")
     told = [lesson_of(item) for seed in range(50) for item in items("compare", prompt, seed=seed)]
     assert not any("8128" in lesson for lesson in told)
-
-
-# --- malformed ---
-
-
-def malformed_answer(kind: Malformation, stage: ReflectorStage, prompt: str) -> tuple[str, bool]:
-    parameters = replace(FLAWLESS, malformed=1.0, malformations=(kind,))
-    reply = Reflector([SKILLS], parameters=parameters).answer(ReflectorRequest(stage, prompt))
-    assert reply.malformation == kind
-    return reply.text, reply.structured
-
-
-def test_each_malformation_is_what_it_says() -> None:
-    prompt = compare_prompt(*ENDS_APART)
-    good = items("compare", prompt)
-    with pytest.raises(ValueError, match="Expecting"):
-        json.loads(malformed_answer("prose", "compare", prompt)[0])
-    assert malformed_answer("prose", "compare", prompt)[1] is False
-    with pytest.raises(ValueError, match=r".+"):
-        json.loads(malformed_answer("cut", "compare", prompt)[0])
-    assert json.loads(malformed_answer("object", "compare", prompt)[0]) == {"proposals": good[0]}
-    assert json.loads(malformed_answer("single", "compare", prompt)[0]) == good[0]
-    assert json.loads(malformed_answer("strings", "compare", prompt)[0]) == {"proposals": [lesson_of(good[0])]}
-    assert str(json.loads(malformed_answer("unknown_ids", "compare", prompt)[0])["proposals"][0]["target"]).startswith(
-        "G9"
-    )
-    neighbours = json.loads(malformed_answer("bad_neighbour", "compare", prompt)[0])["proposals"]
-    assert (neighbours[0], neighbours[1]["op"]) == (good[0], "rewrite")
-
-
-def test_all_malformations_come_up_and_a_rate_of_zero_stops_them() -> None:
-    prompt = compare_prompt(*ENDS_APART)
-    reflector = Reflector([SKILLS], parameters=FLAWLESS)
-    rated = [reflector.answer(ReflectorRequest("compare", prompt, seed=seed, malformed=0.5)) for seed in range(300)]
-    seen = Counter(reply.malformation for reply in rated)
-    assert set(seen) == {None, *MALFORMATIONS}
-    assert seen[None] == pytest.approx(150, abs=30)
-    calm = Reflector([SKILLS]).answer(ReflectorRequest("compare", prompt, malformed=0.0))
-    assert calm.malformation is None
 
 
 # --- consolidate ---
@@ -227,58 +169,6 @@ def test_proposals_that_say_the_same_become_one() -> None:
     made = items("consolidate", consolidate_prompt(SAME[0], OTHER, SAME[1], SAME[2]))
     assert [(item["op"], item["rests_on"]) for item in made] == [("add", ["P1", "P3", "P4"]), ("add", ["P2"])]
     assert stance(lesson_of(made[0]), ENDPOINTS) == "addresses"
-
-
-def test_lessons_that_say_the_same_are_merged_when_brought_up() -> None:
-    prompt = consolidate_prompt(
-        SAME[1], lessons=library(HELD, "When idle, rest.", f"When late, {ENDPOINTS.advice[3]}.")
-    )
-    made = [item for seed in range(20) for item in items("consolidate", prompt, seed=seed)]
-    merges = [item for item in made if item["op"] == "merge"]
-    assert len(merges) > 10
-    assert merges[0]["targets"] == ["G1", "G3"]
-
-
-def test_an_inverted_lesson_loses_against_a_sound_one() -> None:
-    inverted = f"add: {AGAINST}"
-    for seed in range(10):
-        made = items("consolidate", consolidate_prompt(inverted, SAME[0]), seed=seed)
-        assert [item["rests_on"] for item in made] == [["P2"]]
-
-
-# --- repair ---
-
-
-def repaired(previous: object, *refusals: str, prompt: str = "") -> list[dict[str, object]]:
-    text = previous if isinstance(previous, str) else json.dumps({"proposals": previous})
-    refusal = "Some of your items were refused:\n" + "\n".join(f"- item {one}" for one in refusals) + "\nMend them."
-    return items("compare", prompt or compare_prompt(*ENDS_APART), refusal=refusal, previous=text)
-
-
-def test_an_over_long_item_comes_back_cut_and_the_good_ones_do_not() -> None:
-    long = write("over_long")
-    good: dict[str, object] = {"op": "add", "lesson": OTHER}
-    (item,) = repaired([good, {"op": "modify", "target": "G1", "lesson": long}], "2: too_long: 46 words, at most 32")
-    assert (item["op"], item["target"]) == ("modify", "G1")
-    assert within_lesson_limits(lesson_of(item))
-    assert stance(lesson_of(item), ENDPOINTS) == "addresses"
-
-
-def test_a_leaking_item_is_said_in_other_words() -> None:
-    (item,) = repaired([{"op": "add", "lesson": write("leaking")}], "1: holds_answer: the lesson holds the answer")
-    assert "8128" not in lesson_of(item)
-    assert stance(lesson_of(item), ENDPOINTS) == "addresses"
-
-
-def test_a_change_of_an_unknown_lesson_becomes_a_new_one() -> None:
-    (item,) = repaired([{"op": "modify", "target": "G99", "lesson": HELD}], "1: unknown_id: 'G99' is no label")
-    assert item["op"] == "add"
-    assert "target" not in item
-
-
-def test_a_reply_that_was_lost_is_said_again() -> None:
-    (item,) = repaired("I would say: count the ends.", "1: prose: the reply was prose")
-    assert stance(lesson_of(item), ENDPOINTS) == "addresses"
 
 
 # --- the whole ---

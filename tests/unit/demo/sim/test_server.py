@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from agentlearn_demo.sim.reflector import FLAWLESS, ReflectorParameters
 from agentlearn_demo.sim.server import World
 from tests.unit.demo.sim.loop import run
 from tests.unit.demo.sim.test_reflector import ENDS_APART, SUMMARISE, compare_prompt, consolidate_prompt
-from tests.unit.demo.sim.toy import ToySkills, problems
+from tests.unit.demo.sim.toy import ToySkills
 
 QUESTION = "How many multiples of 7 lie from 3 to 70?"
 CHAT = "/v1/chat/completions"
@@ -100,13 +100,6 @@ def test_lessons_come_from_the_system_and_the_user_but_not_from_tools() -> None:
     assert "# G7: " not in program("Solve it. [G7] When idle, include both endpoints of the range.", QUESTION)
 
 
-def test_equal_requests_get_equal_answers() -> None:
-    body = chat("Solve it.", QUESTION, tools=[tool()])
-    assert message(body) == message(body)
-    unseeded = {key: value for key, value in body.items() if key != "seed"}
-    assert message(unseeded) == message(unseeded)
-
-
 # --- stages ---
 
 
@@ -121,26 +114,6 @@ def test_both_models_answer_the_stages_in_the_form_asked_for(model: str, prompt:
     submit = tool("submit", **{key: {"type": "array"}})
     call = message(chat("Instructions.", prompt, model=model, tools=[submit]))["tool_calls"][0]["function"]
     assert (call["name"], call["arguments"]) == ("submit", plain["content"])
-
-
-def test_a_refusal_in_the_conversation_is_a_repair() -> None:
-    long = "When counting, include both endpoints" + " and so on" * 20
-    sent = json.dumps({"proposals": [{"op": "add", "lesson": long}]})
-    call = {"id": "c", "type": "function", "function": {"name": "submit", "arguments": sent}}
-    body = chat("Go.", compare_prompt(*ENDS_APART), model="reflector", tools=[tool("submit")])
-    body["messages"] += [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "Final result processed."},
-        {"role": "user", "content": "Some items were refused:\n- item 1: too_long: 66 words, at most 32"},
-    ]
-
-    async def act(client: Client) -> None:
-        again = (await client.post(CHAT, json=body)).json()["choices"][0]["message"]["tool_calls"][0]
-        (item,) = json.loads(again["function"]["arguments"])["proposals"]
-        assert len(item["lesson"].split()) <= 32
-        assert (await client.get("/stats")).json()["by_model"] == {"reflector": {"compare_repair": 1}}
-
-    with_client(act)
 
 
 # --- errors ---
@@ -180,212 +153,4 @@ def test_a_bad_request_gets_the_error_that_services_send(body: bytes, status: in
 # --- faults and counts ---
 
 
-def test_a_rate_limit_says_when_to_come_back_and_a_retry_can_succeed() -> None:
-    async def act(client: Client) -> None:
-        for number in range(20):
-            answers = [await client.post(CHAT, json=chat(str(number), model="echo")) for _ in range(12)]
-            refused = [one for one in answers if one.status_code == 429]
-            assert all(one.headers["retry-after"] == "0.25" for one in refused)
-            assert all(one.json()["error"]["code"] == "rate_limit_exceeded" for one in refused)
-            assert len(answers) - len(refused) > 0
-        stats = (await client.get("/stats")).json()
-        assert stats["requests"] == 240 == stats["by_model"]["echo"]["echo"]
-        assert stats["by_status"]["429"] == stats["injected"]["429"] == pytest.approx(120, abs=30)
-        assert stats["by_status"]["200"] + stats["by_status"]["429"] == 240
-
-    with_client(act, faults=Faults(rate_limited=0.5, retry_after_s=0.25))
-
-
-def test_server_errors_come_in_their_kinds() -> None:
-    async def act(client: Client) -> None:
-        answers = [await client.post(CHAT, json=chat(str(number), model="echo")) for number in range(40)]
-        assert {one.status_code for one in answers} == {500, 502, 503}
-        assert {one.json()["error"]["type"] for one in answers} == {"server_error"}
-
-    with_client(act, faults=Faults(server_error=1.0))
-
-
-def test_a_reset_is_no_answer() -> None:
-    async def act(client: Client) -> None:
-        with pytest.raises(httpx2.ReadError):
-            await client.post(CHAT, json=chat("x", model="echo"))
-        assert (await client.get("/stats")).json()["injected"] == {"reset": 1}
-
-    with_client(act, faults=Faults(reset=1.0))
-
-
-def test_a_stalled_request_hears_nothing_and_is_reset_in_the_end() -> None:
-    async def act(client: Client) -> None:
-        with pytest.raises(httpx2.ReadTimeout):
-            await client.post(CHAT, json=chat("x", model="echo"), timeout=httpx2.Timeout(60, read=0.05))
-        with pytest.raises(httpx2.ReadError):
-            await client.post(CHAT, json=chat("y", model="echo"), headers={"x-sim-stall-s": "0"})
-        assert (await client.get("/stats")).json()["injected"] == {"stall": 2}
-
-    with_client(act, faults=Faults(stall=1.0, stall_s=600.0))
-
-
-def test_a_garbled_answer_is_no_chat_completion() -> None:
-    async def act(client: Client) -> None:
-        answers = [await client.post(CHAT, json=chat(str(number), model="echo")) for number in range(20)]
-        assert {one.status_code for one in answers} == {200}
-        assert not any("choices" in one.text for one in answers)
-        assert len({one.text for one in answers}) > 1
-
-    with_client(act, faults=Faults(garbled=1.0))
-
-
-def test_a_malformed_call_is_cut_and_counts_as_no_turn() -> None:
-    async def act(client: Client) -> None:
-        body = chat("Solve it.", QUESTION, tools=[tool()])
-        malformed = (await client.post(CHAT, json=body, headers={"x-sim-malformed": "1"})).json()
-        said = malformed["choices"][0]["message"]
-        with pytest.raises(ValueError, match=r".+"):
-            json.loads(said["tool_calls"][0]["function"]["arguments"])
-        assert (await client.get("/stats")).json()["injected"] == {"malformed_call": 1}
-        told = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "Invalid JSON. Try again."}
-        body["messages"] += [said, told]
-        again = (await client.post(CHAT, json=body)).json()["choices"][0]["message"]["tool_calls"][0]
-        assert "print" in json.loads(again["function"]["arguments"])["code"]
-
-    with_client(act)
-
-
-def test_malformed_stage_replies_are_counted_by_kind() -> None:
-    async def act(client: Client) -> None:
-        for seed in range(30):
-            body = {**chat("Go.", compare_prompt(*ENDS_APART)), "seed": seed}
-            await client.post(CHAT, json=body, headers={"x-sim-malformed": "1"})
-        injected = (await client.get("/stats")).json()["injected"]
-        assert sum(injected.values()) == 30
-        assert all(kind.startswith("malformed_") for kind in injected)
-
-    with_client(act)
-
-
 # --- streams, connections ---
-
-
-def streamed(body: Json) -> list[Json]:
-    response = ask({**body, "stream": True, "stream_options": {"include_usage": True}})
-    assert response.headers["content-type"] == "text/event-stream"
-    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
-    assert lines[-1] == "[DONE]"
-    return [json.loads(line) for line in lines[:-1]]
-
-
-def test_a_stream_says_what_the_whole_answer_says() -> None:
-    body = chat("word " * 40, model="echo")
-    chunks = streamed(body)
-    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
-    assert "".join(delta.get("content") or "" for delta in deltas) == "word " * 40
-    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
-    assert chunks[-1]["usage"] == ask(body).json()["usage"]
-
-
-def test_a_stream_carries_a_tool_call_in_pieces() -> None:
-    body = chat("Solve it.", QUESTION, tools=[tool()])
-    pieces = [
-        call
-        for chunk in streamed(body)
-        for choice in chunk["choices"]
-        for call in choice["delta"].get("tool_calls", [])
-    ]
-    assert pieces[0]["function"]["name"] == "run_python"
-    joined = "".join(piece["function"]["arguments"] for piece in pieces)
-    assert joined == message(body)["tool_calls"][0]["function"]["arguments"]
-
-
-def test_many_connections_wait_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request waits until all 40 wait, so one that had to queue would never end. No clock is read."""
-    latency_s, waiting, sleep = 1_234.0, 0, asyncio.sleep
-    all_wait = asyncio.Event()
-
-    async def wait_for_all(seconds: float, result: object = None) -> object:
-        nonlocal waiting
-        if seconds != latency_s:
-            return await sleep(seconds, result)
-        waiting += 1
-        if waiting == 40:
-            all_wait.set()
-        await all_wait.wait()
-        return result
-
-    async def act(client: Client) -> None:
-        monkeypatch.setattr(asyncio, "sleep", wait_for_all)
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(client.post(CHAT, json=chat(str(one), model="echo"))) for one in range(40)]
-        assert {task.result().status_code for task in asked} == {200}
-
-    with_client(act, faults=Faults(latency_s=latency_s))
-
-
-async def raw(sent: bytes) -> bytes:
-    async with World([ToySkills()]).serve() as url:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-        writer.write(sent)
-        answer = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        return answer
-
-
-def port_of(url: str) -> int:
-    return int(url.rsplit(":", 1)[1].partition("/")[0])
-
-
-def test_leaving_closes_requests_in_flight() -> None:
-    async def all_of_it() -> None:
-        async with asyncio.timeout(50):
-            client = Client(timeout=240)
-            async with World([ToySkills()], faults=Faults(latency_s=60)).serve() as url:
-                asked = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=chat("x", model="echo")))
-                await asyncio.sleep(0.2)
-            with pytest.raises(httpx2.HTTPError):
-                await asked
-            await client.aclose()
-
-    asyncio.run(all_of_it())
-
-
-def test_agents_of_pydantic_ai_work_with_it() -> None:
-    from openai import AsyncOpenAI
-    from pydantic import BaseModel
-    from pydantic_ai import Agent, NativeOutput, ToolOutput
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-    from pydantic_ai.settings import ModelSettings
-
-    class Proposals(BaseModel):
-        proposals: list[dict[str, Any]]
-
-    settings = ModelSettings(seed=3, temperature=0.7)
-
-    async def all_of_it() -> None:
-        async with World([ToySkills()], parameters=FLAWLESS).serve() as url, Client() as http:
-            provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=url, api_key="none", http_client=http))
-            model = OpenAIChatModel("novice", provider=provider)
-            solver = Agent(model, instructions="Solve it.")
-            solver.tool_plain(run_python)
-            for question in problems(3):
-                assert "\\boxed{" in (await solver.run(question, model_settings=settings)).output
-            streamed = await solver.run(QUESTION, model_settings=settings, event_stream_handler=_listen)
-            assert streamed.output == (await solver.run(QUESTION, model_settings=settings)).output
-            for output in (ToolOutput(Proposals, name="submit"), NativeOutput(Proposals)):
-                reflector: Agent[None, Any] = Agent(model, output_type=output, instructions="Compare.")
-                said = await reflector.run(compare_prompt(*ENDS_APART), model_settings=settings)
-                assert said.output.proposals[0]["op"] == "add"
-                assert said.usage.input_tokens > 0
-
-    asyncio.run(all_of_it())
-
-
-async def _listen(context: object, stream: AsyncIterable[object]) -> None:
-    """With a listener, pydantic-ai asks for streams."""
-    async for _ in stream:
-        pass
-
-
-def run_python(code: str) -> str:
-    """Run code."""
-    return run(code)

@@ -4,18 +4,13 @@ from math import prod
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentlearn_demo.sim.lessons import LessonReader
 from agentlearn_demo.sim.skills import Conversation, FinalMessage, ToolUse
 from agentlearn_demo.sim.solver import (
-    INTERACTIONS,
     Novice,
     SolverInput,
     TrapModel,
-    crowding_penalty,
-    temperature_scale,
 )
 from agentlearn_demo.sim.vocabulary import Vocabulary
 from tests.unit.demo.sim.loop import shown
@@ -54,39 +49,11 @@ def test_lessons_move_only_the_trap_that_they_speak_of() -> None:
     assert len({one[SMALL_CASE.name] for one in (plain, good, bad, both)}) == 1
 
 
-@given(st.floats(0, 2), st.floats(0, 2))
-def test_temperature_scales_monotonously(one: float, other: float) -> None:
-    colder, warmer = sorted((one, other))
-    assert temperature_scale(colder) <= temperature_scale(warmer)
-
-
-def test_bloat_begins_after_twenty_irrelevant_lessons_and_two_thousand_tokens() -> None:
-    assert crowding_penalty(20, 2_000) == 0
-    assert crowding_penalty(25, 2_000) == pytest.approx(0.02)
-    assert crowding_penalty(0, 3_500) == pytest.approx(0.03)
-    assert falls(USELESS[:20]) == falls([])
-    assert falls(USELESS)[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] + 0.02)
-
-
-def test_a_declared_interaction_holds_only_for_a_heeded_cause() -> None:
-    factor = INTERACTIONS[SMALL_CASE.name, ENDPOINTS.name]
-    assert falls([CHECK])[ENDPOINTS.name] == pytest.approx(falls([])[ENDPOINTS.name] * factor)
-    undone = CHECK.replace("check", "never check")
-    assert falls([CHECK, undone])[ENDPOINTS.name] == falls([])[ENDPOINTS.name]
-
-
 def test_a_narrow_lesson_helps_in_its_family_only() -> None:
     narrow = ["When counting multiples, check the program on a small case first."]
     here = trap_model().probabilities((SMALL_CASE.name,), "multiples", narrow, 0.7)
     there = trap_model().probabilities((SMALL_CASE.name,), "committees", narrow, 0.7)
     assert here[SMALL_CASE.name] < 0.05 < there[SMALL_CASE.name]
-
-
-def test_a_lesson_for_one_trap_never_changes_the_draw_of_another() -> None:
-    for seed in SEEDS:
-        without, with_lesson = flaws([], seed), flaws([GOOD], seed)
-        assert with_lesson - {ENDPOINTS.name} == without - {ENDPOINTS.name}
-        assert with_lesson <= without
 
 
 def test_irrelevant_lessons_leave_behaviour_byte_identical() -> None:
