@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentlearn.store import open_store, read_store
     from agentlearn.types.experience import Experience, Library, library_of
     from agentlearn.types.group import Group, Groups
-    from agentlearn.types.task import Task
+    from agentlearn.types.task import Task, User
     from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
     from agentlearn_evals.compare_objects import compare, compare_sync
 
@@ -42,7 +42,7 @@ _NAMES = {
     "agentlearn.recorder": ("Recorder",),
     "agentlearn.library.retrieval": ("Retrieval",),
     "agentlearn.library.shown": ("Shown", "shown_in"),
-    "agentlearn.types.task": ("Task",),
+    "agentlearn.types.task": ("Task", "User"),
     "agentlearn.types.trajectory": ("Trajectory", "Treatment", "Verdict"),
     "agentlearn_evals.compare_objects": ("compare", "compare_sync"),
     "agentlearn.learning.lessons.learn": ("learn", "learn_sync"),
@@ -74,6 +74,7 @@ __all__ = [
     "Task",
     "Trajectory",
     "Treatment",
+    "User",
     "Verdict",
     "Work",
     "Worked",

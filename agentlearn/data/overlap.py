@@ -171,14 +171,14 @@ class _Layout:
     def add(self, task: Task) -> None:
         """Add a task."""
         marks = _Marks(task, self._key)
-        self._texts.setdefault(_plain_text(task.problem), task)
+        self._texts.setdefault(_plain_text(task.whole_text), task)
         for shingle in marks.shingles:
             self._with[marks.given, shingle].append(len(self._tasks))
         self._tasks.append((task, marks))
 
     def copy_of(self, task: Task) -> Task | None:
         """Return the same problem, or the first near-copy; None when there is none."""
-        if (same := self._texts.get(_plain_text(task.problem))) is not None:
+        if (same := self._texts.get(_plain_text(task.whole_text))) is not None:
             return same
         marks = _Marks(task, self._key)
         shared = Counter(number for shingle in marks.shingles for number in self._with.get((marks.given, shingle), ()))
@@ -200,10 +200,10 @@ class _Marks:
     __slots__ = ("answer", "given", "shingles")
 
     def __init__(self, task: Task, key: Callable[[str], Hashable]) -> None:
-        words = _WORD.findall(task.problem.casefold())
+        words = _WORD.findall(task.whole_text.casefold())
         starts = range(max(1, len(words) - SHINGLE_WORDS + 1))
         self.shingles = frozenset(" ".join(words[at : at + SHINGLE_WORDS]) for at in starts)
-        self.given = " ".join(sorted(_GIVEN.findall(task.problem)))
+        self.given = " ".join(sorted(_GIVEN.findall(task.whole_text)))
         self.answer = None if task.answer is None else key(task.answer)
 
     def copies(self, other: "_Marks", common: int) -> bool:

@@ -26,7 +26,7 @@ from agentlearn.data.row import (
 )
 from agentlearn.errors import DataError
 from agentlearn.log import get_log
-from agentlearn.types.task import Split, Task
+from agentlearn.types.task import Split, Task, User
 
 
 def rows(source: str | Path, *, limit: int | None = None) -> Iterator[SourceRow]:
@@ -99,11 +99,13 @@ class ParsedRow:
     counted: int | None = None
     """Number of the right choice, when the row gives a number; None when it gives a letter or text, or has no choices.
     """
+    user: User | None = None
+    """Whom the agent talks with."""
 
     @property
     def identity(self) -> tuple[str, str]:
         """What two rows of the same problem have in common."""
-        return _same_words(self.problem), self.start
+        return _same_words(self.problem), f"{self.start}{self.user or ''}"
 
     def task(self, domain: str, split: Split) -> Task:
         """Return the row as a task."""
@@ -116,6 +118,7 @@ class ParsedRow:
             source=self.row.where,
             start=self.start,
             path=self.path,
+            user=self.user,
         )
 
 
@@ -214,9 +217,12 @@ class RowReader:
             raise DataError(f"{row.place} has a broken character (half a surrogate pair); write it in full") from error
         whole = problem if choices is None else choices.below(problem)
         counted = None if choices is None else choices.position(cell(row.fields, layout.answer))
-        return ParsedRow(
-            row, whole, answer, family, start, path, _columns_read(row, layout, family_column), counted=counted
-        )
+        try:
+            user = User.read({name.strip().casefold(): value for name, value in row.fields.items()})
+        except ValueError as error:
+            raise DataError(f"{row.place} {error}", code="bad_user") from error
+        columns = _columns_read(row, layout, family_column)
+        return ParsedRow(row, whole, answer, family, start, path, columns, counted=counted, user=user)
 
     def _problem(self, row: SourceRow, layout: RowLayout) -> str:
         texts = [text for name in layout.problem if (text := row.text(name))]

@@ -80,7 +80,7 @@ def split_source(
     numbers = alike(tasks)
     keys: dict[int, str] = {}
     for number, task in zip(numbers, tasks, strict=True):
-        key = content_hash("split", seed, same_text(task.problem))
+        key = content_hash("split", seed, same_text(task.whole_text))
         keys[number] = min(key, keys.get(number, key))
     sizes = Counter(numbers)
     wanted = {name: share * len(found) for name, share in parts.items()}

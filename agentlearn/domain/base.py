@@ -229,6 +229,8 @@ class Work:
     """Sampling settings of this rollout."""
     max_turns: int
     """Largest number of model calls that the rollout may make."""
+    reply: "Callable[[str], Awaitable[str | None]] | None" = None
+    """Return what the task's user says to a message; None when the conversation is over. None: the task has no user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from agentlearn.models.token_estimate import ExpectedCall
 from agentlearn.types.ids import CallId, RunId
 from agentlearn.types.value import Value
 
-Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "probe", "solve"]
+Stage = Literal["rollout", "summarise", "compare", "consolidate", "judge", "user", "probe", "solve"]
 
 
 class CallRecord(Value):

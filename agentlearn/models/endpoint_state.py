@@ -32,7 +32,7 @@ _KEY_REFUSED = frozenset({"endpoint_401", "endpoint_402", "endpoint_403", "endpo
 """Error codes that concern the API key or its account, so every request would be refused."""
 _REQUEST_REFUSED = frozenset({"endpoint_400", "endpoint_413", "endpoint_422"})
 """Error codes that concern one request, such as a prompt that is too long. They say nothing about the service."""
-_ROLES = {"rollout": "the rollouts", "judge": "the judge", "probe": "the probe"}
+_ROLES = {"rollout": "the rollouts", "judge": "the judge", "user": "the user of a task", "probe": "the probe"}
 
 
 @dataclass(slots=True)

@@ -43,9 +43,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RunUsage
 
 from agentlearn.config import RolloutOptions, SiteOptions
-from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work, Worked
+from agentlearn.domain.base import Answer, Domain, JudgeModel, RolloutContext, Work
 from agentlearn.errors import (
     AgentlearnError,
     BudgetExceeded,
@@ -62,6 +63,7 @@ from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endings import without_tokens
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.work_unit import WorkUnit
+from agentlearn.rollout.dialogue import Dialogue
 from agentlearn.rollout.first_rollouts import cause_of
 from agentlearn.rollout.tool_journal import ToolJournal
 from agentlearn.rollout.transcript import steps_of
@@ -183,6 +185,8 @@ class Rollouts:
     """Instructions that replace those of the agent; empty: the agent's own."""
     notes: tuple[str, ...] = ()
     """Notes on the model's chat template, for the report."""
+    user: Endpoint | None = None
+    """Endpoint of the model that plays the users of tasks; None: the same endpoint."""
     agent: Agent[Any, Any] | None = field(init=False)
     """The domain's agent; None for a domain that runs itself."""
     prompts: tuple[PromptRef, ...] = field(init=False)
@@ -271,14 +275,13 @@ class Rollouts:
         tools = ToolJournal(unit)
         started_at, started = datetime.now(UTC), time.perf_counter()
         output, answer, failure, cause = None, None, None, ""
-        own_messages: list[ModelMessage] = []
+        said: list[ModelMessage] = []  # where the agent ran more than once, or not at all
         with capture_run_messages() as messages:
             try:
                 with unit.traced({"task": task.id, "rollout": identity, "phase": slot.phase}) as tracing:
                     capabilities = [experiences, tools, *tracing]
-                    worked = await self._act(task, slot, treatment, experiences, capabilities, unit)
-                    output, answer = worked.output, self._answer(worked.output)
-                    own_messages = list(worked.messages)
+                    output = await self._act(task, slot, treatment, experiences, capabilities, unit, said)
+                    answer = self._answer(output)
             except BudgetExceeded:
                 raise
             except ToolLost as error:
@@ -288,8 +291,8 @@ class Rollouts:
                 failure, cause = self._failure(error), cause_of(error)
             except (RolloutError, TimeoutError, UnexpectedModelBehavior, UsageLimitExceeded) as error:
                 await self.call_context.wait_if_stopped()  # an error while the run is being stopped is not a result
-                failure, cause = self._failure(error, messages), cause_of(error)
-        said = own_messages or messages
+                failure, cause = self._failure(error, said or messages), cause_of(error)
+        said = said or messages
         trajectory = Trajectory(
             id=identity,
             run=self.call_context.run,
@@ -348,7 +351,9 @@ class Rollouts:
         experiences: Experiences,
         capabilities: list[AbstractCapability[Any]],
         unit: WorkUnit,
-    ) -> Worked:
+        said: list[ModelMessage],
+    ) -> Any:
+        """Return the output. said: gets the messages of a dialogue, and those that a domain that runs itself gives."""
         settings = ModelSettings()
         if treatment.temperature is not None:
             settings["temperature"] = treatment.temperature
@@ -361,6 +366,7 @@ class Rollouts:
         deadline = asyncio.timeout(self.options.rollout_deadline_s)
         unit.deadline = deadline
         model = self.endpoint.client(unit, history_tokens=self.options.history_tokens)
+        dialogue = self._dialogue(task, slot, deadline)
         async with deadline, _shortage_is_lost(), self.domain.open(context) as deps:
             if self.agent is None:
                 work = Work(
@@ -371,19 +377,52 @@ class Rollouts:
                     seed=context.seed,
                     settings=settings,
                     max_turns=self.options.max_turns,
+                    reply=None if dialogue is None else dialogue.reply,
                 )
                 with self._errors("program"):
-                    return await self.domain.work(work)
+                    worked = await self.domain.work(work)
+                said[:] = worked.messages
+                return worked.output
+            question, limits = self.domain.question(task), UsageLimits(request_limit=self.options.max_turns)
+            given: dict[str, Any] = {"model": model, "deps": deps, "model_settings": settings, "usage_limits": limits}
+            given["capabilities"] = capabilities
             with self._errors("agent"), self._instructed(experiences):
-                result = await self.agent.run(
-                    self.domain.question(task),
-                    model=model,
-                    deps=deps,
-                    model_settings=settings,
-                    usage_limits=UsageLimits(request_limit=self.options.max_turns),
-                    capabilities=capabilities,
-                )
-        return Worked(result.output)
+                if dialogue is None:
+                    return (await self.agent.run(question, **given)).output
+                return await self._talk(self.agent, dialogue, question, given, said)
+
+    def _dialogue(self, task: Task, slot: RolloutSlot, deadline: asyncio.Timeout) -> Dialogue | None:
+        """The conversation with the task's user; None when it has none. The model that plays the user has a unit of its
+        own, whose waiting for a silent service counts for the rollout's time limit as that of the agent does."""
+        if (user := task.user) is None:
+            return None
+        unit = WorkUnit(
+            self.call_context, "user", self._identity(task, slot), derive_seed("user", slot.seed), deadline=deadline
+        )
+        return Dialogue(user, task.problem, lambda: (self.user or self.endpoint).client(unit))
+
+    async def _talk(
+        self,
+        agent: Agent[Any, Any],
+        dialogue: Dialogue,
+        question: str,
+        given: dict[str, Any],
+        said: list[ModelMessage],
+    ) -> Any:
+        """Run the agent on each message of the user in turn, and return its last output. said: gets all messages."""
+        usage, next_message = RunUsage(), question
+        while True:
+            async with agent.iter(next_message, message_history=list(said), usage=usage, **given) as run:
+                try:
+                    async for _ in run:
+                        pass
+                finally:
+                    said[:] = run.all_messages()
+            output = None if run.result is None else run.result.output
+            reply = await dialogue.reply(self._answer(output).text)
+            if reply is None:
+                return output
+            next_message = reply
 
     async def _judged(self, task: Task, trajectory: Trajectory, output: Any) -> tuple[Trajectory, str]:
         """Return the trajectory with its verdict, and what left it undecided."""
@@ -471,6 +510,7 @@ async def open_rollouts(
             sandbox=name,
             isolation=isolation,
             notes=notes,
+            user=judge,
         )
         if rollouts.agent is not None and _has_tools(rollouts.agent):
             rollouts = replace(rollouts, notes=endpoint.check_chat(tools=True))

@@ -23,6 +23,57 @@ _SHOWN = 80
 """Largest number of characters of a value in a message."""
 
 
+class User(Value):
+    """The user of a multi-turn task: a person with a hidden goal, played by a model, or a script.
+
+    The task's problem is what the user says first. In a file or a mapping it stands in `user_goal` or `user_script`,
+    and `user_turns`.
+    """
+
+    goal: str = ""
+    """What the user wants and knows. Only the model that plays the user sees it."""
+    script: tuple[str, ...] = ()
+    """What the user says after each message of the agent, in order."""
+    turns: int = Field(default=8, ge=1)
+    """Largest number of replies of a user with a goal. A script has as many as it has messages."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if bool(self.goal.strip()) == bool(self.script):
+            raise ValueError("needs either a goal or a script of what the user says")
+        if not all(line.strip() for line in self.script):
+            raise ValueError("has an empty message in its script")
+        return self
+
+    @classmethod
+    def read(cls, named: Mapping[str, Any]) -> Self | None:
+        """Return the user that a row or the fields of a task describe; None for none.
+
+        A script is a list of texts, JSON of one, or a text with one message per line. Raises ValueError, whose words
+        continue the name of a place.
+        """
+        given = {
+            name: named[f"user_{name}"] for name in cls.model_fields if named.get(f"user_{name}") not in (None, "")
+        }
+        if not given or set(given) == {"turns"}:
+            return None
+        try:
+            if isinstance(script := given.get("script"), str):
+                listed = script.lstrip().startswith("[")
+                given["script"] = json.loads(script) if listed else [one for one in script.splitlines() if one.strip()]
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            why = " ".join([*(f"its {name}:" for name in first["loc"][:1]), first["msg"].removeprefix("Value error, ")])
+        except ValueError as error:
+            why = f"its script is no JSON: {error}"
+        raise ValueError(f"has a user that cannot be used ({_short(given)}): {why}")
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the user as fields of a task."""
+        return {"user_script": list(self.script)} if self.script else {"user_goal": self.goal, "user_turns": self.turns}
+
+
 class _More(TypedDict, total=False):
     """Keyword arguments of `Task.of`."""
 
@@ -32,6 +83,7 @@ class _More(TypedDict, total=False):
     start: str
     path: tuple[str, ...]
     fields: Mapping[str, Any] | None
+    user: User | None
 
 
 class Task(Value):
@@ -61,6 +113,17 @@ class Task(Value):
         return json.loads(self.extra) if self.extra else {}
 
     @property
+    def user(self) -> User | None:
+        """The user whom the agent talks with; None for a task of one message."""
+        return User.read(self.fields) if '"user_' in self.extra else None
+
+    @property
+    def whole_text(self) -> str:
+        """The problem, and what its user wants or says, by which tasks that are nearly the same are found."""
+        user = self.user
+        return self.problem if user is None else "\n".join((self.problem, user.goal, *user.script))
+
+    @property
     def author(self) -> Author:
         """Who wrote it: a stranger for a downloaded dataset. A file that a person names is theirs."""
         dataset = self.source.partition("#")[0] if self.source.startswith(_DOWNLOADED) else ""
@@ -85,8 +148,9 @@ class Task(Value):
             return made(given)
         named = dict(cast("Mapping[str, Any]", given))
         try:
-            if (fields := named.pop("fields", None)) is not None:
-                named["extra"] = _as_json(fields)
+            fields, user = named.pop("fields", None), named.pop("user", None)
+            if fields is not None or user is not None:
+                named["extra"] = _as_json(fields, user)
             named.setdefault("domain", OWN)
             if "id" not in named and isinstance(named.get("problem"), str):
                 named["id"] = _identity(named)
@@ -110,8 +174,8 @@ class Task(Value):
     def of(cls, *given: Any, **named: Any) -> Self:
         """Return a task: `Task.of("What is 2 + 2?", "4")`, or `Task.of(domain, problem, answer)` for one of a domain.
 
-        Its id is computed. fields: what else a reward or deps may need, as a mapping with JSON values. Raises
-        ConfigError, which names the field and its value.
+        Its id is computed. user: whom the agent talks with. fields: what else a reward or deps may need, as a mapping
+        with JSON values. Raises ConfigError, which names the field and its value.
         """
         names = ("domain", "problem", "answer") if len(given) == 3 else ("problem", "answer")
         if len(given) > len(names) or named.keys() & {*names[: len(given)]}:
@@ -129,8 +193,13 @@ def _identity(named: Mapping[str, Any]) -> TaskId:
     return TaskId(content_hash("task", named["domain"], named["problem"], named.get("answer"), *more))
 
 
-def _as_json(fields: object) -> str:
-    """The JSON of what else is known about a task. Raises ConfigError."""
+def _as_json(fields: object, user: object) -> str:
+    """The JSON of what else is known about a task, with its user. Raises ConfigError."""
+    fields = {} if fields is None else fields
+    if user is not None and not isinstance(user, User):
+        raise ConfigError(
+            f"user={_short(user)} is no user; give one, such as User(goal='Return order 17')", code="bad_task"
+        )
     if not isinstance(fields, Mapping):
         raise ConfigError(
             f"fields={_short(fields)} is no mapping; give one, such as {{'customer': 17}}", code="bad_task"
@@ -148,7 +217,12 @@ def _as_json(fields: object) -> str:
                 f"fields[{name!r}]={_short(value)} is not JSON; give texts, numbers, lists and mappings of them",
                 code="bad_task",
             ) from None
-    return json.dumps(dict(named), ensure_ascii=False, sort_keys=True, allow_nan=False) if named else ""
+    described = {str(name): value for name, value in named.items()} | (user.as_fields() if user is not None else {})
+    try:
+        User.read(described)
+    except ValueError as error:
+        raise ConfigError(f"the task {error}", code="bad_task") from None
+    return json.dumps(described, ensure_ascii=False, sort_keys=True, allow_nan=False) if described else ""
 
 
 def _refused(error: ValidationError, named: Mapping[str, Any]) -> ConfigError:

@@ -81,7 +81,7 @@ def one_line(text: str, limit: int = 100) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
-_STAGES = ("rollout", "judge", "summarise", "compare", "consolidate")
+_STAGES = ("rollout", "user", "judge", "summarise", "compare", "consolidate")
 """Stages in the order of a run; other stages follow."""
 _RARE = frozenset({"cached", "retried", "replayed", "malformed"})
 """Columns that are left out where every count is 0."""

@@ -35,21 +35,22 @@ def knows(messages: list[ModelMessage], info: AgentInfo) -> bool:
 
 def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Answer as the agent's model, or as the model that writes lessons."""
-    said = said_by_user(messages)
-    stage = next((stage for tag, stage in TAGS.items() if tag in said), None)
-    if stage is not None:
-        return _submit(info, _stage_reply(stage, said))
+    if (reflected := reflecting(messages, info)) is not None:
+        return reflected
     team = "billing" if knows(messages, info) else "it"
     return _submit(info, {"team": team}) if info.output_tools else ModelResponse(parts=[TextPart(team)])
 
 
-def _stage_reply(stage: str, said: str) -> dict[str, Any]:
+def reflecting(messages: list[ModelMessage], info: AgentInfo, lesson: str = LESSON) -> ModelResponse | None:
+    """Answer as the model that writes lessons; None when nobody asks it."""
+    said = said_by_user(messages)
+    stage = next((stage for tag, stage in TAGS.items() if tag in said), None)
+    if stage is None:
+        return None
     if stage == "summarise":
-        return {"steps": [{"text": "Named a team.", "used": []}]}
-    if stage == "compare":
-        return {"proposals": [{"op": "add", "lesson": LESSON}]}
-    labels = re.findall(r"\b(P\d+)\b", said)
-    return {"proposals": [{"op": "add", "lesson": LESSON, "rests_on": list(dict.fromkeys(labels))}]}
+        return _submit(info, {"steps": [{"text": "Named a team.", "used": []}]})
+    labels = {} if stage == "compare" else {"rests_on": list(dict.fromkeys(re.findall(r"\b(P\d+)\b", said)))}
+    return _submit(info, {"proposals": [{"op": "add", "lesson": lesson, **labels}]})
 
 
 def _submit(info: AgentInfo, payload: dict[str, Any]) -> ModelResponse:

@@ -26,7 +26,7 @@ from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import nearest_name, storable
 from agentlearn.types.ids import content_hash
 from agentlearn.types.task import Task
-from agentlearn.types.trajectory import Trajectory, Verdict
+from agentlearn.types.trajectory import ModelTurn, Trajectory, UserTurn, Verdict
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -393,7 +393,8 @@ class JudgeReward:
             return Verdict(status="incorrect", reward=0.0, reason=f"longer than {MAX_ANSWER_CHARACTERS} characters")
         # Named by position in the run, not by rollout id, so that the same question in another run gets the same seed.
         name = f"{trajectory.phase}/{task.id}/{trajectory.g}/{trajectory.attempt}"
-        question = question_for(task.problem, task.answer, trajectory.answer, secret=trajectory.seed)
+        answer = trajectory.answer if task.user is None else _conversation(trajectory)
+        question = question_for(task.problem, task.answer, answer, secret=trajectory.seed)
         return await self.asked(question, self.model(name))
 
     async def asked(self, question: str, model: Any) -> Verdict:
@@ -421,6 +422,12 @@ class JudgeReward:
 
 
 JUDGE = JudgeReward()
+
+
+def _conversation(trajectory: Trajectory) -> str:
+    """What the agent and the user of the task said after the problem, each message after its speaker."""
+    said = ((step.kind, step.text) for step in trajectory.steps if isinstance(step, ModelTurn | UserTurn))
+    return "\n".join(f"{'user' if kind == 'user' else 'agent'}: {text}" for kind, text in said if text)
 
 
 def question_for(problem: str, gold: str | None, answer: str, *, secret: int) -> str:

@@ -47,7 +47,8 @@ def authors_read(groups: Iterable[Group], *, reasons_by: AuthorKind | None) -> t
                     found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
                 continue
             found.update(step.written_by for step in one.steps if isinstance(step, ToolResult))
-            if any(isinstance(step, UserTurn) for step in one.steps):
+            # what the user of a task says goes back to the task, whose author counts already
+            if group.task_of(one).user is None and any(isinstance(step, UserTurn) for step in one.steps):
                 found.add(Author(kind="traffic", name=group.task.domain))
             if reasons_by is not None and shown_reason(one):
                 found.add(Author(kind=reasons_by, name=group.task.domain if reasons_by == "reasons" else ""))
