@@ -30,7 +30,7 @@ def look_up(order: int) -> str:
 @clerk.tool_plain
 def pay_back(order: int, amount: float) -> str:
     """Pay money back for an order."""
-    return f"paid back {amount:.2f}"
+    return f"paid back {amount:.2f} for order {order}"
 
 
 def refunded(task: Task, said: str, trajectory: Trajectory) -> tuple[bool, str]:

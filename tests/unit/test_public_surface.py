@@ -12,7 +12,7 @@ HEAVY = ("duckdb", "numpy", "openai", "playwright", "pydantic_ai", "sympy", "tor
 PUBLIC = [
     *("AgentlearnError", "Answer", "Domain", "Experience", "Experiences", "Group", "Groups", "LearnReport"),
     *("LearnSettings", "Library", "LibraryStore", "Recorder", "Retrieval", "RolloutContext", "Rubric", "Shown", "Task"),
-    *("Trajectory", "Treatment", "Verdict", "Work", "Worked", "compare", "compare_sync", "learn"),
+    *("Trajectory", "Treatment", "User", "Verdict", "Work", "Worked", "compare", "compare_sync", "learn"),
     *("learn_sync", "lessons", "library_of", "load_domain", "open_store", "read_store", "run_learning"),
     *("run_learning_sync", "shown_in", "solve", "solve_sync"),
 ]
