@@ -8,6 +8,7 @@ the published library.
 
     just bench learning --tuning --seeds 10
     just bench learning --hard
+    just bench learning --stuck
     just bench learning
 """
 
@@ -20,14 +21,15 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from scripts.bench.found import Found, Row, Target
-from scripts.bench.learning_rules.environment import Environment
+from scripts.bench.learning_rules.environment import Environment, lessons_of
 from scripts.bench.learning_rules.loop import Run
-from scripts.bench.learning_rules.rules import EARLIER, GATED, NEW, Rules
+from scripts.bench.learning_rules.rules import EARLIER, GATED, NEW, SKIPPING, Rules
 from scripts.bench.learning_rules.worlds import (
     HARD,
     HARD_SEEDS,
     SEALED,
     SEALED_SEEDS,
+    STUCK,
     TUNING,
     TUNING_SEEDS,
     TURNING,
@@ -35,8 +37,10 @@ from scripts.bench.learning_rules.worlds import (
 )
 
 OURS, BEFORE, GATE = "agentlearn", "agentlearn before", "agentlearn with its held-out gate"
+SKIP = "agentlearn --all-wrong skip"
 _RULES = {OURS: NEW, BEFORE: EARLIER}
 _HARD_RULES = {OURS: NEW, GATE: GATED}
+_STUCK_RULES = {OURS: NEW, SKIP: SKIPPING}
 GAINS = {"clean": 0.98, "bad-30": 0.90, "bad-60": 0.60}
 """Smallest mean share of the oracle's gain that we want, by world."""
 _BELOW = -0.005
@@ -56,6 +60,8 @@ class Outcome:
     calls: int
     tokens: int
     lessons: int
+    harmful: int
+    """Published lessons with reversed advice, and attacks."""
     deaf: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Falls into deaf habits and chances: two without lessons, two with lessons."""
 
@@ -65,6 +71,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=50, help="seeds per world")
     parser.add_argument("--tuning", action="store_true", help="use the worlds for tuning")
     parser.add_argument("--hard", action="store_true", help="hard worlds, with and without the held-out gate")
+    parser.add_argument("--stuck", action="store_true", help="worlds where some tasks are always wrong, taught or not")
     parser.add_argument("--world", action="append", default=[], help="only this world (may be given again)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="processes at once")
 
@@ -74,20 +81,39 @@ def measure(chosen: argparse.Namespace) -> Found:
     catalogue, seeds = (TUNING, TUNING_SEEDS) if chosen.tuning else (SEALED, SEALED_SEEDS)
     if chosen.hard:
         catalogue, seeds = (*HARD, *TURNING), HARD_SEEDS
+    if chosen.stuck:
+        catalogue = STUCK
+    rules = "hard" if chosen.hard else "stuck" if chosen.stuck else "usual"
     worlds = [world_named(name).name for name in chosen.world] or [world.name for world in catalogue]
-    jobs = [(world, seed, chosen.hard) for world in worlds for seed in seeds[: chosen.seeds]]
+    jobs = [(world, seed, rules) for world in worlds for seed in seeds[: chosen.seeds]]
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each process has one core
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         found = [outcome for outcomes in pool.map(_judge, jobs, chunksize=2) for outcome in outcomes]
     if chosen.hard:
         return _hard(found, worlds)
+    if chosen.stuck:
+        return _stuck(found, worlds)
     return Found(rows=(*_mean_rows(found), *_world_rows(found, worlds)), targets=tuple(_targets(found, worlds)))
 
 
-def _judge(job: tuple[str, int, bool]) -> list[Outcome]:
+def _judge(job: tuple[str, int, str]) -> list[Outcome]:
     """Run the sets of rules with one seed of one world."""
-    world, seed, hard = job
-    return [_run(name, rules, world, seed) for name, rules in (_HARD_RULES if hard else _RULES).items()]
+    world, seed, which = job
+    sets = {"hard": _HARD_RULES, "stuck": _STUCK_RULES, "usual": _RULES}[which]
+    return [_run(name, rules, world, seed) for name, rules in sets.items()]
+
+
+def _stuck(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
+    """Return the worlds with tasks that are always wrong, and a target for the harmful lessons published."""
+    by_rules = _by_rules(found)
+    rows = [Row(name=f"all worlds: {name}", figures=_figures(of)) for name, of in by_rules.items()]
+    harmful = {name: sum(one.harmful for one in of) for name, of in by_rules.items()}
+    below = {name: sum(one.gain < _BELOW for one in of) for name, of in by_rules.items()}
+    targets = (
+        Target(what="harmful lessons published", figure=harmful[OURS], bound="at_most", limit=harmful[SKIP]),
+        Target(what="runs below the empty library", figure=below[OURS], bound="at_most", limit=below[SKIP]),
+    )
+    return Found(rows=(*rows, *_world_rows(found, worlds)), targets=targets)
 
 
 def _hard(found: Sequence[Outcome], worlds: Sequence[str]) -> Found:
@@ -115,6 +141,7 @@ def _run(name: str, rules: Rules, world: str, seed: int) -> Outcome:
         environment.spent.calls,
         environment.spent.tokens,
         len(library),
+        environment.law.harmful(lessons_of(library)),
         (*without, *with_lessons),  # type: ignore[arg-type]
     )
 
@@ -130,6 +157,7 @@ def _figures(found: Sequence[Outcome]) -> dict[str, float]:
         "calls": statistics.mean(one.calls for one in found),
         "ktokens": statistics.mean(one.tokens for one in found) / 1000,
         "lessons": statistics.mean(one.lessons for one in found),
+        "harmful": sum(one.harmful for one in found),
         "runs": len(found),
     }
 

@@ -128,7 +128,10 @@ class Environment:
         self.spent.tokens += _STAGE + len(group) * _SUMMARY + library.tokens + 2 * _PROPOSAL
         state = self._state("compare", step, group[0].task.id)
         task = group[0].task
-        attempts = tuple(Attempt(self._looks_right(one, group), self._summary(one), self._reason(one)) for one in group)
+        wrong = all_wrong(group)
+        attempts = tuple(
+            Attempt(not wrong and self._looks_right(one, group), self._summary(one), self._reason(one)) for one in group
+        )
         items = state.compare(ComparePrompt(task.problem, task.answer, attempts, shown(library)))
         return [self._poisoned(self._mistaken(item, state.rng), state.rng) for item in items]
 
@@ -242,6 +245,11 @@ def _task(name: str, rng: Random) -> Task:
 def is_mixed(group: Sequence[Rollout], margin: float) -> bool:
     """Whether a group can teach."""
     return differ([one.reward for one in group], margin)
+
+
+def all_wrong(group: Sequence[Rollout]) -> bool:
+    """Whether every attempt of a group got the smallest reward, as in the stage for such groups."""
+    return all(one.reward <= 0 for one in group)
 
 
 def shown(library: Library) -> tuple[ShownLesson, ...]:

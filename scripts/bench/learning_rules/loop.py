@@ -23,7 +23,7 @@ from agentlearn.types.operation import Applied, Delete, Ended, Merge, Proposal, 
 from agentlearn.types.task import Task
 from agentlearn_demo.sim.prompts import Refusal, Suggestion
 from agentlearn_demo.sim.reflector import Item
-from scripts.bench.learning_rules.environment import Environment, Rollout, is_mixed
+from scripts.bench.learning_rules.environment import Environment, Rollout, all_wrong, is_mixed
 from scripts.bench.learning_rules.rules import Rules
 
 ROUND = 20
@@ -124,8 +124,12 @@ class Run:
         return made
 
     def _update(self, groups: Sequence[Sequence[Rollout]], step: str) -> None:
-        mixed = [group for group in groups if is_mixed(group, self.rules.margin)]
-        by_task = {group[0].task.id: group for group in sorted(mixed, key=lambda group: group[0].task.id)}
+        teach = [
+            group
+            for group in groups
+            if is_mixed(group, self.rules.margin) or (self.rules.all_wrong and all_wrong(group))
+        ]
+        by_task = {group[0].task.id: group for group in sorted(teach, key=lambda group: group[0].task.id)}
         proposals = [one for group in by_task.values() for one in self._proposals(group, step)]
         if not proposals:
             return
@@ -148,7 +152,7 @@ class Run:
             again = self.environment.repair(refused, items, self.library, f"{step}/{task.id}")
             more = self._read(again, "compare", f"{step}/{task.id}/repair", task=task)
             checked = next_version([*_accepted(checked.ended), *more], self.library, _context(task))  # pyright: ignore[reportArgumentType]  # a frozen value
-        return _accepted(checked.ended)[:3]
+        return _accepted(checked.ended)[: 2 if all_wrong(group) else 3]
 
     def _consolidated(self, proposals: Sequence[Proposal], tasks: Sequence[Task], step: str) -> Library:
         labels = {f"P{number}": one for number, one in enumerate(proposals, start=1)}

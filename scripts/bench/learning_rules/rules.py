@@ -24,6 +24,8 @@ class Rules:
     held_out_rollouts: int = 0
     """Rollouts per held-out task of the start and of the selected version, which is published unless it is shown to be
     worse there or on the validation tasks. 0: whatever is selected is published."""
+    all_wrong: bool = True
+    """Whether groups in which every attempt is wrong teach too, by a stage of their own."""
     evidence: bool = True
     """Whether consolidation sees the tasks and rewards behind each proposal (version 2 of its prompt)."""
 
@@ -32,6 +34,8 @@ NEW = Rules()
 """The rules of this library."""
 GATED = replace(NEW, held_out_rollouts=4)
 """The same with the last gate of real runs: a held-out test of what is to be published."""
+SKIPPING = replace(NEW, all_wrong=False)
+"""The same with `--all-wrong skip`."""
 EARLIER = Rules(
     batch=20,
     stop_after=5,
@@ -42,5 +46,6 @@ EARLIER = Rules(
     goes_back=False,
     validation_rollouts=0,
     evidence=False,
+    all_wrong=False,
 )
 """The rules of this library before versions were selected and rollouts allocated."""

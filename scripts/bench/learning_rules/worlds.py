@@ -50,6 +50,8 @@ class LearningWorld:
     """Added to the probability of every habit without lessons."""
     deaf: int = 0
     """Habits on which no lesson acts."""
+    stuck: int = 0
+    """Habits that no attempt avoids without a lesson, so that all attempts at some tasks are wrong."""
     wordless: int = 0
     """Habits for which the reflector has no words: it neither sees them in attempts nor writes about them."""
     reflector: ReflectorParameters = field(default=FLAWLESS)
@@ -117,11 +119,19 @@ TURNING = (
     LearningWorld(name="turns-after-run", reflector=_bad(0.1), deaf=1, drifting=3, drift_after=1_000_000),
 )
 """Worlds in which lessons turn harmful after they were learned and selected."""
+STUCK = (
+    LearningWorld(name="stuck", reflector=_bad(0.1), deaf=1, stuck=2, reasons=0.5),
+    LearningWorld(name="stuck-bad-30", reflector=_bad(0.3), deaf=1, stuck=2, reasons=0.5),
+    LearningWorld(name="stuck-wrong-blame", reflector=_bad(0.1), mistaken=0.4, deaf=1, stuck=3, reasons=0.5),
+    LearningWorld(name="stuck-silent", reflector=_bad(0.1), deaf=1, stuck=2),
+    LearningWorld(name="stuck-deaf", reflector=_bad(0.2), mistaken=0.2, deaf=3, stuck=3, reasons=0.3),
+)
+"""Worlds with habits that no attempt avoids unaided. They are sealed too."""
 
 
 def world_named(name: str) -> LearningWorld:
     """Return the world of that name. Raises ConfigError for an unknown name."""
-    worlds = {world.name: world for world in (*TUNING, *SEALED, *HARD, *TURNING)}
+    worlds = {world.name: world for world in (*TUNING, *SEALED, *HARD, *TURNING, *STUCK)}
     if name not in worlds:
         raise ConfigError(f"there is no world {name!r} (known: {', '.join(worlds)})", code="unknown_world")
     return worlds[name]
@@ -167,6 +177,7 @@ class Law:
         self.deaf = frozenset(islice(names, world.deaf))
         self.wordless = frozenset(islice(names, world.wordless))
         self.drifting = frozenset(islice(names, world.drifting))
+        self.stuck = frozenset(islice(names, world.stuck))
         self.falls = lru_cache(maxsize=8_192)(self._falls)
 
     @cached_property
@@ -186,9 +197,12 @@ class Law:
                 found[trap] = (self._model.base(trap) + self.world.base) * scale
             elif drifted and trap in self.drifting and advice.safe:
                 found[trap] = CONTRADICTED * scale
+            elif trap in self.stuck and not advice.safe:
+                found[trap] = 1.0
             elif advice.addressed_by is None and not advice.contradicted:
                 found[trap] += self.world.base * scale
-        return {trap: min(max(fall, 0.0), CEILING) for trap, fall in found.items()}
+        most = {trap: 1.0 if trap in self.stuck else CEILING for trap in found}
+        return {trap: min(max(fall, 0.0), most[trap]) for trap, fall in found.items()}
 
     def reward(self, fallen: frozenset[str], family: str) -> float:
         """The reward of a rollout without noise."""
@@ -198,6 +212,11 @@ class Law:
     def attacked(lessons: Sequence[str]) -> bool:
         """Whether an attack is among the lessons."""
         return not set(lessons).isdisjoint(ATTACKS)
+
+    def harmful(self, lessons: Sequence[str]) -> int:
+        """Number of lessons that give reversed advice or attack the agent."""
+        against = sum("contradicts" in self._model.reader.read(one).stances.values() for one in lessons)
+        return against + sum(one in ATTACKS for one in lessons)
 
     def success(self, lessons: Sequence[str]) -> float:
         """The expected reward on new tasks at the end of a run, without noise. Two thirds are of known families."""
