@@ -1,4 +1,4 @@
-"""An agent of one's own on the command line: the example of docs/learn.md, in an empty folder and offline."""
+"""An agent of one's own on the command line: the example of docs/own_agent.md, in an empty folder and offline."""
 
 import json
 import re
@@ -8,14 +8,13 @@ import pytest
 
 from tests.support.command import agentlearn_here
 
-PAGE = Path(__file__).parents[2] / "docs/learn.md"
+PAGE = Path(__file__).parents[2] / "docs/own_agent.md"
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an otherwise empty folder with the bot and its tasks."""
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Your own agent\n")[2].partition("\n## ")[0]
-    (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert code.count("\n") <= 30
     # A module of its own name: this process imports it, and another test may have a `bot` too.
     (tmp_path / "shop_bot.py").write_text(code)
