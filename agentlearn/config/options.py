@@ -324,6 +324,8 @@ class RolloutOptions(SiteOptions):
     history_tokens: int | None = Field(default=None, ge=500)
     """Largest size of a request in tokens (estimated). Above it, the oldest tool results are replaced by short notes.
     Default: no limit."""
+    workers: int = Field(default=0, ge=0, le=1024)
+    """Processes that make the rollouts, so that agents, sandboxes and browsers use several cores. 0: this process."""
     record: Path | None = None
     """Folder for recordings of rollouts, such as screenshots; each rollout gets a folder of its own in it."""
 

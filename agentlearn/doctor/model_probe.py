@@ -160,7 +160,7 @@ class MemoryJournal:
         """Return False: nothing was started before."""
         return False
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return None: nothing was recorded before."""
         return None
 

@@ -144,8 +144,12 @@ class Experiences(AbstractCapability[Any]):
         query: the task in words. without: lessons that are not to be chosen.
         """
         bound = self.bound()
-        bound._choice = await self._retriever.choose(bound.library, query, without=without)  # noqa: SLF001
-        bound._rendered = None  # noqa: SLF001
+        return bound.with_choice(await self._retriever.choose(bound.library, query, without=without))
+
+    def with_choice(self, choice: ChosenLessons) -> Self:
+        """Return these lessons in the version of now, with those that were chosen."""
+        bound = self.bound()
+        bound._choice, bound._rendered = choice, None  # noqa: SLF001
         return bound
 
     @property

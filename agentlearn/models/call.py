@@ -172,7 +172,7 @@ class ModelCall:
         """Return the committed reply, from the journal or the service. Raises EndpointError after the last attempt."""
         state = self.state
         settings = repr(sorted((name, str(value)) for name, value in self.sampling.items() if name != "seed"))
-        if (past := self.unit.recorded(self.id)) is not None:
+        if (past := await self.unit.recorded(self.id)) is not None:
             return self._replayed(past, settings)
         kind, number = state.begin(self.unit.stage, settings)
         sent_at = state.outage.clock()

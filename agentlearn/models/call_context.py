@@ -71,7 +71,7 @@ class Journal(Protocol):
         """Store the record durably before returning. Raises StoreError."""
         ...
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the record with that id from the interrupted run that is being resumed; None when there is none."""
         ...
 

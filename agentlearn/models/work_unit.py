@@ -62,9 +62,9 @@ class WorkUnit:
         """Return the id of a call; a resumed run gets the same id for the same call."""
         return CallId(content_hash("call", self.call_context.run, self.stage, self.name, kind, ordinal, request_hash))
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the record with that id from an interrupted run; None from the first call that has none."""
-        past = None if self.live else self.call_context.journal.recorded(identity)
+        past = None if self.live else await self.call_context.journal.recorded(identity)
         self.live = past is None
         return past
 

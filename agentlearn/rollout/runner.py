@@ -229,7 +229,7 @@ class Rollouts:
         """
         experiences = await experiences.for_query(task.problem, without=without)
         try:
-            return await self._attempts(task, slot, treatment, experiences)
+            return await self.attempts(task, slot, treatment, experiences)
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
@@ -238,9 +238,8 @@ class Rollouts:
                 error.__traceback__
             ) from error
 
-    async def _attempts(
-        self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences
-    ) -> Finished:
+    async def attempts(self, task: Task, slot: RolloutSlot, treatment: Treatment, experiences: Experiences) -> Finished:
+        """As `one`, with lessons that are chosen already."""
         first = self._attempt(task, slot)
         async with self.open_slots:
             for attempt in range(first, first + RESTARTS):

@@ -97,7 +97,7 @@ class ToolJournal(AbstractCapability[Any]):
         identity = unit.call_id("tool", ordinal, request_hash)
         result = await handler(args)  # also for a recorded call: its side effects are needed
         status, text = _status_and_text(result)
-        if (past := unit.recorded(identity)) is not None:
+        if (past := await unit.recorded(identity)) is not None:
             self.seconds[call.tool_call_id] = past.seconds
             if text != past.response:
                 self.diverged.add(call.tool_call_id)

@@ -168,7 +168,7 @@ class Store(StoreReader):
         """Store an answered call in the journal. Of several records with one id the first counts."""
         await self._write(JournalEntry(call_rows(record), encode_entry(record)))
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the call that `recall` found under an id, and forget it: a resumed run asks for each call once."""
         return self._recalled_calls.pop(identity, None)
 

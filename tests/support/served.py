@@ -70,7 +70,7 @@ class PastJournal(ListJournal):
         super().__init__()
         self.past = {one.id: one for one in past}
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return the record of the interrupted run."""
         return self.past.get(identity)
 

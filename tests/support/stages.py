@@ -40,7 +40,7 @@ class ListJournal:
         """Return False, because no run is resumed."""
         return False
 
-    def recorded(self, identity: CallId) -> CallRecord | None:
+    async def recorded(self, identity: CallId) -> CallRecord | None:
         """Return None, because no run is resumed."""
         return None
 

@@ -1,0 +1,158 @@
+"""Messages between the driver of a run and the workers that make its rollouts.
+
+A message is one of the values below. Over a socket it is pickled, after its length; both ends are the same program, and
+nobody else can reach the socket.
+"""
+
+import asyncio
+import pickle
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from agentlearn.models.call_context import CallRecord, Stage
+from agentlearn.types.experience import Library
+from agentlearn.types.ids import CallId, ExperienceId
+from agentlearn.types.ranking import ChosenLessons
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import Treatment
+
+_LENGTH = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Make a rollout. From the driver."""
+
+    number: int
+    """Of the rollout, in the answers to this message."""
+    task: Task
+    slot: Any
+    """A `RolloutSlot`."""
+    treatment: Treatment
+    library: Library
+    masked: tuple[ExperienceId, ...]
+    choice: ChosenLessons
+    instructions: str
+    begun: bool = False
+    """Whether calls of it may be recorded already: by an interrupted run, or of a worker that was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A finished rollout, or the error that it raised. From the worker."""
+
+    number: int
+    finished: Any
+    """A `Finished` without its output; None after an error."""
+    error: Exception | None = None
+    peak_mib: float = 0.0
+    """Largest memory of the worker so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to a model, which the driver makes. From the worker."""
+
+    number: int
+    call: int
+    """Number of this message, in its answer."""
+    role: str
+    """Which endpoint: `model` or `judge`."""
+    stage: Stage
+    unit: str
+    seed: int
+    kept: int
+    """How many messages of the last request of this unit are the first ones of this request too."""
+    messages: Sequence[ModelMessage]
+    """The messages after those."""
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+    live: bool
+    """Whether the unit has made a call that no journal holds."""
+    history_tokens: int | None
+    seconds: float | None
+    """Seconds that its rollout has left; None: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Commit the result of a tool before it is used. From the worker."""
+
+    number: int
+    call: int
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Look for the recorded result of a tool. From the worker."""
+
+    number: int
+    call: int
+    id: CallId
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to an `Ask`, a `Keep` or a `Recall`. From the driver."""
+
+    call: int
+    error: Exception | None = None
+    response: ModelResponse | None = None
+    record: CallRecord | None = None
+    """The record of the call, without its response if that is given."""
+    live: bool = False
+    seconds: float | None = None
+    """Seconds that the rollout has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The worker is ready, or could not be opened. From the worker."""
+
+    isolation: str = ""
+    notes: tuple[str, ...] = ()
+    error: Exception | None = None
+
+
+Message = Make | Made | Ask | Keep | Recall | Answered | Opened
+
+
+class Link(Protocol):
+    """One end of a connection between the driver and a worker."""
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Raises OSError when the other end is gone."""
+        ...
+
+    async def receive(self) -> Message:
+        """Return the next message. Raises EOFError when the other end is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class StreamLink:
+    """A link over a socket."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Raises OSError when the other end is gone."""
+        written = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        self.writer.write(_LENGTH.pack(len(written)) + written)
+        await self.writer.drain()
+
+    async def receive(self) -> Message:
+        """Return the next message. Raises EOFError when the other end is gone."""
+        try:
+            (length,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
+            return pickle.loads(await self.reader.readexactly(length))  # noqa: S301  from a process of our own
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise EOFError("the other end is gone") from error
