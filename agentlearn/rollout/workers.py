@@ -235,7 +235,7 @@ class SpreadRollouts(Rollouts):
             for at, one in enumerate(self.workers):
                 if one.gone is not None or one.begun >= RECYCLED_AFTER:
                     self.lost += one.gone is not None
-                    self.workers[at] = await self.start()
+                    self.workers[at], _ = await self.start()
         return min(self.workers, key=lambda one: len(one.in_flight))
 
     def _failed(
@@ -289,12 +289,13 @@ async def open_spread_rollouts(
         ) from error
     async with AsyncExitStack() as stack:
 
-        async def start() -> _Worker:
-            return (await stack.enter_async_context(_process(plan, endpoints, call_context)))[0]
+        async def start() -> tuple[_Worker, Opened]:
+            for _ in range(LOST_WORKERS - 1):
+                with suppress(WorkerLost):
+                    return await stack.enter_async_context(_process(plan, endpoints, call_context))
+            return await stack.enter_async_context(_process(plan, endpoints, call_context))
 
-        found = [
-            await stack.enter_async_context(_process(plan, endpoints, call_context)) for _ in range(options.workers)
-        ]
+        found = await asyncio.gather(*(start() for _ in range(options.workers)))
         opened = found[0][1]
         yield SpreadRollouts(
             call_context=call_context,
@@ -335,11 +336,11 @@ async def _process(
     worker = _Worker(link, cause, endpoints, call_context)
     listening = None
     try:
-        await link.send(cast("Any", plan))
         try:
+            await link.send(cast("Any", plan))
             opened = cast("Opened", await link.receive())
-        except EOFError:
-            raise ConfigError(f"a worker process ended as it started: {await cause()}", code="worker_lost") from None
+        except (EOFError, OSError):
+            raise WorkerLost(f"a worker process ended as it started: {await cause()}") from None
         if opened.error is not None:
             raise opened.error
         listening = asyncio.create_task(worker.listen())
