@@ -140,6 +140,7 @@ class _Worker:
     async def _lost(self) -> WorkerLost:
         if self.gone is None:
             self.gone = WorkerLost(f"a worker process is gone: {await self.cause()}")
+            get_log().warning("rollout.worker_lost", rollouts=len(self.in_flight), reason=self.gone.message)
         return self.gone
 
     async def _answer(self, message: Ask | Keep | Recall) -> None:
@@ -223,7 +224,6 @@ class SpreadRollouts(Rollouts):
                 return await (await self._free_worker()).make(message, _Kept(loop.create_future(), records))
             except WorkerLost as error:
                 await self.call_context.wait_if_stopped()
-                get_log(task=task.id).warning("rollout.worker_lost", reason=error.message)
                 lost = error
             if not self.domain.replayable:
                 slot, records = replace(slot, attempt=slot.attempt + 1), {}
