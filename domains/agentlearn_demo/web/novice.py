@@ -61,11 +61,6 @@ class _PageView:
     pages: int = 1
     """Number of pages of the snapshot."""
 
-    @property
-    def has_more(self) -> bool:
-        """Whether the snapshot has further pages."""
-        return self.page < self.pages
-
     def updated(self, seen: ParsedObservation) -> "_PageView":
         """Return the view after another observation: more of the same page, or a new page."""
         if seen.url == self.url and seen.page == self.page + 1:
@@ -151,7 +146,7 @@ class _PageView:
         """
         view, trap, more = self, (FOOTER,), ToolUse("more", {})
         while not found(view):
-            if not view.has_more:
+            if view.page >= view.pages:
                 raise _NotOnPage
             stop = careless(view)
             view = yield _WalkStep(lambda flaws, stop=stop: stop if flaws else more, trap)

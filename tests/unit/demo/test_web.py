@@ -17,7 +17,7 @@ from agentlearn.types.task import Split, Task
 from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_demo.web.novice import skills
-from agentlearn_demo.web.questions import TEMPLATES, QuestionTemplate
+from agentlearn_demo.web.questions import TEMPLATES, _QuestionTemplate
 from agentlearn_demo.web.site import (
     KINDS,
     SEARCH,
@@ -93,7 +93,7 @@ def main_text(one: Site, at: str) -> str:
 
 
 @every_family
-def test_the_path_can_be_walked_and_its_last_page_contains_the_answer(template: QuestionTemplate) -> None:
+def test_the_path_can_be_walked_and_its_last_page_contains_the_answer(template: _QuestionTemplate) -> None:
     for one, problem in problems(template.family, range(2)):
         texts = [main_text(one, at) for at in problem.targets]
         parts = problem.answer.split("; ")
@@ -174,7 +174,7 @@ def use(of: Situation) -> ToolUse:
 
 
 @every_family
-def test_rightness_depends_on_the_flaws_alone(template: QuestionTemplate) -> None:
+def test_rightness_depends_on_the_flaws_alone(template: _QuestionTemplate) -> None:
     met: set[str] = set()
     for task in tasks_of(template.family):
         careful = walked(skills, task)
@@ -192,7 +192,7 @@ def test_rightness_depends_on_the_flaws_alone(template: QuestionTemplate) -> Non
 
 @every_family
 @pytest.mark.parametrize("status", ["stale_ref", "ok"])
-def test_a_disturbed_walk_starts_again_and_succeeds(template: QuestionTemplate, status: str) -> None:
+def test_a_disturbed_walk_starts_again_and_succeeds(template: _QuestionTemplate, status: str) -> None:
     task = tasks_of(template.family)[0]
     plain = walked(skills, task)
     tabs = (TabLine(id="t1", url="http://fernhill-outfitters.test/"),)
