@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from agentlearn.answers.reply import boxed
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.tasks import home
 from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
 
@@ -156,5 +155,5 @@ def test_a_generated_problem_shows_every_trap_and_has_one_home(family: type[Prob
     problem = family.generate(Random(seed))
     assert problem is not None
     assert problem.shows_every_trap()
-    assert home(problem) in {"train", "validation", "test"}
+    assert problem.home in {"train", "validation", "test"}
     assert family.recognise(problem.ask(Random(seed))) == problem

@@ -120,13 +120,12 @@ def shown_problems() -> list[str]:
 @pytest.mark.slow
 def test_the_shown_problems_are_answered_right_with_the_default_seed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     from agentlearn_demo.math.families import FAMILIES
-    from agentlearn_demo.math.tasks import home
 
     for problem in shown_problems():
         with subtests.test(problem):
             known = next(filter(None, (one.recognise(problem) for one in FAMILIES)), None)
             assert known is not None, "not a problem of a family that the default model was trained on"
-            assert home(known) != "test", "the default model was not trained on this problem"
+            assert known.home != "test", "the default model was not trained on this problem"
             shown = agentlearn_here("solve", "math", problem, cwd=tmp_path).stdout
             assert f"answer: {known.gold()}\n" in shown
             assert "knows only the 10 families" in shown

@@ -12,13 +12,13 @@ from agentlearn.types.operation import Add, Delete, Merge, Modify, Proposal
 from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult
 from agentlearn_demo.sim.prompts import (
     Attempt,
+    ComparePrompt,
+    ConsolidatePrompt,
     Refusal,
-    ShownStep,
-    compare_prompt,
-    consolidate_prompt,
+    SummarisePrompt,
+    _ShownStep,
     refusals_in,
     stage_of,
-    summarise_prompt,
 )
 from tests.support.stages import group, stage_context, task
 
@@ -78,22 +78,22 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
     asked.append(consolidate_question(proposals, context, [both]))
     assert [stage_of(text) for text in asked] == ["summarise", "summarise", "compare", None, "consolidate"], CHANGED
 
-    one, other = summarise_prompt(first), summarise_prompt(second)
+    one, other = SummarisePrompt.read(first), SummarisePrompt.read(second)
     assert (one.right, other.right) == (True, False), CHANGED
     assert [shown.label for shown in one.experiences] == ["G1", "G2"], CHANGED
     assert one.steps == (
-        ShownStep("model", "I count by G1.", (("run_python", CODE),)),
-        ShownStep("tool", "7", tool="run_python", status="ok"),
-        ShownStep("model", "It is 7."),
+        _ShownStep("model", "I count by G1.", (("run_python", CODE),)),
+        _ShownStep("tool", "7", tool="run_python", status="ok"),
+        _ShownStep("model", "It is 7."),
     ), CHANGED
 
-    compared = compare_prompt(comparison)
+    compared = ComparePrompt.read(comparison)
     assert (compared.problem, compared.gold) == (TASK.problem, TASK.answer), CHANGED
     assert [shown.text for shown in compared.experiences] == [one.lesson for one in LIBRARY.experiences], CHANGED
     said = "1. It counted. (used G1)"
     assert compared.attempts == (Attempt(True, said), Attempt(False, said, "an end is missing")), CHANGED
 
-    read = consolidate_prompt(asked[-1]).suggestions
+    read = ConsolidatePrompt.read(asked[-1]).suggestions
     assert [(one.label, one.op, one.targets, one.lesson, one.task) for one in read] == [
         ("P1", "add", (), "When a range is closed, count both ends.", 1),
         ("P2", "modify", ("G1",), "When unsure, try two small cases.", 1),

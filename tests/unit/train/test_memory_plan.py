@@ -11,8 +11,9 @@ from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
-from agentlearn.train.memory import GIB, RowMemory, plan_memory  # noqa: E402
+from agentlearn.train.memory import GIB  # noqa: E402
 from agentlearn.train.update import updater as updater_module  # noqa: E402
+from agentlearn.train.update.memory_plan import MemoryPlan, RowMemory  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm  # noqa: E402
 
@@ -36,10 +37,10 @@ def test_a_plan_is_a_power_of_two_that_fits_or_a_refusal(
     rows = RowMemory(constant=1e6, per_token=needs, per_token_squared=squared)
     if fixed + rows.of_row(16) > at_hand:
         with pytest.raises(ConfigError) as refused:
-            plan_memory(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
+            MemoryPlan.of(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
         assert refused.value.code == "too_little_memory"
         return
-    plan = plan_memory(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
+    plan = MemoryPlan.of(rows, told(), at_hand=at_hand, fixed=fixed, gpu=gpu)
     assert plan.tokens.bit_count() == 1
     assert 16 <= plan.tokens <= (65_536 if gpu else 8192)
     room = (at_hand - fixed - rows.constant) * (0.6 if gpu else 0.4)

@@ -8,7 +8,10 @@ from safetensors.torch import load_file, save_file
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import gradient_arguments
 from agentlearn.train.update.updater import Updater
-from agentlearn.train.weights.checkpoint import CheckpointStore, list_checkpoints, restore_checkpoint, save_checkpoint
+from agentlearn.train.weights.checkpoint import (
+    CheckpointStore,
+    _list_checkpoints,
+)
 from agentlearn.train.weights.model import weights_hash
 from tests.support.tiny_lm import tiny_lm, tiny_tokenizer
 
@@ -27,7 +30,7 @@ def test_as_many_checkpoints_as_set_are_kept_and_the_newest_is_found(tmp_path: P
     for steps in (8, 9, 10, 11):
         one.steps = steps
         files.save(one, batches=steps)
-    assert [path.name for path in list_checkpoints(files.folder)] == ["checkpoint-000010", "checkpoint-000011"]
+    assert [path.name for path in _list_checkpoints(files.folder)] == ["checkpoint-000010", "checkpoint-000011"]
     newest = files.newest()
     assert newest == files.folder / "checkpoint-000011"
     again = updater(seed=4)
@@ -40,7 +43,7 @@ def test_as_many_checkpoints_as_set_are_kept_and_the_newest_is_found(tmp_path: P
     [("extra", "1 unknown, 0 missing"), ("renamed", "1 unknown, 1 missing"), ("gone", "0 unknown, 1 missing")],
 )
 def test_a_checkpoint_with_other_tensors_is_refused(tmp_path: Path, change: str, words: str) -> None:
-    path = save_checkpoint(tmp_path, updater(), tiny_tokenizer())
+    path = CheckpointStore(tmp_path, tmp_path, tiny_tokenizer()).save(updater(), 0)
     weights = load_file(path / "model.safetensors")
     tensor = weights["model.layers.0.mlp.up_proj.weight"]
     if change != "gone":
@@ -49,13 +52,13 @@ def test_a_checkpoint_with_other_tensors_is_refused(tmp_path: Path, change: str,
         del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match=words):
-        restore_checkpoint(path, updater(seed=4))
+        CheckpointStore.restore(updater(seed=4), path)
 
 
 def test_a_changed_weight_in_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, updater(), tiny_tokenizer())
+    path = CheckpointStore(tmp_path, tmp_path, tiny_tokenizer()).save(updater(), 0)
     weights = load_file(path / "model.safetensors")
     weights["model.norm.weight"][0] += 1e-3
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match="have changed since they were saved"):
-        restore_checkpoint(path, updater())
+        CheckpointStore.restore(updater(), path)

@@ -15,8 +15,8 @@ from agentlearn.serving.http11 import HOST, listening
 from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
-from agentlearn.train.settings import TrainSettings, VllmOptions, server_arguments, train_settings
-from agentlearn.train.trainable import ServedWeights
+from agentlearn.train.settings import TrainSettings, VllmOptions, train_settings
+from agentlearn.train.trainable import _ServedWeights
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer
 from tests.support.vllm_stand_in import Faults, StandIn
@@ -27,8 +27,8 @@ def given(**fields: Any) -> TrainSettings:
 
 
 def test_options_become_arguments_of_the_server() -> None:
-    assert server_arguments(VllmOptions(), cpu=True) == ("--dtype", "float32")
-    assert server_arguments(VllmOptions(), cpu=False) == ()
+    assert VllmOptions().server_arguments(cpu=True) == ("--dtype", "float32")
+    assert VllmOptions().server_arguments(cpu=False) == ()
     options = VllmOptions(
         vllm_tensor_parallel=2,
         vllm_data_parallel=3,
@@ -37,7 +37,7 @@ def test_options_become_arguments_of_the_server() -> None:
         vllm_dtype="bfloat16",
         vllm_sleep=True,
     )
-    assert " ".join(server_arguments(options, cpu=True)) == (
+    assert " ".join(options.server_arguments(cpu=True)) == (
         "--dtype bfloat16 --tensor-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.4"
         " --max-model-len 4096 --enable-sleep-mode"
     )
@@ -78,14 +78,14 @@ def test_a_server_on_the_same_gpu_sleeps_during_the_update(tmp_path: Path) -> No
         async with served(tmp_path) as (stand_in, url):
             save_served(network, tmp_path)
             service = VllmService(url, "tiny", None, url, tmp_path, WeightTransfer(url, "tiny", tmp_path))
-            sampler = ServedWeights(service, sleeps=True)
+            sampler = _ServedWeights(service, sleeps=True)
             await sampler.synchronise(network)
             stand_in.calls = order
             async with sampler.paused():
                 order.append("update")
                 spread(network, seed=5)
             await sampler.synchronise(network)
-            async with ServedWeights(service).paused():
+            async with _ServedWeights(service).paused():
                 assert order[-1] == "/v1/completions"
 
     asyncio.run(use())
