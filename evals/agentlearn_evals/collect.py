@@ -19,9 +19,8 @@ from agentlearn.types.ids import derive_seed, new_run_id
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
 from agentlearn_evals.arms import Arm
-from agentlearn_evals.before_calls import arm_library_tokens
 from agentlearn_evals.eval_tasks import EvalTasks
-from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed, stored_rollouts, treatment_of
+from agentlearn_evals.plan import ComparePlan, StoredRollouts, rollout_seed
 from agentlearn_evals.progress import CompareCallbacks
 
 
@@ -150,7 +149,7 @@ class Collector:
         slot = RolloutSlot(self.phases[key], spec.g, spec.seed)
 
         async def one() -> Finished:
-            return await rollouts.one(spec.task, slot, treatment_of(spec.arm), self.experiences[spec.arm.name])
+            return await rollouts.one(spec.task, slot, spec.arm.treatment, self.experiences[spec.arm.name])
 
         finished = await self.first.make(lambda: first_of_arm.make(one))
         await finished.save(self.store)
@@ -161,14 +160,13 @@ class Collector:
 
     def observations(self, task_set: EvalTasks, tasks: Sequence[Task]) -> list[Observation]:
         """Return the rollouts of these tasks in all arms: the reused ones, and those that this run made."""
-        settings, observations = self.plan.settings, list[Observation]()
-        by_id, run = {task.id: task for task in tasks}, self.call_context.run
+        observations, by_id = list[Observation](), {task.id: task for task in tasks}
         for arm in self.plan.arms:
-            tokens, key = arm_library_tokens(arm, self.plan), (arm.name, task_set.domain.name)
-            made = stored_rollouts(self.store, self.phases[key], tasks, settings.k, settings.seed, run=run)
-            reused = {key: row for key, row in self.reusable[key].items() if key[0] in by_id}
-            rows = sorted({**reused, **made}.items())
-            observations += [_observation(row, arm, by_id[task], tokens) for (task, _), row in rows]
+            tokens = self.plan.library_tokens(arm)
+            made = self.plan.stored(self.store, arm, task_set, run=self.call_context.run)
+            rows = {**self.reusable[arm.name, task_set.domain.name], **made}
+            found = [(by_id[key[0]], row) for key, row in sorted(rows.items()) if key[0] in by_id]
+            observations += [_observation(row, arm, task, tokens) for task, row in found]
         return observations
 
 

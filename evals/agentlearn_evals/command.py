@@ -19,7 +19,7 @@ from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings
-from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing
+from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.printing import print_line
 from agentlearn_evals.compare_settings import CompareSettings, EvalSettings, PowerSettings
 
@@ -162,10 +162,9 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     """Make the missing rollouts and compare. Return None when only the plan was to be shown."""
     from agentlearn.cli.ask import ask
     from agentlearn.cli.interrupt import run_to_end
-    from agentlearn.store import read_store
-    from agentlearn_evals.before_calls import check_models, check_verdicts, forecast
+    from agentlearn_evals.before_calls import before_calls
     from agentlearn_evals.comparing import compare_planned
-    from agentlearn_evals.plan import plan_comparison, require_model
+    from agentlearn_evals.plan import plan_comparison
     from agentlearn_evals.progress import CompareProgress
 
     alone = isinstance(settings, EvalSettings)
@@ -173,22 +172,17 @@ def _run(settings: CompareSettings, *, dry_run: bool, yes: bool, json: bool) -> 
     if not dry_run:
         require_extras((*settings.models, settings.judge or ""), otel=settings.otel)
     plan = plan_comparison(settings, imports_reward=not dry_run, fewest=1 if alone else 2)
-    expected = forecast(plan)
-    if dry_run:
-        if json:
-            print_json(expected)
-        for label, words in () if json else expected.lines():
-            console().print(f"  {label.ljust(16)}{words}")
-        return None
-    require_model(plan)
-    check_models(plan)
-    if expected.rollouts and not alone:
-        try:
-            with read_store(settings.store) as reader:
-                cautions = check_verdicts(plan, reader)
-        except StoreMissing:
-            cautions = check_verdicts(plan, None)
-        for caution in cautions:
+    with before_calls(plan) as before:
+        expected = before.forecast()
+        if dry_run:
+            if json:
+                print_json(expected)
+            for label, words in () if json else expected.lines():
+                console().print(f"  {label.ljust(16)}{words}")
+            return None
+        plan.require_model()
+        plan.check_models()
+        for caution in before.cautions() if expected.rollouts and not alone else ():
             print_line(f"note: {caution}", to_stderr=True)
     if paid := expected.paid():
         words = f"{' and '.join(dict.fromkeys(paid))}: {expected.lines()[-1][1]}"

@@ -13,13 +13,11 @@ import structlog
 from agentlearn.domain.reward_trial import try_reward
 from agentlearn.installed import version
 from agentlearn.learning.without_loop import without_loop
-from agentlearn.library import LibraryStore
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
-from agentlearn.rollout.learned_from import LearnedFrom
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.store import RunRow, Store, open_store
 from agentlearn.types.experience import Library
@@ -27,7 +25,7 @@ from agentlearn.types.ids import LibraryVersion, content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
 from agentlearn_evals.arms import Arm, method_lines
-from agentlearn_evals.before_calls import check_models, check_verdicts, find_flags, forecast_with, untrusted_arms
+from agentlearn_evals.before_calls import BeforeCalls, untrusted_arms
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_settings import CompareSettings
 from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility, VersionPoint
@@ -114,7 +112,7 @@ async def run_comparison(settings: CompareSettings, callbacks: CompareCallbacks 
     when the comparison was stopped; StoreError when results cannot be stored.
     """
     plan = plan_comparison(settings)
-    check_models(plan)
+    plan.check_models()
     return (await compare_planned(plan, callbacks, refuse=True)).comparison
 
 
@@ -134,8 +132,9 @@ async def compare_planned(
         notes += await try_reward(task_set.domain, task_set.tasks)
     async with AsyncExitStack() as stack:
         store = plan.given.store or await stack.enter_async_context(open_store(plan.settings.store))
-        if refuse and forecast_with(plan, store).rollouts:
-            notes += check_verdicts(plan, store)
+        before = BeforeCalls(plan, store)
+        if refuse and before.forecast().rollouts:
+            notes += before.cautions()
         collector = await stack.enter_async_context(open_collector(plan, store, callbacks))
         return await _Session(plan, store, collector, callbacks, notes).run()
 
@@ -174,8 +173,8 @@ class _Session:
         names = tuple(arm.name for arm in plan.arms)
         reused = {name: collector.reused(name) for name in names}
         self.callbacks.opened(collector.call_context, plan.tasks * plan.settings.k, reused)
-        known = LearnedFrom(store, LibraryStore(plan.settings.store / "libraries"))
-        flags = [flag for arm in plan.arms for flag in find_flags(arm, plan.all_tasks, store, known)]
+        before = BeforeCalls(plan, store)
+        flags = [flag for arm in plan.arms for flag in before.flags(arm)]
         rules = plan.rules(untrusted_arms(flags))
         collect = self._collect_sequentially if plan.settings.sequential else self._collect
         observations, drafts = await collect(rules)

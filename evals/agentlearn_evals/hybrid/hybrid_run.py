@@ -66,7 +66,7 @@ from agentlearn_evals.hybrid.hybrid_settings import (
     named_stage,
     train_stage,
 )
-from agentlearn_evals.plan import ComparePlan, plan_comparison, stored_rollouts
+from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 
 _RUNS = 10_000
@@ -521,16 +521,10 @@ def _short(contrast: Contrast, found: Comparison) -> StageContrast:
 
 def _arm_lines(planned: ComparePlan, found: Comparison) -> tuple[HybridArm, ...]:
     """The arms of a comparison, with their tokens per model call from the stored rollouts."""
-    settings, lines = planned.settings, list[HybridArm]()
-    with read_store(settings.store) as reader:
+    lines: list[HybridArm] = []
+    with read_store(planned.settings.store) as reader:
         for arm, line in zip(planned.arms, found.arms, strict=True):
-            rows = [
-                row
-                for tasks in planned.task_sets
-                for row in stored_rollouts(
-                    reader, planned.conditions(arm, tasks).phase, tasks.tasks, settings.k, settings.seed
-                ).values()
-            ]
+            rows = [row for tasks in planned.task_sets for row in planned.stored(reader, arm, tasks).values()]
             calls = sum(row.requests for row in rows)
             same = {name: getattr(line, name) for name in HybridArm.model_fields if hasattr(line, name)}
             counted = {
