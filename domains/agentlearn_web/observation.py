@@ -64,6 +64,11 @@ class ElementLine(Value):
     text: str = ""
     """The element's own text or value."""
 
+    @property
+    def words(self) -> str:
+        """Its text, or its name if it has no text. A property of an element, like a placeholder, has none."""
+        return "" if self.role.startswith("/") else self.text or self.name
+
 
 class TabLine(Value):
     """One open tab."""

@@ -19,7 +19,7 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab
 from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, plural
 from agentlearn_web.observation import CONTEXT, NOT_VISIBLE, ElementLine, PageObservation, format_line
-from agentlearn_web.reading.line_positions import PlacedLine, line_words
+from agentlearn_web.reading.line_positions import PlacedLine
 from agentlearn_web.reading.page_text import PageText, TextBlock, dense
 from agentlearn_web.reading.worker import BAD_INPUT, WorkerFailed, run_worker
 
@@ -258,8 +258,8 @@ class _LineFinder:
         lines = self._shown.lines
         for at in inside:
             above = next((up for up in range(at - 1, -1, -1) if lines[up].depth < lines[at].depth), None)
-            if above is not None and not lines[at].ref and lines[above].ref and not line_words(lines[above]):
-                yield above, line_words(lines[at])
+            if above is not None and not lines[at].ref and lines[above].ref and not lines[above].words:
+                yield above, lines[at].words
 
     def page_at(self, position: int) -> int:
         """Return the page that shows a position."""

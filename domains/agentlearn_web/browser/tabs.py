@@ -15,7 +15,6 @@ from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.snapshot import parse_snapshot
 from agentlearn_web.browser.walk_settings import ActResult, BrowserLost, WalkSettings, browser_error, is_timeout, plural
 from agentlearn_web.observation import TabLine
-from agentlearn_web.reading.line_positions import needs_every_ref
 from agentlearn_web.reading.page_text import PageText, TextBlock, TextRun, dense
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Tab:
             if len(elements) > most:  # as many whole lines as fit
                 kept = elements[:most].rpartition("\n")[0]
             lines = parse_snapshot(kept, self.id, scripted=scripted)
-            every_ref = parse_snapshot(kept, self.id, every_ref=True) if needs_every_ref(text) else ()
+            every_ref = parse_snapshot(kept, self.id, every_ref=True) if text.needs_every_ref else ()
             return ShownSnapshot.compose(
                 document,
                 lines,

@@ -16,18 +16,9 @@ from agentlearn.errors import ToolLost
 from agentlearn.log import get_log
 from agentlearn_web.boundary.access_policy import HostPort, RefusedConnection
 from agentlearn_web.boundary.proxy_session import ProxySession
-from agentlearn_web.browser.acts.fields import choose_in_list, press_keys, type_text, upload_files
-from agentlearn_web.browser.acts.navigation import (
-    BLOCKED,
-    Screenshot,
-    answer_next_dialog,
-    go_back,
-    open_url,
-    show_pdf,
-    take_picture,
-)
-from agentlearn_web.browser.acts.pointer import ClickKind, click_element, drag_element, hover_element, scroll_page
-from agentlearn_web.browser.acts.scope import ActScope
+from agentlearn_web.browser.acts.fields import FieldActs
+from agentlearn_web.browser.acts.navigation import BLOCKED, NavigationActs, Screenshot
+from agentlearn_web.browser.acts.pointer import ClickKind, PointerActs
 from agentlearn_web.browser.page_events import PageEvents, refusal_reason
 from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import BrowserLink, PageHung
@@ -153,6 +144,10 @@ class _WalkRecorder:
         get_log().warning("recording.failed", folder=str(self._folder), reason=str(error).partition("\n")[0])
 
 
+class _Acts(NavigationActs, FieldActs, PointerActs):
+    """All acts of a walk. Each returns an ActResult."""
+
+
 _VIEW_TRIES = 4
 """How often a view is attempted, because a page can break while its snapshot is taken."""
 
@@ -200,8 +195,8 @@ class Walk:
         self._recorder = _WalkRecorder(context, record)
         self._tabs = Tabs(context, self._events, self.settings, link or BrowserLink())
         self.files = files or {}
-        self._scope = ActScope(self._tabs, self.settings, self._events, self.files)
-        self._reader = PageReader(self._scope, self._view, self._observation)
+        self._acts = _Acts(self._tabs, self.settings, self._events, self.files)
+        self._reader = PageReader(self._acts, self._view, self._observation)
         self._lock = asyncio.Lock()
         self._visited: list[str] = []
 
@@ -227,46 +222,46 @@ class Walk:
 
     async def open(self, url: str) -> PageObservation:
         """Open an address in the current tab."""
-        return await self._act(lambda: open_url(self._scope, url))
+        return await self._act(lambda: self._acts.open(url))
 
     async def click(self, ref: str, kind: ClickKind = "single") -> PageObservation:
         """Click an element of the last view of the current tab: once, twice, or with the right button."""
-        return await self._act(lambda: click_element(self._scope, ref, kind))
+        return await self._act(lambda: self._acts.click(ref, kind))
 
     async def type(self, ref: str, text: str, submit: bool = False) -> PageObservation:
         """Fill a field, or choose a list option by its name or value; then submit the form if `submit` is set."""
-        return await self._act(lambda: type_text(self._scope, ref, text, submit=submit))
+        return await self._act(lambda: self._acts.type(ref, text, submit=submit))
 
     async def choose(self, ref: str, options: Sequence[str]) -> PageObservation:
         """Choose exactly these options of a list, each by its name or value."""
-        return await self._act(lambda: choose_in_list(self._scope, ref, options))
+        return await self._act(lambda: self._acts.choose(ref, options))
 
     async def press(self, keys: str = "", ref: str | None = None, text: str = "") -> PageObservation:
         """Type `text` key by key, then press `keys`, on an element or where the page has its focus."""
-        return await self._act(lambda: press_keys(self._scope, keys, ref, text))
+        return await self._act(lambda: self._acts.press(keys, ref, text))
 
     async def hover(self, ref: str) -> PageObservation:
         """Move the mouse over an element, and leave it there."""
-        return await self._act(lambda: hover_element(self._scope, ref))
+        return await self._act(lambda: self._acts.hover(ref))
 
     async def drag(self, ref: str, to: str) -> PageObservation:
         """Drag one element to another one, and drop it there."""
-        return await self._act(lambda: drag_element(self._scope, ref, to))
+        return await self._act(lambda: self._acts.drag(ref, to))
 
     async def scroll(self, direction: str, ref: str | None = None) -> PageObservation:
         """Scroll the page, or what scrolls around an element, and show the first line that is new.
 
         direction: `down`, `up`, `left`, `right`, or `start` and `end`.
         """
-        return await self._act(lambda: scroll_page(self._scope, direction, ref))
+        return await self._act(lambda: self._acts.scroll(direction, ref))
 
     async def upload(self, ref: str, files: Sequence[str]) -> PageObservation:
         """Choose files of the task in a file field, or through the button that asks for them."""
-        return await self._act(lambda: upload_files(self._scope, ref, files))
+        return await self._act(lambda: self._acts.upload(ref, files))
 
     async def dialog(self, accept: bool, text: str | None = None) -> PageObservation:
         """Say how the next dialog of the current tab is answered. text: the answer to a prompt."""
-        return await self._act(lambda: answer_next_dialog(self._scope, accept=accept, text=text))
+        return await self._act(lambda: self._acts.dialog(accept=accept, text=text))
 
     async def screenshot(self) -> Screenshot:
         """Show the current tab with a picture of its window. The picture is empty if the browser gives none."""
@@ -275,14 +270,14 @@ class Walk:
         async def take() -> PageObservation:
             nonlocal picture
             view = await self._view(ActResult())
-            picture = await take_picture(self._scope) or b""
+            picture = await self._acts.picture() or b""
             return view
 
         return Screenshot(await self._once(take), picture)
 
     async def back(self) -> PageObservation:
         """Go back in the history of the current tab."""
-        return await self._act(lambda: go_back(self._scope))
+        return await self._act(self._acts.back)
 
     async def tabs(self, select: str | None = None, close: str | None = None) -> PageObservation:
         """Close one tab and select another, if given, and show the current tab."""
@@ -349,7 +344,7 @@ class Walk:
             await self._tabs.tidy()
             if begun.watch.document != document:
                 begun.pdf = None
-            result = await show_pdf(self._scope, begun, result)
+            result = await self._acts.show_pdf(begun, result)
         return result
 
     async def _view(self, result: ActResult) -> PageObservation:

@@ -16,6 +16,8 @@ from typing import Any, Self
 _HIDDEN, _STRUCK, _LABEL = 1, 2, 4
 _CELL_CHARS = 100
 _NO_SPACE = re.compile("[\\s\u200b\u00ad\ufeff]+")
+BORDER = "separator"
+"""Role of a line between two parts. If it has a value, a person can move it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -100,6 +102,11 @@ class PageText:
     """Whether text beyond the limit was left out."""
     partial: bool = False
     """Whether the page has frames or shadow trees, whose changes are not observed."""
+
+    @property
+    def needs_every_ref(self) -> bool:
+        """Whether the page has parts that scroll by themselves, or borders between two parts that can be moved."""
+        return bool(self.scrollers) or any(one.role == BORDER and one.value for one in self.shown_values)
 
     @cached_property
     def dense(self) -> str:

@@ -18,7 +18,7 @@ from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
-from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, learn_stage, recipe_name
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
 
 _OPTIONS = ("model", "name", "rounds", "margin", "evidence", "removals", "removal_rollouts", "seed", "store", "otel")
 
@@ -65,7 +65,7 @@ def hybrid(
             raise ConfigError(f"{train}: {plan.train.refusals[0]}", code="would_be_refused")
         if dry_run:
             return
-        learning = learn_stage(settings, model=settings.bare_model, library=None)
+        learning = settings.learn_stage(model=settings.bare_model, library=None)
         require_extras((learning.model, learning.reflector_name), otel=settings.otel)
         ask_before_spending(learning, yes=yes)
         record = HybridRecord.new(settings)

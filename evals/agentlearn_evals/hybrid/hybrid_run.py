@@ -61,10 +61,7 @@ from agentlearn_evals.hybrid.hybrid_report import (
 from agentlearn_evals.hybrid.hybrid_settings import (
     HybridSettings,
     ProposalEvidence,
-    compare_stage,
-    learn_stage,
     named_stage,
-    train_stage,
 )
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
@@ -127,10 +124,10 @@ def plan_hybrid(settings: HybridSettings) -> _HybridPlan:
                 " of `agentlearn models`, or lab:NAME",
                 code="no_model",
             )
-    learning = learn_stage(settings, model=model, library=None)
-    training = train_stage(settings, model=model, library=settings.result_name, number=1)
+    learning = settings.learn_stage(model=model, library=None)
+    training = settings.train_stage(model=model, library=settings.result_name, number=1)
     start = settings.start_of(model)
-    comparing = compare_stage(settings, (f"none=none,model={start}", f"lessons=none,model={start}"))
+    comparing = settings.compare_stage((f"none=none,model={start}", f"lessons=none,model={start}"))
     sets = named_stage("compare", lambda: load_eval_tasks(comparing, (), imports_reward=False))
     tasks, k = sum(len(one.tasks) for one in sets), settings.removal_rollouts or comparing.k
     return _HybridPlan(
@@ -220,8 +217,12 @@ class HybridRecord:
                 runs = reader.runs(limit=_RUNS)
         except StoreMissing:
             return None
+
+        def comparable(settings: str) -> dict[str, Any]:
+            return {name: value for name, value in json.loads(settings).items() if name not in _ELSEWHERE}
+
         recent = [row for row in runs if row.kind == kind and row.started_at >= self.event.at]
-        found = [row for row in recent if _comparable(row.settings) == _comparable(resolved)]
+        found = [row for row in recent if comparable(row.settings) == comparable(resolved)]
         return min(found, key=lambda row: row.started_at, default=None)
 
     def _save(self, state: RunState, failure: RunFailure | None = None) -> None:
@@ -235,11 +236,6 @@ class HybridRecord:
                 await store.save_run(event)
 
         run_in_own_loop(save())
-
-
-def _comparable(settings: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(settings)
-    return {name: value for name, value in loaded.items() if name not in _ELSEWHERE}
 
 
 def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalState:
@@ -345,7 +341,7 @@ class HybridRun:
         progress.continued_by = command_words("hybrid", "--resume", run, store=store)
 
     def _learn(self, now: HybridRound) -> LearnedStage:
-        settings = learn_stage(self.settings, model=now.model, library=now.start)
+        settings = self.settings.learn_stage(model=now.model, library=now.start)
         self._announce(now, "learn", f"lessons from rollouts of {settings.model}")
         found = self.record.stage_run("learn", settings.resolved())
         if found is not None and found.state == "done":
@@ -379,7 +375,7 @@ class HybridRun:
         return report
 
     def _train(self, now: HybridRound, learned: LearnedStage) -> TrainedStage:
-        settings = train_stage(self.settings, model=now.model, library=learned.reference, number=now.number)
+        settings = self.settings.train_stage(model=now.model, library=learned.reference, number=now.number)
         self._announce(now, "train", f"{learned.reference} into the weights of {now.model}")
         found = self.record.stage_run("train", settings.resolved())
         if found is not None and found.state == "done":
@@ -425,15 +421,15 @@ class HybridRun:
         lessons, distilled = f"lessons={learned.reference},model={before}", f"distilled=none,model={after}"
         arms = (f"none=none,model={before}", lessons, distilled, f"both={learned.reference},model={after}")
         self._announce(now, "compare", "no lessons, lessons, weights, and both, on held-out tasks")
-        planned, first = self._compared(compare_stage(self.settings, arms))
-        _, second = self._compared(compare_stage(self.settings, (lessons, distilled)))
+        planned, first = self._compared(self.settings.compare_stage(arms))
+        _, second = self._compared(self.settings.compare_stage((lessons, distilled)))
         by_arm = {one.arm: one for one in first.contrasts}
         gained = by_arm["lessons"].mean if by_arm["lessons"].verdict == "better" else None
         reached = by_arm["distilled"].mean
         return ComparedStage(
             runs=(RunId(first.run), RunId(second.run)),
             arms=_arm_lines(planned, first),
-            contrasts=tuple(_short(one, found) for found in (first, second) for one in found.contrasts),
+            contrasts=tuple(StageContrast.of(one, found.run) for found in (first, second) for one in found.contrasts),
             kept=reached / gained if gained and reached is not None else None,
         )
 
@@ -451,7 +447,7 @@ class HybridRun:
         names = {f"without-{one.id[:_SHORT]}": one for one in lessons}
         arms = [f"{name}={learned.reference},model={model},without={one.id}" for name, one in names.items()]
         k = settings.removal_rollouts
-        _, found = self._compared(compare_stage(settings, (both, distilled, *arms), k=k))
+        _, found = self._compared(settings.compare_stage((both, distilled, *arms), k=k))
         by_arm = {one.arm: one for one in found.contrasts}
         removals = tuple(
             LessonRemoval(
@@ -459,7 +455,7 @@ class HybridRun:
                 text=lesson.lesson,
                 tokens=tokens_without(library, (lesson.id,)),
                 state=removal_state(by_arm[name], settings.evidence),
-                contrast=_short(by_arm[name], found),
+                contrast=StageContrast.of(by_arm[name], found.run),
                 caution=small_sample(by_arm[name]),
             )
             for name, lesson in names.items()
@@ -473,7 +469,7 @@ class HybridRun:
             together = by_arm["distilled"]
         elif proposed:
             arm = f"without-proposed={learned.reference},model={model},without={'+'.join(proposed)}"
-            _, again = self._compared(compare_stage(settings, (both, arm), k=k))
+            _, again = self._compared(settings.compare_stage((both, arm), k=k))
             runs.append(RunId(again.run))
             together = again.contrasts[0]
         return PruningStage(
@@ -481,7 +477,7 @@ class HybridRun:
             removals=removals,
             not_measured=len(library) - len(lessons),
             tokens_saved=tokens_without(library, proposed) if proposed else 0,
-            together=None if together is None else _short(together, found).model_copy(update={"run": runs[-1]}),
+            together=None if together is None else StageContrast.of(together, runs[-1]),
             together_shown=together is not None and removal_state(together, settings.evidence) == "proposed",
             together_caution="" if together is None else small_sample(together),
         )
@@ -512,11 +508,6 @@ class HybridRun:
             start = f"{self.settings.result_name}@{history.resolve()[:_SHORT]}"
             self._keep(now.model_copy(update={"pruning": pruning.model_copy(update={"parked": True})}))
         self._keep(HybridRound(number=now.number + 1, model=trained.weights, start=start))
-
-
-def _short(contrast: Contrast, found: Comparison) -> StageContrast:
-    given = {name: getattr(contrast, name) for name in StageContrast.model_fields if name != "run"}
-    return StageContrast.model_validate({**given, "run": found.run})
 
 
 def _arm_lines(planned: ComparePlan, found: Comparison) -> tuple[HybridArm, ...]:
