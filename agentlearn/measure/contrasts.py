@@ -23,6 +23,7 @@ from agentlearn.stats import (
     COARSE,
     MeanDifference,
     MeanTest,
+    PlannedComparison,
     benjamini_hochberg,
     detectable_difference,
     estimate_difference,
@@ -32,9 +33,7 @@ from agentlearn.stats import (
     mean_test,
     measured_clusters,
     no_worse,
-    rollouts_needed,
     sign_flip_p,
-    tasks_needed,
     typical_size,
     variance_parts,
 )
@@ -382,9 +381,10 @@ def _detectable_and_needed(
         return reach
     k_before, k_after = (round(sum(map(len, arm)) / len(arm)) for arm in (before, after))
     layout = measured_clusters(differences, clusters, parts.true_difference)
+    planned = PlannedComparison(parts=parts, clusters=layout)
     return reach | {
-        "rollouts_needed": rollouts_needed(parts, estimate.mean, estimate.n, clusters=layout),
-        "tasks_needed": tasks_needed(parts, estimate.mean, k_before=k_before, k_after=k_after, clusters=layout),
+        "rollouts_needed": planned.rollouts_needed(estimate.mean, estimate.n),
+        "tasks_needed": planned.tasks_needed(estimate.mean, k_before=k_before, k_after=k_after),
     }
 
 
