@@ -73,7 +73,16 @@ def quantile(p: float, degrees: float) -> float:
         return 0.0
     context = _context()
     wanted = min(context.mpf(p), 1 - context.mpf(p))
-    size = _inverse_tail(context, wanted, context.mpf(degrees))
+
+    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
+        return context.log(_tail(context, context.exp(log_t), context.mpf(degrees)) / wanted)
+
+    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
+    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
+    high = low + 0.5
+    while excess(high) > 0:
+        low, high = high, high + 1
+    size = context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
     return float(size if p > 0.5 else -size)
 
 
@@ -92,20 +101,6 @@ def _tail(context: Any, t: Any, degrees: Any) -> Any:
         inner = context.betainc(0.5, degrees / 2, 0, square / (degrees + square), regularized=True)
         return (1 - inner) / 2
     return context.betainc(degrees / 2, 0.5, 0, degrees / (degrees + square), regularized=True) / 2
-
-
-def _inverse_tail(context: Any, wanted: Any, degrees: Any) -> Any:
-    """The t > 0 with P(T > t) = wanted, for 0 < wanted < 1/2."""
-
-    def excess(log_t: Any) -> Any:  # nearly linear in log t, even for heavy tails
-        return context.log(_tail(context, context.exp(log_t), degrees) / wanted)
-
-    # The normal quantile is a lower bound, because t has the heavier tails; the margin covers its rounding.
-    low = context.log(-NormalDist().inv_cdf(float(wanted))) - 1e-6
-    high = low + 0.5
-    while excess(high) > 0:
-        low, high = high, high + 1
-    return context.exp(context.findroot(excess, (low, high), solver="illinois", tol=1e-36, maxsteps=200))
 
 
 class Interval(Value):

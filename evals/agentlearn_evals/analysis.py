@@ -7,7 +7,7 @@ from itertools import chain, product
 
 from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
-from agentlearn.measure.contrasts import Rules, estimate_of
+from agentlearn.measure.contrasts import Rules
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, arm_score, passes
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Reproducibility, Slice, TaskLine
@@ -162,7 +162,7 @@ def _slices(table: ScoreTable, rules: Rules) -> Iterator[Slice]:
         for arm in table.arms:
             differs: dict[str, object] = {"mean": None}
             if arm != baseline:
-                found = estimate_of(table, arm, baseline, rules, tasks)
+                found = rules.estimate(table, arm, baseline, tasks)
                 differs = {"mean": found.mean}
                 if not found.unsafe:
                     differs |= {"low": found.low, "high": found.high}
