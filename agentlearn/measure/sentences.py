@@ -36,12 +36,7 @@ def contrast_sentence(contrast: Contrast, table: ScoreTable, level: float) -> st
 
 
 def assumption_sentence(
-    contrast: Contrast,
-    shown: ContrastVerdict,
-    factor: float,
-    score_range: tuple[float, float],
-    *,
-    right_or_wrong: bool,
+    contrast: Contrast, shown: ContrastVerdict, factor: float, score_range: tuple[float, float], *, right_or_wrong: bool
 ) -> str:
     """Return the assumption under which the withheld verdict `shown` would hold. factor: see `Contrast.sensitivity`.
 

@@ -33,25 +33,51 @@ if TYPE_CHECKING:
 __all__ = ["WebDomain", "domain"]
 
 
-class WebDomain(Domain):
-    """Questions about websites. Heavy modules are imported when first needed."""
+class BrowserDomain(Domain):
+    """A domain whose rollouts are walks in a browser. Heavy modules are imported when first needed."""
 
-    name: str = "web"
-    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     threshold: float = 1.0
     runs_code: bool = False
     replayable: bool = False
     """A browser's acts cannot be repeated, so an interrupted walk restarts."""
+
+    def __init__(self) -> None:
+        self.browsers: Browsers | None = None
+        """Running browser in which `open` starts its walks."""
+        self.served: Mapping[str, HostPort] = {}
+        """Loopback address of each site that is served on this machine."""
+
+    def max_open_rollouts(self) -> int:
+        """Return how many contexts the browser keeps."""
+        from agentlearn_web.browser.pool import default_walkers
+
+        return self.browsers.walkers if self.browsers else default_walkers()
+
+    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
+        """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""
+        from agentlearn_web.observation import site_words
+
+        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
+
+    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory without the lines of pages that a person could not see."""
+        from agentlearn_web.observation import without_unseen
+
+        return without_unseen(trajectory)
+
+
+class WebDomain(BrowserDomain):
+    """Questions about websites."""
+
+    name: str = "web"
+    description: str = "questions about websites, walked in a real Chromium; on generated sites, or WebWalkerQA"
     uses_judge: bool = True
     reasons_by: AuthorKind = "model"
     """The judge's; those of comparisons are fixed words."""
     rewards: tuple[str, ...] = ("answer", "path", "judged")
 
     def __init__(self) -> None:
-        self.browsers: Browsers | None = None
-        """Running browser in which `open` starts its walks."""
-        self.served: Mapping[str, HostPort] = {}
-        """Loopback address of each generated site."""
+        super().__init__()
         self.judge: JudgeModel | None = None
         """Model that `verify` asks about answers in free text."""
         self.reward: str = "answer"
@@ -63,12 +89,6 @@ class WebDomain(Domain):
         """Columns of files that the user chose."""
         self.access: SiteAccess | None = None
         """How walks reach sites, where the user gave options for it."""
-
-    def max_open_rollouts(self) -> int:
-        """Return how many contexts the browser keeps."""
-        from agentlearn_web.browser.pool import default_walkers
-
-        return self.browsers.walkers if self.browsers else default_walkers()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Self]:
@@ -226,18 +246,6 @@ class WebDomain(Domain):
 
         host = urlsplit(place).hostname or ""
         return Author(kind="sandbox") if host in self.served else Author(kind="pages", name=host)
-
-    def pages_seen(self, trajectory: Trajectory) -> Iterable[str]:
-        """Return the text of the pages that the walk saw: titles, names and texts, without refs and our own words."""
-        from agentlearn_web.observation import site_words
-
-        return (site_words(step.content) for step in trajectory.steps if isinstance(step, ToolResult))
-
-    def for_lessons(self, trajectory: Trajectory) -> Trajectory:
-        """Return the trajectory without the lines of pages that a person could not see."""
-        from agentlearn_web.observation import without_unseen
-
-        return without_unseen(trajectory)
 
     def machine_checks(self) -> "Iterator[CheckResult]":
         """Check what walks need on this machine, for `agentlearn doctor`."""

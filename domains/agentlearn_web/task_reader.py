@@ -30,12 +30,7 @@ COLUMNS = data.Columns()
 
 
 def read_walk_tasks(
-    source: str | Path,
-    *,
-    split: Split,
-    limit: int | None = None,
-    domain: str = "web",
-    columns: data.Columns = COLUMNS,
+    source: str | Path, *, split: Split, limit: int | None = None, domain: str = "web", columns: data.Columns = COLUMNS
 ) -> tuple[Task, ...]:
     """Return the source's tasks in order, without duplicates. Raises DataError with file, line and next step.
 

@@ -10,7 +10,7 @@ from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, arm_score, passes
-from agentlearn_evals.comparison import ArmLine, Comparison, Flip, MethodLine, Reproducibility, Slice, TaskLine
+from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice, TaskLine
 
 _Places = Mapping[tuple[str, str, int], str]
 """Where rollouts are in logs, by arm, task and index."""
@@ -60,48 +60,43 @@ def assemble(
     contrasts: Sequence[Contrast],
     rules: Rules,
     *,
-    title: str,
-    k: int,
     arm_facts: Mapping[str, Mapping[str, object]],
-    methods: Sequence[MethodLine] = (),
+    places: _Places | None = None,
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
-    places: _Places | None = None,
-    reproducibility: Reproducibility | None = None,
+    **facts: object,
 ) -> Comparison:
     """Return the comparison of a score table.
 
-    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm. warnings: besides those of undecided
-    and failed rollouts. places: of rollouts in logs of other programs.
+    contrasts: with their verdicts. arm_facts: further fields of `ArmLine`, by arm. places: of rollouts in logs of other
+    programs. warnings: besides those of undecided and failed rollouts. facts: further fields of the comparison.
     """
-    return Comparison(
-        title=title,
-        warnings=(*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
-        level=rules.level,
-        k=k,
-        baseline=table.arms[0],
-        arms=tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
-        contrasts=tuple(contrasts),
-        correction=rules.correction,
-        planned_looks=rules.planned_looks,
-        methods=tuple(methods),
-        slices=tuple(_slices(table, rules)),
-        tasks=tuple(
-            TaskLine(
-                task=task,
-                domain=table.facts[task].domain,
-                cluster=table.facts[task].cluster,
-                problem=table.facts[task].problem,
-                scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
-                rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
-            )
-            for task in table.tasks
-        ),
-        flips=flips(table, contrasts, places),
-        missing=table.missing,
-        notes=(*_notes(table), *notes),
-        reproducibility=reproducibility or Reproducibility(),
-    )
+    tasks = [
+        TaskLine(
+            task=task,
+            domain=table.facts[task].domain,
+            cluster=table.facts[task].cluster,
+            problem=table.facts[task].problem,
+            scores=tuple(_mean(table.scores[arm][task]) for arm in table.arms),
+            rollouts=tuple(len(table.scores[arm][task]) for arm in table.arms),
+        )
+        for task in table.tasks
+    ]
+    computed = {
+        "warnings": (*lost_rollouts(table.all, (rules.score_range or (0.0, 1.0))[0]), *warnings),
+        "level": rules.level,
+        "baseline": table.arms[0],
+        "arms": tuple(_arm_line(table, arm, rules.level, arm_facts.get(arm, {})) for arm in table.arms),
+        "contrasts": tuple(contrasts),
+        "correction": rules.correction,
+        "planned_looks": rules.planned_looks,
+        "slices": tuple(_slices(table, rules)),
+        "tasks": tuple(tasks),
+        "flips": flips(table, contrasts, places),
+        "missing": table.missing,
+        "notes": (*_notes(table), *notes),
+    }
+    return Comparison.model_validate(computed | facts)
 
 
 def _notes(table: ScoreTable) -> Iterator[str]:

@@ -210,8 +210,7 @@ def _checked_name(name: str) -> str:
     """Return the name of an arm. Raises ConfigError for an invalid one."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…",
-            code="bad_arm",
+            f"{name!r} is not a valid arm name; use letters, digits, '.', '-' and '_', as in mine=…", code="bad_arm"
         )
     return name
 

@@ -179,8 +179,7 @@ class BeforeCalls:
         if all(reasons):
             compared = ", ".join(dict.fromkeys(repr(arm) for _, arm in self.plan.pairs))
             raise ConfigError(
-                f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}",
-                code="nothing_to_say",
+                f"Cannot tell anything about {compared}, whatever it scores: {reasons[0]}", code="nothing_to_say"
             )
         found = [f"{name} will get no verdict: {why}" for name, why in untrusted.items()]
         return (*found, *_too_few(self.plan))

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
-from agentlearn.cli.options import (
-    DryRunOption,
-    JsonOption,
-    LogOption,
-    StoreOption,
-    YesOption,
-    setting_options,
-)
+from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, StoreOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
 from agentlearn.domain.base import is_source
@@ -213,8 +206,7 @@ def _fail(found: "Comparison", fail_if: _Failing | None) -> None:
 )
 def evaluate(
     what: Annotated[
-        str,
-        Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward."),
+        str, Parameter(help="Your own agent or function as MODULE:NAME, a domain (math), or a task file with --reward.")
     ],
     tasks: Annotated[
         str | None, Parameter(help="The tasks: a file, hf:NAME or gym:TASK. Default: the domain's own.")

@@ -130,8 +130,7 @@ class CompareSettings(
         refuse_large_margin(self.margin, self.score_range)
         if self.sequential and self.margin is not None:
             raise ConfigError(
-                "--sequential cannot be combined with --margin; leave one of them out",
-                code="contradiction",
+                "--sequential cannot be combined with --margin; leave one of them out", code="contradiction"
             )
         if self.sequential and self.planned_looks > 1:
             raise ConfigError(

@@ -192,8 +192,6 @@ class _Session:
             table,
             with_verdicts(keyed, table, rules),
             rules,
-            title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
-            k=plan.settings.k,
             arm_facts={
                 arm.name: {
                     "label": arm.label(),
@@ -204,8 +202,6 @@ class _Session:
                 }
                 for arm in plan.arms
             },
-            methods=method_lines(table, plan.methods, rules.level),
-            reproducibility=self._reproducibility(table),
             warnings=beside,
             notes=(
                 *self.notes,
@@ -214,19 +210,21 @@ class _Session:
                 *(task_set.note for task_set in plan.task_sets if task_set.note),
                 *service_notes(services)[len(beside) :],
             ),
+            title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
+            k=plan.settings.k,
+            methods=method_lines(table, plan.methods, rules.level),
+            reproducibility=self._reproducibility(table),
+            run=collector.call_context.run,
+            simulated=collector.simulated,
+            flags=tuple(flags),
+            looks=tuple(look for own in looks for look in own),
+            sequential=self.ended_by,
+            curve=learning_curve(plan.arms, table),
+            services=services,
+            cost_usd=None if budget.unpriced_calls else budget.cost_usd,
+            wall_s=time.perf_counter() - started,
         )
-        facts = {
-            "run": collector.call_context.run,
-            "simulated": collector.simulated,
-            "flags": tuple(flags),
-            "looks": tuple(look for own in looks for look in own),
-            "sequential": self.ended_by,
-            "curve": learning_curve(plan.arms, table),
-            "services": services,
-            "cost_usd": None if budget.unpriced_calls else budget.cost_usd,
-            "wall_s": time.perf_counter() - started,
-        }
-        return Compared(comparison.model_copy(update=facts), tuple(observations))
+        return Compared(comparison, tuple(observations))
 
     async def _collect(self, rules: Rules) -> tuple[list[Observation], Sequence[Contrast]]:
         """Make or reuse the rollouts, and estimate the contrasts."""

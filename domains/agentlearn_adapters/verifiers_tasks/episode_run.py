@@ -27,15 +27,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
-from verifiers.v1 import (
-    AssistantMessage,
-    Env,
-    EvalClientConfig,
-    Message,
-    ModelContext,
-    SystemMessage,
-    ToolMessage,
-)
+from verifiers.v1 import AssistantMessage, Env, EvalClientConfig, Message, ModelContext, SystemMessage, ToolMessage
 from verifiers.v1.clients.client import SESSION_ID_HEADER
 from verifiers.v1.dialects import ChatDialect
 from verifiers.v1.types import content_text

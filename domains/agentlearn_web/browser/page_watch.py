@@ -371,66 +371,53 @@ class PageWatch:
         await cdp.send("Page.enable")
         tree = await cdp.send("Page.getFrameTree")
         watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link)
-        _listen_to_frames(watch)
-        _listen_to_requests(watch)
+        cdp.on("Page.frameStartedLoading", lambda event: watch._on_loading(event, loading=True))
+        cdp.on("Page.frameStoppedLoading", lambda event: watch._on_loading(event, loading=False))
+        cdp.on("Page.domContentEventFired", watch._on_parsed)
+        cdp.on("Page.frameNavigated", watch._on_navigated)
+        cdp.on("Page.windowOpen", watch._on_window)
+        page.on("response", watch._on_response)
+        page.on("request", watch._on_request)
+        page.on("requestfinished", watch._on_finished)
+        page.on("requestfailed", watch._on_failed)
         return watch
 
+    def _on_loading(self, event: dict[str, Any], *, loading: bool) -> None:
+        if event["frameId"] == self.frame:
+            self.loading = loading
+            self.notify()
 
-def _listen_to_frames(watch: PageWatch) -> None:
-    def started(event: dict[str, Any]) -> None:
-        if event["frameId"] == watch.frame:
-            watch.loading = True
-            watch.notify()
+    def _on_parsed(self, _: dict[str, Any]) -> None:
+        self.parsed, self.last_arrival = self.document, time.monotonic()
+        self.notify()
 
-    def parsed(_: dict[str, Any]) -> None:
-        watch.parsed, watch.last_arrival = watch.document, time.monotonic()
-        watch.notify()
+    def _on_navigated(self, event: dict[str, Any]) -> None:
+        if event["frame"]["id"] == self.frame:
+            self.document += 1
+            self.unfinished = ""
+            self.arrived_at = time.monotonic()
+            self.notify()
 
-    def stopped(event: dict[str, Any]) -> None:
-        if event["frameId"] == watch.frame:
-            watch.loading = False
-            watch.notify()
+    def _on_window(self, event: dict[str, Any]) -> None:
+        self.windows.append(event["url"])
+        self.notify()
 
-    def navigated(event: dict[str, Any]) -> None:
-        if event["frame"]["id"] == watch.frame:
-            watch.document += 1
-            watch.unfinished = ""
-            watch.arrived_at = time.monotonic()
-            watch.notify()
+    def _on_request(self, request: "Request") -> None:
+        self.last_request = self.pending[request] = time.monotonic()
+        if request.is_navigation_request() and request.frame == self.page.main_frame:
+            self.target_url, self.failure = request.url, ""
+        self.notify()
 
-    def window(event: dict[str, Any]) -> None:
-        watch.windows.append(event["url"])
-        watch.notify()
+    def _on_finished(self, request: "Request") -> None:
+        self.last_request = self.last_arrival = time.monotonic()
+        self.pending.pop(request, None)
+        self.notify()
 
-    watch.cdp.on("Page.frameStartedLoading", started)
-    watch.cdp.on("Page.frameStoppedLoading", stopped)
-    watch.cdp.on("Page.domContentEventFired", parsed)
-    watch.cdp.on("Page.frameNavigated", navigated)
-    watch.cdp.on("Page.windowOpen", window)
+    def _on_failed(self, request: "Request") -> None:
+        self._on_finished(request)
+        if request.is_navigation_request() and request.url == self.target_url:
+            self.failure = request.failure or ""
 
-
-def _listen_to_requests(watch: PageWatch) -> None:
-    def started(request: "Request") -> None:
-        watch.last_request = watch.pending[request] = time.monotonic()
-        if request.is_navigation_request() and request.frame == watch.page.main_frame:
-            watch.target_url, watch.failure = request.url, ""
-        watch.notify()
-
-    def finished(request: "Request") -> None:
-        watch.last_request = watch.last_arrival = time.monotonic()
-        watch.pending.pop(request, None)
-        watch.notify()
-
-    def failed(request: "Request") -> None:
-        finished(request)
-        if request.is_navigation_request() and request.url == watch.target_url:
-            watch.failure = request.failure or ""
-
-    def answered(response: "Response") -> None:
-        if response.request.is_navigation_request() and response.frame == watch.page.main_frame:
-            watch.refusal = response.headers.get(REFUSED_HEADER, "")
-
-    watch.page.on("response", answered)
-    watch.page.on("request", started)
-    watch.page.on("requestfinished", finished)
-    watch.page.on("requestfailed", failed)
+    def _on_response(self, response: "Response") -> None:
+        if response.request.is_navigation_request() and response.frame == self.page.main_frame:
+            self.refusal = response.headers.get(REFUSED_HEADER, "")

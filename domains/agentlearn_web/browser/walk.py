@@ -24,12 +24,7 @@ from agentlearn_web.browser.page_reader import PageReader
 from agentlearn_web.browser.page_watch import BrowserLink, PageHung
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab, Tabs
-from agentlearn_web.browser.walk_settings import (
-    ActResult,
-    WalkSettings,
-    browser_error,
-    load_failure_reason,
-)
+from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, load_failure_reason
 from agentlearn_web.observation import NEW, ElementLine, PageObservation
 from agentlearn_web.task_files import TaskFile
 

@@ -60,22 +60,19 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
     by_name = Counter(path.name for path in {log.path for log in logs})
     names = [log.path.name if by_name[log.path.name] == 1 else str(log.path) for log in logs]
     models, moments = dict[str, dict[str, None]](), dict[str, list[datetime]]()
-    warnings, outcomes = list[str](), list[str]()
+    warnings: list[str] = []
     for log, result in zip(logs, results, strict=True):
         for name, model in result.models.items():
             models.setdefault(name, {})[model] = None
         for name, ran in result.times.items():
             moments.setdefault(name, []).extend(ran)
-        of_empty, of_outcomes = _notes(log, result)
-        warnings += [*result.warnings, *of_empty]
-        outcomes += of_outcomes
+        warnings += [*result.warnings, *_about_empty(log.path.name, result)]
     numbered = tuple(_numbered(logs, results, names))
     return LogSet(
         observations=tuple(one for one, _ in numbered),
         sources=dict(zip(names, hashes, strict=True)),
         models={name: ", ".join(found) for name, found in models.items()},
         warnings=tuple(warnings),
-        outcomes=tuple(outcomes),
         notes=tuple(note for result in results for note in result.notes),
         times={name: (min(found), max(found)) for name, found in moments.items()},
         places={(one.arm, one.task, one.g): place for one, place in numbered},
@@ -121,24 +118,15 @@ def _numbered(
             yield observation, f"{name}{one.place.removeprefix(log.path.name)}"
 
 
-def _notes(log: LogFile, result: ParsedLog) -> tuple[list[str], list[str]]:
-    """Return warnings about empty responses, and sentences about failed and undecided rollouts."""
-    file, total = log.path.name, len(result.rollouts)
+def _about_empty(file: str, result: ParsedLog) -> Iterator[str]:
+    """Yield a warning for each arm with empty responses."""
     empty = Counter(one.observation.arm for one in result.rollouts if one.empty)
-    every = Counter(one.observation.arm for one in result.rollouts)
-    warnings = [
-        f"{file}: {empty[arm]:,} of {count:,} responses of {arm} are empty; the scores of the log count, although an"
-        " empty response can be a failure of the service"
-        for arm, count in every.items()
-        if empty[arm]
-    ]
-    outcomes: list[str] = []
-    for status, words in (("failed", "failed"), ("undecided", "are undecided and are not counted")):
-        rollouts = [one.observation for one in result.rollouts if one.observation.status == status]
-        if codes := Counter(one.error or "no code" for one in rollouts):
-            listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
-            outcomes.append(f"{file}: {codes.total()} of {total} rollouts {words} ({listed})")
-    return warnings, outcomes
+    for arm, count in Counter(one.observation.arm for one in result.rollouts).items():
+        if empty[arm]:
+            yield (
+                f"{file}: {empty[arm]:,} of {count:,} responses of {arm} are empty; the scores of the log count,"
+                " although an empty response can be a failure of the service"
+            )
 
 
 _COLUMN_TYPES: dict[str, ColumnType] = {

@@ -80,8 +80,6 @@ class LogSet(Value):
     """Model by arm, where the log holds it; several models are joined by commas."""
     warnings: tuple[str, ...] = ()
     """Why the logs may say too little: unfinished logs, samples that are not in the log, empty responses."""
-    outcomes: tuple[str, ...] = ()
-    """How many rollouts of each file failed or are undecided, by code."""
     notes: tuple[str, ...] = ()
     """What else a reader of the result should know, such as unread columns."""
     times: dict[str, Span] = Field(default_factory=dict[str, Span])

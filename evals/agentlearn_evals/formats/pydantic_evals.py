@@ -120,12 +120,7 @@ class PydanticEvalsReader(LogReader):
         return LoggedRollout(place, observation, numbered=repeat is not None, empty=empty)
 
 
-_METRICS = {
-    "cost_usd": "cost",
-    "tokens_in": "input_tokens",
-    "tokens_out": "output_tokens",
-    "tool_calls": "tool_calls",
-}
+_METRICS = {"cost_usd": "cost", "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tool_calls": "tool_calls"}
 """Names of their metrics by ours."""
 _SOURCE = {"name": "agentlearn", "arguments": None}
 

@@ -6,14 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
-from agentlearn.cli.options import (
-    DryRunOption,
-    JsonOption,
-    LogOption,
-    ResumeOption,
-    YesOption,
-    setting_options,
-)
+from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, print_plan, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.domain.chosen_settings import GivenSettings
@@ -83,8 +76,7 @@ def _fields(what: str | None, given: GivenSettings) -> dict[str, Any]:
 
     if what is None:
         raise ConfigError(
-            "say what to run: a domain that has a recipe `hybrid` (agentlearn hybrid math), or a recipe",
-            code="no_task",
+            "say what to run: a domain that has a recipe `hybrid` (agentlearn hybrid math), or a recipe", code="no_task"
         )
     name = recipe_name(what)
     path = packaged_recipe(name) or Path(name)

@@ -58,11 +58,7 @@ from agentlearn_evals.hybrid.hybrid_report import (
     TrainedStage,
     sentences,
 )
-from agentlearn_evals.hybrid.hybrid_settings import (
-    HybridSettings,
-    ProposalEvidence,
-    named_stage,
-)
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, ProposalEvidence, named_stage
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from agentlearn_web.browser.page_events import PageEvents
 from agentlearn_web.browser.snapshot import bare_ref, refs_in
 from agentlearn_web.browser.tabs import Tab, Tabs
-from agentlearn_web.browser.walk_settings import (
-    ActResult,
-    WalkSettings,
-    browser_error,
-    failure_reason,
-    is_timeout,
-)
+from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, failure_reason, is_timeout
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
