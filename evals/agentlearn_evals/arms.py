@@ -24,13 +24,10 @@ from agentlearn.files import readable
 from agentlearn.learning.subject import Subject, named_model
 from agentlearn.library import NO_LIBRARY, LibraryStore
 from agentlearn.library.store import library_from
-from agentlearn.measure.score_table import ScoreTable
-from agentlearn.stats import two_way_mean
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId
 from agentlearn.types.trajectory import Treatment
 from agentlearn.types.value import Value
-from agentlearn_evals.comparison import MethodLine
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -179,31 +176,6 @@ def parse_methods(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[
             )
         methods[name] = named
     return methods
-
-
-def method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
-    """Return the difference of each method from the baseline.
-
-    The interval allows for chance in the choice of tasks and in the seeds of learning.
-    """
-    lines: list[MethodLine] = []
-    for name, arms in methods.items():
-        differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
-        tasks = [cluster for _ in arms for cluster in table.clusters()]
-        estimate = two_way_mean(differences, tasks, [arm for arm in arms for _ in table.tasks], level=level)
-        line = MethodLine(
-            method=name,
-            arms=tuple(arms),
-            mean=estimate.mean,
-            low=estimate.low,
-            high=estimate.high,
-            standard_error=estimate.standard_error,
-            degrees=estimate.degrees,
-            tasks=len(table.tasks),
-            note=estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks",
-        )
-        lines.append(line)
-    return tuple(lines)
 
 
 def _checked_name(name: str) -> str:

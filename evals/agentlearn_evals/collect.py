@@ -25,7 +25,7 @@ from agentlearn_evals.progress import CompareCallbacks
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutSpec:
+class _RolloutSpec:
     """One rollout that a comparison needs."""
 
     arm: Arm
@@ -35,7 +35,7 @@ class RolloutSpec:
     seed: int
 
 
-def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[RolloutSpec]:
+def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> Iterator[_RolloutSpec]:
     """Yield all rollouts, interleaved so that drift of a service affects all arms alike.
 
     The order is by index, then by task in a random order per index, then by arm; every arm goes first equally often.
@@ -48,7 +48,7 @@ def schedule(tasks: Sequence[Task], arms: Sequence[Arm], k: int, seed: int) -> I
             first = turn % len(arms)
             turn += 1
             for arm in (*arms[first:], *arms[:first]):
-                yield RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
+                yield _RolloutSpec(arm, task, g, rollout_seed(seed, task, g))
 
 
 _Key = tuple[str, str]
@@ -117,7 +117,7 @@ class Collector:
         keys = [key for (name, _), reusable in self.reusable.items() if name == arm for key in reusable]
         return sum(tasks is None or task in tasks for task, _ in keys)
 
-    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[RolloutSpec]:
+    def missing_specs(self, task_set: EvalTasks, tasks: Sequence[Task]) -> Iterator[_RolloutSpec]:
         """Yield the rollouts of these tasks that still have to be made, interleaved."""
         plan, domain = self.plan, task_set.domain.name
         for spec in schedule(tasks, plan.arms, plan.settings.k, plan.settings.seed):
@@ -125,10 +125,10 @@ class Collector:
                 yield spec
 
     async def make_rollouts(
-        self, specs: Iterable[RolloutSpec], task_set: EvalTasks
-    ) -> list[tuple[RolloutSpec, Trajectory]]:
+        self, specs: Iterable[_RolloutSpec], task_set: EvalTasks
+    ) -> list[tuple[_RolloutSpec, Trajectory]]:
         """Make the rollouts and store them. They start in the given order; the result is in order of completion."""
-        waiting, made = iter(specs), list[tuple[RolloutSpec, Trajectory]]()
+        waiting, made = iter(specs), list[tuple[_RolloutSpec, Trajectory]]()
         calls = self.plan.settings.concurrency
 
         async def work() -> None:
@@ -143,7 +143,7 @@ class Collector:
         self.made += len(made)
         return made
 
-    async def _make_one(self, spec: RolloutSpec, task_set: EvalTasks) -> Trajectory:
+    async def _make_one(self, spec: _RolloutSpec, task_set: EvalTasks) -> Trajectory:
         key = (spec.arm.name, task_set.domain.name)
         rollouts, first_of_arm = self.rollouts[key], self.first_of[key]
         slot = RolloutSlot(self.phases[key], spec.g, spec.seed)

@@ -25,7 +25,7 @@ from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.eval_tasks import EvalTasks, HeldOut, judged_by, load_eval_tasks
-from agentlearn_evals.plan import ONE_RUN, CompareGiven, checked_plan
+from agentlearn_evals.plan import ONE_RUN, CompareGiven, ComparePlan
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
 
@@ -154,7 +154,7 @@ async def compare(
     own_version = (version or f"{ONE_RUN}{new_run_id()}") if own_judge or reader.objects else ""
     opened = store if isinstance(store, Store) else None
     given = CompareGiven(models=reader.objects, store=opened, version=own_version)
-    plan = checked_plan(settings, found, task_sets, given)
+    plan = ComparePlan.checked(settings, found, task_sets, given)
     plan.check_models()
     if wants_progress(progress, callbacks):
         from agentlearn.cli.output import console

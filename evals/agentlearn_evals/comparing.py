@@ -19,16 +19,17 @@ from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.recorded_run import recorded_run, started_event
+from agentlearn.stats import two_way_mean
 from agentlearn.store import RunRow, Store, open_store
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import LibraryVersion, content_hash
 from agentlearn.types.task import Task
 from agentlearn_evals.analysis import assemble
-from agentlearn_evals.arms import Arm, method_lines
+from agentlearn_evals.arms import Arm
 from agentlearn_evals.before_calls import BeforeCalls, untrusted_arms
 from agentlearn_evals.collect import Collector, open_collector
 from agentlearn_evals.compare_settings import CompareSettings
-from agentlearn_evals.comparison import Comparison, InterimLook, Reproducibility, VersionPoint
+from agentlearn_evals.comparison import Comparison, InterimLook, MethodLine, Reproducibility, VersionPoint
 from agentlearn_evals.eval_tasks import EvalTasks
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareCallbacks
@@ -78,12 +79,11 @@ def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint
             version=arm.library.version,
             step=step,
             lessons=len(arm.library),
-            score=interval.mean,
-            low=interval.low,
-            high=interval.high,
+            score=found.mean,
+            **found.model_dump(include={"low", "high"}),
         )
         for step, arm in enumerate(longest)
-        for interval in (arm_score(table, arm.name, _LEVEL),)
+        for found in (arm_score(table, arm.name, _LEVEL),)
     )
 
 
@@ -212,7 +212,7 @@ class _Session:
             ),
             title=f"{', '.join(task_set.domain.name for task_set in plan.task_sets)}: {', '.join(names)}",
             k=plan.settings.k,
-            methods=method_lines(table, plan.methods, rules.level),
+            methods=_method_lines(table, plan.methods, rules.level),
             reproducibility=self._reproducibility(table),
             run=collector.call_context.run,
             simulated=collector.simulated,
@@ -297,6 +297,22 @@ class _Session:
             isolation="; ".join(sorted({rollouts.isolation for rollouts in all_rollouts if rollouts.isolation})),
             versions={"agentlearn-lib": version(), "python": platform.python_version()},
         )
+
+
+def _method_lines(table: ScoreTable, methods: Mapping[str, Sequence[str]], level: float) -> tuple[MethodLine, ...]:
+    """Return the difference of each method from the baseline.
+
+    The interval allows for chance in the choice of tasks and in the seeds of learning.
+    """
+    lines: list[MethodLine] = []
+    for name, arms in methods.items():
+        differences = [value for arm in arms for value in table.differences(arm, table.arms[0])]
+        tasks = [cluster for _ in arms for cluster in table.clusters()]
+        estimate = two_way_mean(differences, tasks, [arm for arm in arms for _ in table.tasks], level=level)
+        found = estimate.model_dump(include={"mean", "low", "high", "standard_error", "degrees"})
+        note = estimate.unsafe or f"{len(arms)} learning seeds: the interval covers other seeds and other tasks"
+        lines.append(MethodLine(method=name, arms=tuple(arms), tasks=len(table.tasks), note=note, **found))
+    return tuple(lines)
 
 
 def _data_hash(table: ScoreTable, arm: str, baseline: str) -> str:

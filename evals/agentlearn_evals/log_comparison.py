@@ -109,7 +109,7 @@ _MARK = '"fingerprints":'
 """Text that the stored settings of a comparison of logs contain, and those of other runs do not."""
 
 
-class LogSettings(Value):
+class _LogSettings(Value):
     """Settings of a comparison of logs, and fingerprints of its data. They are stored with its run."""
 
     logs: tuple[str, ...]
@@ -130,16 +130,16 @@ class LogSettings(Value):
         return ((by_arm[baseline], by_arm[arm]) for baseline, arm in self.pairs)
 
 
-class EarlierLogs:
+class _EarlierLogs:
     """Finished comparisons of logs in a store."""
 
     def __init__(self, runs: Sequence[RunRow] = ()) -> None:
-        self._runs: list[tuple[RunRow, LogSettings]] = []
+        self._runs: list[tuple[RunRow, _LogSettings]] = []
         self._unread: list[str] = []
         for row in sorted(runs, key=lambda one: (one.started_at, one.run)):
             if row.kind == "eval" and row.report and _MARK in row.settings:
                 try:
-                    self._runs.append((row, LogSettings.model_validate_json(row.settings)))
+                    self._runs.append((row, _LogSettings.model_validate_json(row.settings)))
                 except ValueError:
                     self._unread.append(row.run)
 
@@ -151,7 +151,7 @@ class EarlierLogs:
         runs = ", ".join(self._unread)
         return f"looks of these comparisons of logs are not counted, because this version cannot read them: {runs}"
 
-    def looks(self, contrast: Contrast, settings: LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
+    def looks(self, contrast: Contrast, settings: _LogSettings) -> tuple[Contrast, tuple[InterimLook, ...]]:
         """Return the contrast with its key and look, and the earlier looks at its question, oldest first.
 
         That are comparisons of two arms with the same names, or with more or less of the same rollouts. Data that were
@@ -197,9 +197,9 @@ class _LogComparison:
     table: ScoreTable
     rules: Rules
     drafts: Sequence[Contrast]
-    settings: LogSettings
+    settings: _LogSettings
 
-    def after(self, earlier: EarlierLogs, **facts: object) -> Comparison:
+    def after(self, earlier: _EarlierLogs, **facts: object) -> Comparison:
         """Return the comparison as a further look after the earlier ones. facts: further fields of the result."""
         table, logs = self.table, self.logs
         found = [earlier.looks(draft, self.settings) for draft in self.drafts]
@@ -229,7 +229,7 @@ class _LogComparison:
     def without_store(self, why: str) -> Comparison:
         """Return the comparison as a first look, and say that earlier looks were not counted. why: the reason."""
         note = f"looks cannot be counted, so p is not corrected for earlier ones: {why}"
-        return self.after(EarlierLogs(), looks_note=note)
+        return self.after(_EarlierLogs(), looks_note=note)
 
     async def recorded(self, store: Path) -> Comparison:
         """Return the comparison and store it as a run. When the store cannot be used, the result says so."""
@@ -245,14 +245,14 @@ class _LogComparison:
         )
         try:
             async with open_store(store) as opened:
-                earlier = EarlierLogs(opened.runs(limit=_RUNS))
+                earlier = _EarlierLogs(opened.runs(limit=_RUNS))
                 async with recorded_run(opened, event) as run:
                     run.report = found = self.after(earlier, run=event.run, looks_note=earlier.note)
                 return found
         except StoreLocked:  # the process that has the store open tells the earlier looks
             try:
                 with read_store(store) as reader:
-                    earlier = EarlierLogs(reader.runs(limit=_RUNS))
+                    earlier = _EarlierLogs(reader.runs(limit=_RUNS))
             except StoreError as error:
                 return self.without_store(_unusable(store, error))
             why = f"another process has the store {str(store)!r} open, so this look is not recorded for later ones"
@@ -316,7 +316,7 @@ def compare_logs(
         score_range=score_range,
         pairs=named_pairs(pairs, chosen),
     )
-    settings = LogSettings(
+    settings = _LogSettings(
         logs=tuple(files),
         margin=margin,
         correction=correction,

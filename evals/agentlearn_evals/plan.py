@@ -40,7 +40,7 @@ _FORM = 1
 """Raise this number when stored rollouts may no longer be reused."""
 
 
-class Conditions(Value):
+class _Conditions(Value):
     """Everything besides task, seed and index that determines a rollout of an arm."""
 
     domain: str
@@ -156,6 +156,28 @@ class ComparePlan:
     """The arms that are compared, as (baseline, arm)."""
     given: CompareGiven = NOTHING_GIVEN
 
+    @staticmethod
+    def checked(
+        settings: CompareSettings,
+        arms: tuple[Arm, ...],
+        task_sets: tuple[EvalTasks, ...],
+        given: CompareGiven = NOTHING_GIVEN,
+    ) -> "ComparePlan":
+        """Return the plan for these arms and tasks. Raises ConfigError."""
+        by_name = {arm.name: arm for arm in arms}
+        arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
+        names = [arm.name for arm in arms]
+        methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
+        plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
+        if settings.judge is not None and not plan.judge:
+            raise ConfigError(
+                f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
+                " --reward judge with tasks from a file",
+                code="contradiction",
+            )
+        refuse_unpriced(plan.models, settings.max_cost_usd)
+        return plan
+
     @property
     def all_tasks(self) -> list[Task]:
         """The tasks of all domains."""
@@ -180,7 +202,7 @@ class ComparePlan:
             undecided_hint="repeat them with --retry-failed",
         )
 
-    def conditions(self, arm: Arm, task_set: EvalTasks) -> Conditions:
+    def conditions(self, arm: Arm, task_set: EvalTasks) -> _Conditions:
         """Return what determines the arm's rollouts in that domain.
 
         What is as by default is None, so that a new option leaves the rollouts usable that were stored without it.
@@ -188,7 +210,7 @@ class ComparePlan:
         settings, request, retrieval = self.settings, self._options(arm.model), self.settings.retrieval
         judge = self.judge if task_set.domain.uses_judge else ""
         shows_all = shown_tokens(arm.library.experiences, retrieval) == arm.library.tokens
-        return Conditions(
+        return _Conditions(
             domain=task_set.domain.name,
             judged_by=task_set.judged_by,
             treatment=arm.treatment,
@@ -333,33 +355,11 @@ def plan_comparison(settings: CompareSettings, *, imports_reward: bool = True, f
         named = {arm.model: subject.model_named(arm.model) for arm in arms}
         models = {name: model for name, model in named.items() if model is not None}
         given = CompareGiven(models=models, version=f"{ONE_RUN}{new_run_id()}")
-        return checked_plan(settings, arms, task_sets or load_eval_tasks(settings, arms), given)
+        return ComparePlan.checked(settings, arms, task_sets or load_eval_tasks(settings, arms), given)
     # Without --model, the domains' common default model is used, else the simulated one.
     arms = arms_on(settings.models or (SIMULATED_MODEL,))
     task_sets = task_sets or load_eval_tasks(settings, arms, imports_reward=imports_reward)
     defaults = {SIMULATED_MODEL if one.judged_by else default_model(one.domain.name) for one in task_sets}
     if not settings.models and len(defaults) == 1 and SIMULATED_MODEL not in defaults:
         arms = arms_on(tuple(defaults))
-    return checked_plan(settings, arms, task_sets)
-
-
-def checked_plan(
-    settings: CompareSettings,
-    arms: tuple[Arm, ...],
-    task_sets: tuple[EvalTasks, ...],
-    given: CompareGiven = NOTHING_GIVEN,
-) -> ComparePlan:
-    """Return the plan for these arms and tasks. Raises ConfigError."""
-    by_name = {arm.name: arm for arm in arms}
-    arms = tuple(by_name[name] for name in baseline_first(list(by_name), settings.baseline))
-    names = [arm.name for arm in arms]
-    methods, pairs = parse_methods(settings.methods, names), named_pairs(settings.pairs, names)
-    plan = ComparePlan(settings, arms, task_sets, methods, pairs, given)
-    if settings.judge is not None and not plan.judge:
-        raise ConfigError(
-            f"--judge {settings.judge!r} is not needed, because no model judges these answers; leave it out, or use"
-            " --reward judge with tasks from a file",
-            code="contradiction",
-        )
-    refuse_unpriced(plan.models, settings.max_cost_usd)
-    return plan
+    return ComparePlan.checked(settings, arms, task_sets)

@@ -17,7 +17,7 @@ from agentlearn.files import write_whole
 from agentlearn.measure.observation import Observation
 from agentlearn.store.parquet import ColumnType, write_parquet
 from agentlearn.text import storable
-from agentlearn_evals.formats.content import as_rows, read_content, spreadsheet_cell
+from agentlearn_evals.formats.content import Content, spreadsheet_cell
 from agentlearn_evals.formats.inspect_ai import InspectReader
 from agentlearn_evals.formats.log_file import LogFile, LogSet, ParsedLog, abbreviate
 from agentlearn_evals.formats.pydantic_evals import PydanticEvalsReader, to_pydantic_evals
@@ -80,12 +80,11 @@ def read_logs(paths: Sequence[Path | LogFile], *, arm: str | None = None) -> Log
 
 
 def _read_log(log: LogFile) -> ParsedLog:
-    content = read_content(log.path)
+    content = Content.read(log.path)
     for log_format in _FORMATS:
         if log_format.matches(content):
             return log_format(log).read(content)
-    rows = as_rows(content)
-    columns = abbreviate(list(rows.columns)) if rows else "none"
+    columns = abbreviate(list(content.columns)) if content.rows else "none"
     *others, last = (log_format.name for log_format in _FORMATS)
     raise DataError(
         f"{log.path.name} is not in a known log format (its columns: {columns}); give a {', '.join(others)}, or {last}",

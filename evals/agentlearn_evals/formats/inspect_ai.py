@@ -8,7 +8,7 @@ from pydantic import AliasPath, Field
 
 from agentlearn.errors import DataError
 from agentlearn.types.trajectory import RolloutOutcome
-from agentlearn_evals.formats.content import ArchiveFile, Content, Document, open_archive, parse_json
+from agentlearn_evals.formats.content import Archive, Content, parse_json
 from agentlearn_evals.formats.log_file import (
     ForeignRecord,
     LoggedRollout,
@@ -17,7 +17,6 @@ from agentlearn_evals.formats.log_file import (
     Place,
     abbreviate,
     as_text,
-    choose_score,
     error_code,
     is_empty,
     parse_texts,
@@ -173,15 +172,13 @@ class InspectReader(LogReader):
     @staticmethod
     def matches(content: Content) -> bool:
         """Return whether the content is an inspect_ai log. Every archive is taken for one."""
-        return isinstance(content, ArchiveFile) or (
-            isinstance(content, Document) and {"version", "eval"} <= set(content.value)
-        )
+        return not content.rows or {"version", "eval"} <= set(content.document or ())
 
     def read(self, content: Content) -> ParsedLog:
         """Read the samples. Raises DataError or ConfigError; MissingExtra when an archive needs zstandard."""
         log, file = self.log, self.file
-        if isinstance(content, Document):
-            header, values = self._header(content.value), content.value.get("samples") or []
+        if content.document is not None:
+            header, values = self._header(content.document), content.document.get("samples") or []
             numbered = enumerate(values if isinstance(values, list) else [values], start=1)
             samples = [self._sample(f"sample number {number}", value) for number, value in numbered]
         else:
@@ -194,7 +191,7 @@ class InspectReader(LogReader):
         arm = log.arm or f"{header.task}/{header.model}"
         names = tuple(dict.fromkeys(name for sample in samples for name in sample.values))
         all_ended = all(sample.error is not None or sample.limit for sample in samples)
-        scorer = "" if all_ended and not names else choose_score(log, names)
+        scorer = "" if all_ended and not names else log.choose(names)
         rollouts = tuple(self._rollout(header.task, arm, sample, scorer) for sample in samples)
         ran = span((header.created, header.started_at, header.completed_at))
         warnings: list[str] = []
@@ -214,7 +211,7 @@ class InspectReader(LogReader):
         )
 
     def _read_archive(self) -> tuple[_Header, list[_Sample]]:
-        with open_archive(self.log.path) as archive:
+        with Archive.open(self.log.path) as archive:
             start = _HEADER if _HEADER in archive.names else _START
             if start not in archive.names:
                 raise DataError(

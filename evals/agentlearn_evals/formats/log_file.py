@@ -47,6 +47,27 @@ class LogFile(Value):
                 readings.append(LogFile(path=Path(file), arm=arm_given, score=score))
         return next((reading for reading in readings if reading.path.exists()), readings[-1])
 
+    def choose(self, names: Sequence[str]) -> str:
+        """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
+        file, listed = self.path.name, ", ".join(map(repr, names))
+        if not names:
+            raise DataError(
+                f"{file} holds no score; score its samples, then give the log with the scores", code="no_score"
+            )
+        if self.score:
+            if self.score not in names:
+                raise ConfigError(
+                    f"{file} has no score {self.score!r} (it has {listed}); write one of them after the '#'",
+                    code="unknown_score",
+                )
+            return self.score
+        if len(names) > 1:
+            raise ConfigError(
+                f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}",
+                code="which_score",
+            )
+        return names[0]
+
 
 Span = tuple[datetime, datetime]
 """The first and the last moment of something, with a time zone."""
@@ -197,25 +218,6 @@ def error_code(message: str) -> str:
     """Return the exception name at the start of a message; `error` when there is none."""
     named = _CODE.match(message)
     return named[0].rpartition(".")[2] if named else "error"
-
-
-def choose_score(log: LogFile, names: Sequence[str]) -> str:
-    """Return the score to use: the one the user named, or the only one. Raises ConfigError or DataError."""
-    file, listed = log.path.name, ", ".join(map(repr, names))
-    if not names:
-        raise DataError(f"{file} holds no score; score its samples, then give the log with the scores", code="no_score")
-    if log.score:
-        if log.score not in names:
-            raise ConfigError(
-                f"{file} has no score {log.score!r} (it has {listed}); write one of them after the '#'",
-                code="unknown_score",
-            )
-        return log.score
-    if len(names) > 1:
-        raise ConfigError(
-            f"{file} holds several scores ({listed}); choose one, such as {f'{file}#{names[0]}'!r}", code="which_score"
-        )
-    return names[0]
 
 
 class ForeignRecord(Value):

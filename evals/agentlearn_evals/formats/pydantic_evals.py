@@ -9,7 +9,7 @@ from pydantic import Field
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.formats.content import Content, Document
+from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
     ForeignRecord,
     LoggedRollout,
@@ -17,7 +17,6 @@ from agentlearn_evals.formats.log_file import (
     ParsedLog,
     Place,
     as_text,
-    choose_score,
     error_code,
     is_empty,
     parse_texts,
@@ -69,18 +68,17 @@ class PydanticEvalsReader(LogReader):
     @staticmethod
     def matches(content: Content) -> bool:
         """Return whether the content is a report."""
-        return isinstance(content, Document) and {"name", "cases"} <= set(content.value)
+        return {"name", "cases"} <= set(content.document or ())
 
     def read(self, content: Content) -> ParsedLog:
         """Read the cases of a report under one score or assertion. Raises DataError or ConfigError."""
-        assert isinstance(content, Document)
         advice = "write the report with `EvaluationReportAdapter` of pydantic-evals"
-        report = Place(self.file).record(_Report, content.value, advice=advice)
+        report = Place(self.file).record(_Report, content.document, advice=advice)
         cases = (*report.cases, *report.failures)
         if not cases:
             raise DataError(f"{self.file} holds no cases; give a report with at least one", code="empty_log")
         names = tuple(dict.fromkeys(name for case in report.cases for name in case.results))
-        score = choose_score(self.log, names) if report.cases else ""
+        score = self.log.choose(names) if report.cases else ""
         arm = self.log.arm or as_text(report.name)
         model = (report.experiment_metadata or {}).get("model")
         some_output = any(not is_empty(case.output) for case in report.cases)

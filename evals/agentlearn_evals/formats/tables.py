@@ -6,7 +6,6 @@ Rows are JSON lines, CSV or Parquet. lm-eval writes one line per document and fi
 
 import json
 import re
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from agentlearn.data.row import SourceRow
 from agentlearn.errors import ConfigError, DataError
 from agentlearn.measure.observation import Observation
 from agentlearn.types.ids import content_hash
-from agentlearn_evals.formats.content import Content, Document, RowsFile, as_rows, read_content
+from agentlearn_evals.formats.content import Content
 from agentlearn_evals.formats.log_file import (
     LoggedRollout,
     LogReader,
@@ -24,7 +23,6 @@ from agentlearn_evals.formats.log_file import (
     Span,
     abbreviate,
     as_text,
-    choose_score,
     is_empty,
     is_number,
     parse_texts,
@@ -48,27 +46,7 @@ COLUMNS = tuple(Observation.model_fields)
 """Columns that are written. The reader also reads `model`, and may take another column as `score`."""
 
 
-class _TableReader(LogReader):
-    """Reads a log that is a table."""
-
-    def read(self, content: Content) -> ParsedLog:
-        """Read the rows. Raises DataError or ConfigError."""
-        rows = as_rows(content)
-        assert rows is not None
-        return self.read_rows(rows)
-
-    @abstractmethod
-    def read_rows(self, rows: RowsFile) -> ParsedLog:
-        """Read the rows. Raises DataError or ConfigError."""
-
-
-def _has_columns(content: Content, *names: str) -> bool:
-    """Return whether the first row of a table has all these columns."""
-    rows = as_rows(content)
-    return rows is not None and set(names) <= set(rows.rows[0].fields)
-
-
-class PlainReader(_TableReader):
+class PlainReader(LogReader):
     """Rows with task, arm and score."""
 
     name = "rows with task, arm and score"
@@ -76,28 +54,27 @@ class PlainReader(_TableReader):
     @staticmethod
     def matches(content: Content) -> bool:
         """Return whether the content has a `task` or a `score` column; missing columns are reported when reading."""
-        rows = as_rows(content)
-        return rows is not None and bool({"task", "score"} & set(rows.columns))
+        return bool({"task", "score"} & set(content.columns))
 
-    def read_rows(self, rows: RowsFile) -> ParsedLog:
+    def read(self, content: Content) -> ParsedLog:
         """Read the rows. Raises DataError or ConfigError."""
-        score, columns = self.log.score or "score", rows.columns
-        without = self._checked(rows, score)
+        score, columns = self.log.score or "score", content.columns
+        without = self._checked(content, score)
         # The column with the agent's responses, if some are filled in.
         names = [name for name in _RESPONSES if name in columns and name != score]
-        response = next((name for name in names if any(not is_empty(row.fields.get(name)) for row in rows.rows)), "")
-        rollouts = tuple(self._rollout(row, score, response, numbered=not without) for row in rows.rows)
+        response = next((name for name in names if any(not is_empty(row.fields.get(name)) for row in content.rows)), "")
+        rollouts = tuple(self._rollout(row, score, response, numbered=not without) for row in content.rows)
         models, moments = dict[str, str](), dict[str, list[Any]]()
-        for one, row in zip(rollouts, rows.rows, strict=True):
+        for one, row in zip(rollouts, content.rows, strict=True):
             moments.setdefault(one.observation.arm, []).append(row.fields.get(_STARTED))
             if model := as_text(row.fields.get("model")):
                 models[one.observation.arm] = model
         unread = [name for name in columns if name not in {*COLUMNS, "model", _STARTED, score}]
         notes = [f"{self.file}: columns not read: {', '.join(unread)}"] if unread else []
-        if not rows.ends_with_line:
+        if not content.ends_with_line:
             notes.append(f"{self.file}: the last line has no line end; if the file was cut, its last value is wrong")
         warnings, of = list[str](), f"of {len(rollouts):,} rows"
-        fields = [row.fields for row in rows.rows]
+        fields = [row.fields for row in content.rows]
         if many := sum(bool(as_text(one.get("error"))) and not as_text(one.get("status")) for one in fields):
             warnings.append(
                 f"{self.file}: {many:,} {of} have an error and no status, so they are undecided, whatever their score;"
@@ -113,24 +90,23 @@ class PlainReader(_TableReader):
             times={arm: ran for arm, all_moments in moments.items() if (ran := span(all_moments)) is not None},
         )
 
-    def _checked(self, rows: RowsFile, score: str) -> list[SourceRow]:
+    def _checked(self, content: Content, score: str) -> list[SourceRow]:
         """Return the rows without `g`: all or none. Raises DataError or ConfigError for what the table lacks."""
         needed = ("task", score) if self.log.arm else ("task", "arm", score)
-        if missing := [name for name in needed if name not in rows.columns]:
+        if missing := [name for name in needed if name not in content.columns]:
             how = ", or name the arm: ARM=FILE" if missing == ["arm"] else ""
-            raise DataError(
-                f"{self.file} has no column {missing[0]!r} (it has {', '.join(map(repr, rows.columns))}); add it{how}",
-                code="missing_column",
-            )
-        arms = dict.fromkeys(as_text(row.fields.get("arm")) for row in rows.rows)
+            known = ", ".join(map(repr, content.columns))
+            words = f"{self.file} has no column {missing[0]!r} (it has {known}); add it{how}"
+            raise DataError(words, code="missing_column")
+        arms = dict.fromkeys(as_text(row.fields.get("arm")) for row in content.rows)
         if self.log.arm and len(arms) > 1:
             raise ConfigError(
                 f"{self.file} holds the arms {', '.join(map(repr, arms))}, so they cannot all be named"
                 f" {self.log.arm!r}; leave the name out",
                 code="several_arms",
             )
-        without = [row for row in rows.rows if is_empty(row.fields.get("g"))]
-        if without and len(without) < len(rows.rows):
+        without = [row for row in content.rows if is_empty(row.fields.get("g"))]
+        if without and len(without) < len(content.rows):
             raise DataError(
                 f"{without[0].place} has no g, but other rows have one; fill it in, or remove the column",
                 code="bad_count",
@@ -171,7 +147,7 @@ _OTHER_COLUMNS = {"step", "prompt", "completion", "advantage", "__index_level_0_
 _STEP = re.compile(r"_\d+$")
 
 
-class TrlReader(_TableReader):
+class TrlReader(LogReader):
     """Completions of TRL. Unless the user names the arm, every step is its own arm, because the weights differ."""
 
     name = "completions of TRL"
@@ -179,22 +155,22 @@ class TrlReader(_TableReader):
     @staticmethod
     def matches(content: Content) -> bool:
         """Return whether the content has the columns of TRL's completions."""
-        return _has_columns(content, "step", "prompt", "completion")
+        return {"step", "prompt", "completion"} <= set(content.rows[0].fields if content.rows else ())
 
-    def read_rows(self, rows: RowsFile) -> ParsedLog:
+    def read(self, content: Content) -> ParsedLog:
         """Read the completions under one reward. Raises DataError or ConfigError."""
 
         def is_reward(name: str) -> bool:
-            cells = [row.fields.get(name) for row in rows.rows]
+            cells = [row.fields.get(name) for row in content.rows]
             return any(map(is_number, cells)) and all(is_number(cell) or is_empty(cell) for cell in cells)
 
-        named = [name for name in rows.columns if name not in _OTHER_COLUMNS and is_reward(name)]
-        reward, folder = choose_score(self.log, named), self.log.path.parent
+        named = [name for name in content.columns if name not in _OTHER_COLUMNS and is_reward(name)]
+        reward, folder = self.log.choose(named), self.log.path.parent
         # The name of the trainer's output folder, or else the file name without its step.
         in_folder = folder.name == "completions" and folder.parent.name
         run = folder.parent.name if in_folder else _STEP.sub("", self.log.path.stem)
         rollouts: list[LoggedRollout] = []
-        for row in rows.rows:
+        for row in content.rows:
             place = Place(row.place)
             step = place.optional_count(row.fields.get("step"), "step")
             prompt, completion = row.fields.get("prompt"), row.fields.get("completion")
@@ -223,7 +199,7 @@ _INVALID = "[invalid]"
 """What lm-eval's filters give when they find no answer in a response."""
 
 
-class LmEvalReader(_TableReader):
+class LmEvalReader(LogReader):
     """Samples of lm-eval: the documents of one file under one metric and filter."""
 
     name = "samples of lm-eval"
@@ -231,15 +207,14 @@ class LmEvalReader(_TableReader):
     @staticmethod
     def matches(content: Content) -> bool:
         """Return whether the content has the columns of lm-eval's samples."""
-        return _has_columns(content, "doc_id", "metrics")
+        return {"doc_id", "metrics"} <= set(content.rows[0].fields if content.rows else ())
 
-    def read_rows(self, rows: RowsFile) -> ParsedLog:
+    def read(self, content: Content) -> ParsedLog:
         """Read the documents. Raises DataError or ConfigError."""
         log, file, named = self.log, self.file, _FILE.fullmatch(self.log.path.stem)
         task, date = (named["task"], named["date"]) if named else (log.path.stem, "")
         beside = log.path.with_name(f"results_{date}.json")  # written with the samples
-        content = read_content(beside) if date and beside.is_file() else None
-        results = content.value if isinstance(content, Document) else {}
+        results = (Content.read(beside).document if date and beside.is_file() else None) or {}
 
         def of_task(name: str) -> Mapping[str, Any]:
             """Return what a field of the results says of the task; empty when it says nothing."""
@@ -249,7 +224,7 @@ class LmEvalReader(_TableReader):
 
         model = as_text(results.get("model_name"))
         arm = log.arm or model or log.path.stem
-        metric, filter_name = self._choose_metric(rows.rows)
+        metric, filter_name = self._choose_metric(content.rows)
         directions = of_task("higher_is_better")
         if directions.get(metric) is False:
             raise DataError(
@@ -257,7 +232,7 @@ class LmEvalReader(_TableReader):
                 f" another metric ({json.dumps(list(directions))})",
                 code="smaller_is_better",
             )
-        chosen = [row for row in rows.rows if row.fields.get("filter", _NO_FILTER) == filter_name]
+        chosen = [row for row in content.rows if row.fields.get("filter", _NO_FILTER) == filter_name]
         documents = len({as_text(row.fields.get("doc_id")) for row in chosen})
         planned = of_task("n-samples").get("effective")
         missing = isinstance(planned, int) and documents < planned
@@ -288,7 +263,7 @@ class LmEvalReader(_TableReader):
         names = {f"{metric},{own}" if several else metric: (metric, own) for metric, own in pairs}
         if log.score and not several:
             log = log.model_copy(update={"score": log.score.partition(",")[0]})
-        return names[choose_score(log, tuple(names))]
+        return names[log.choose(tuple(names))]
 
 
 def _document(row: SourceRow, arm: str, task: str, metric: str) -> LoggedRollout:

@@ -252,7 +252,7 @@ def removal_state(contrast: Contrast, evidence: ProposalEvidence) -> RemovalStat
     return "proposed" if only_few else "unclear"
 
 
-def small_sample(contrast: Contrast) -> str:
+def _small_sample(contrast: Contrast) -> str:
     """Why a contrast that the margin test proposes has no verdict; empty when it has one."""
     return "" if contrast.verdict != "cannot_tell" else contrast.caution or contrast.withheld or contrast.left_open
 
@@ -265,7 +265,7 @@ def lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
     return tuple(one for one in library.experiences if one.id in chosen)
 
 
-def tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
+def _tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
     """The estimated tokens that a prompt saves without these lessons, where all lessons of a library are shown."""
     whole = estimated_tokens(render(library).text)
     return whole - estimated_tokens(render(library, masked=tuple(lessons)).text)
@@ -449,10 +449,10 @@ class HybridRun:
             LessonRemoval(
                 lesson=lesson.id,
                 text=lesson.lesson,
-                tokens=tokens_without(library, (lesson.id,)),
+                tokens=_tokens_without(library, (lesson.id,)),
                 state=removal_state(by_arm[name], settings.evidence),
                 contrast=StageContrast.of(by_arm[name], found.run),
-                caution=small_sample(by_arm[name]),
+                caution=_small_sample(by_arm[name]),
             )
             for name, lesson in names.items()
         )
@@ -472,10 +472,10 @@ class HybridRun:
             runs=tuple(runs),
             removals=removals,
             not_measured=len(library) - len(lessons),
-            tokens_saved=tokens_without(library, proposed) if proposed else 0,
+            tokens_saved=_tokens_without(library, proposed) if proposed else 0,
             together=None if together is None else StageContrast.of(together, runs[-1]),
             together_shown=together is not None and removal_state(together, settings.evidence) == "proposed",
-            together_caution="" if together is None else small_sample(together),
+            together_caution="" if together is None else _small_sample(together),
         )
 
     def _next_round(
