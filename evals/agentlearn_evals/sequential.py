@@ -68,18 +68,11 @@ class SequentialDesign:
         return [
             draft.model_copy(
                 update={
-                    "mean": found.mean,
-                    "low": found.low,
-                    "high": found.high,
-                    "p": found.p,
-                    "p_mean": None,
+                    **found.model_dump(include={"mean", "low", "high", "p"}),
+                    **dict.fromkeys(("p_mean", "standard_error", "degrees", "detectable", "mcnemar_p")),
                     "look": self.looks.get((draft.baseline, draft.arm), 1),
                     "assumes": _ASSUMES,
                     "method": _METHOD,
-                    "standard_error": None,
-                    "degrees": None,
-                    "detectable": None,
-                    "mcnemar_p": None,
                     "caution": "",
                     "carried": "",
                     "worst": self._worst(draft, found.mean, table),
