@@ -6,7 +6,7 @@ A trace contains every request with its cookies. So a walk that starts with a se
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentlearn.errors import ToolLost
 from agentlearn.log import get_log
-from agentlearn_web.boundary.access_policy import HostPort, RefusedConnection
+from agentlearn_web.boundary.access_policy import HostPort
 from agentlearn_web.boundary.proxy_session import ProxySession
 from agentlearn_web.browser.acts.fields import FieldActs
 from agentlearn_web.browser.acts.navigation import BLOCKED, NavigationActs, Screenshot
@@ -25,7 +25,7 @@ from agentlearn_web.browser.page_watch import BrowserLink, PageHung
 from agentlearn_web.browser.shown_snapshot import ShownSnapshot
 from agentlearn_web.browser.tabs import Tab, Tabs
 from agentlearn_web.browser.walk_settings import ActResult, WalkSettings, browser_error, load_failure_reason
-from agentlearn_web.observation import NEW, ElementLine, PageObservation
+from agentlearn_web.observation import NEW, PageObservation
 from agentlearn_web.task_files import TaskFile
 
 if TYPE_CHECKING:
@@ -40,18 +40,6 @@ class _SiteLost(ToolLost):
     """Raised when a site that this run serves no longer answers. The walk itself did nothing wrong."""
 
     code = "site_lost"
-
-
-async def _require_sites(refusals: Iterable[RefusedConnection], served: Mapping[str, HostPort]) -> None:
-    """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
-    for host in {one.host for one in refusals if one.code == "unreachable"} & served.keys():
-        try:
-            async with asyncio.timeout(_CONNECT_S):
-                _, writer = await asyncio.open_connection(*served[host])
-        except (OSError, TimeoutError) as error:
-            why = str(error) or "no answer in time"
-            raise _SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
-        writer.close()
 
 
 _TRACE = "trace.zip"
@@ -376,8 +364,10 @@ class Walk:
         before = tab.shown if same_document else None
         new: set[int] = set()
         if before is not None:
-            known = {_content(line) for line in before.lines}
-            new = {number for number, line in enumerate(shown.lines) if _content(line) not in known}
+            # A line is the same as one of the view before whatever its ref and its marks.
+            known, now = ([(one.role, one.name, one.url, one.text) for one in view.lines] for view in (before, shown))
+            old = set(known)
+            new = {number for number, line in enumerate(now) if line not in old}
         if result.acted and 0 < len(new) <= _MOST_NEW * len(shown.lines):
             shown = shown.marked(new, NEW)
         if before is not None and result.seeks_new and not new:
@@ -399,8 +389,19 @@ class Walk:
             self._events.add("truncated", "the page is too long to be read whole; the text at its end is left out")
         if result.status not in {"blocked", "load_failed", "bad_pdf"} and tab.url.startswith("http"):
             self._visited += [] if self._visited[-1:] == [tab.url] else [tab.url]
-        await _require_sites(self._events.refusals(), self._served)
+        await self._require_sites()
         return self._observation(tab, shown, result)
+
+    async def _require_sites(self) -> None:
+        """Raise ToolLost if one of the served sites was unreachable and still accepts no connection."""
+        for host in {one.host for one in self._events.refusals() if one.code == "unreachable"} & self._served.keys():
+            try:
+                async with asyncio.timeout(_CONNECT_S):
+                    _, writer = await asyncio.open_connection(*self._served[host])
+            except (OSError, TimeoutError) as error:
+                why = str(error) or "no answer in time"
+                raise _SiteLost(f"the site {host!r}, which this run serves, no longer answers: {why}") from error
+            writer.close()
 
     def _with_load_status(self, tab: Tab, result: ActResult) -> ActResult:
         """Return the result of the act, with a load failure or HTTP error of the new document."""
@@ -410,11 +411,8 @@ class Walk:
             return BLOCKED
         if tab.is_error_page:
             reason = load_failure_reason(Exception(tab.watch.failure))
-            return (
-                result
-                if result.status == "load_failed"
-                else ActResult("load_failed", f"the page did not load: {reason}")
-            )
+            failed = ActResult("load_failed", f"the page did not load: {reason}")
+            return result if result.status == "load_failed" else failed
         if tab.watch.refusal:
             return ActResult("load_failed", f"the page did not load: {refusal_reason(tab.watch.refusal)}")
         return ActResult(f"http_{tab.watch.status}", "the server answered with this code; what it sent is shown below")
@@ -443,8 +441,3 @@ class Walk:
         if select is not None:
             self._tabs.select(select)
         return ActResult()
-
-
-def _content(line: ElementLine) -> tuple[str, str, str, str]:
-    """Return by what a line is the same as one of the view before, whatever its ref and its marks."""
-    return line.role, line.name, line.url, line.text

@@ -19,7 +19,6 @@ from agentlearn_web.browser.walk_settings import ActResult, browser_error, is_ti
 from agentlearn_web.observation import PageObservation
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from playwright.async_api import Response
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d+(?:[/?#]|$))", re.IGNORECASE)
@@ -94,15 +93,10 @@ def _draw_refs(picture: bytes, boxes: Iterable[tuple[str, _Box]]) -> bytes:
         pen.rectangle(pen.textbbox(at, ref, font=font), fill=_LINE)
         pen.text(at, ref, fill=_TEXT, font=font)
     drawn.thumbnail((_MAX_WIDTH, _MAX_HEIGHT))
-    return _encoded(drawn)
-
-
-def _encoded(drawn: "Image") -> bytes:
-    png = BytesIO()
+    png, jpeg = BytesIO(), BytesIO()
     drawn.save(png, "PNG")
     if png.tell() <= _MAX_PNG_BYTES:
         return png.getvalue()
-    jpeg = BytesIO()
     drawn.save(jpeg, "JPEG", quality=_JPEG_QUALITY)
     return jpeg.getvalue()
 
