@@ -107,12 +107,12 @@ class Interval(Value):
     """A mean with its confidence interval. What the data do not determine is None."""
 
     mean: float
-    low: float | None
+    low: float | None = None
     """Lower bound of the interval."""
-    high: float | None
+    high: float | None = None
     """Upper bound of the interval."""
-    standard_error: float | None
-    degrees: float | None
+    standard_error: float | None = None
+    degrees: float | None = None
     """Degrees of freedom of the interval; fractional for some methods."""
     n: int
     """Number of independent values."""
@@ -129,7 +129,7 @@ def mean_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     n = len(numbers)
     mean = math.fsum(numbers) / n
     if n < 2:
-        return Interval(mean=mean, low=None, high=None, standard_error=None, degrees=None, n=n)
+        return Interval(mean=mean, n=n)
     variance = math.fsum((number - mean) ** 2 for number in numbers) / (n - 1)
     error = math.sqrt(variance / n)
     half_width = quantile((1 + level) / 2, n - 1) * error
@@ -151,7 +151,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable], *, lev
     n = len(numbers)
     mean = math.fsum(numbers) / n
     if len(members) < 2:
-        return Interval(mean=mean, low=None, high=None, standard_error=None, degrees=None, n=1)
+        return Interval(mean=mean, n=1)
     if len(members) == n:
         return mean_interval(values, level=level)
     sizes = [len(members_m) for members_m in members]

@@ -43,13 +43,13 @@ class MeanDifference(Value):
     """A mean difference with its interval, and whether that interval is reliable."""
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     """Upper bound of the interval (`low`: lower bound); None if there is no interval, as for a single task."""
     level: float
     """How often the interval should cover the truth, in 0..1."""
-    standard_error: float | None
-    degrees: float | None
+    standard_error: float | None = None
+    degrees: float | None = None
     """Degrees of freedom of the interval; None if it does not use the t distribution."""
     n: int
     """Number of tasks."""
@@ -269,22 +269,10 @@ def two_way_mean(
         for labels in (tasks, seeds, list(zip(tasks, seeds, strict=True)))
     )
     fewer = min(len(by_task), len(by_seed))
+    found = MeanDifference(mean=mean, level=level, n=len(by_task), clusters=fewer, method="two-way")
     if fewer < 2:
-        return MeanDifference(
-            mean=mean,
-            low=None,
-            high=None,
-            level=level,
-            standard_error=None,
-            degrees=None,
-            n=len(by_task),
-            clusters=fewer,
-            method="two-way",
-            unsafe=(
-                f"there are {len(by_task)} tasks and {len(by_seed)} learning seeds;"
-                " an interval needs at least two of each"
-            ),
-        )
+        counted = f"there are {len(by_task)} tasks and {len(by_seed)} learning seeds"
+        return found.model_copy(update={"unsafe": f"{counted}; an interval needs at least two of each"})
     # Estimated variance of the sum of all values, from the sums of clusters.
     task, seed, both = (
         len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums) for sums in (by_task, by_seed, by_both)
@@ -292,15 +280,12 @@ def two_way_mean(
     total = task + seed - both
     error = math.sqrt(max(total, task, seed) if total > 0 else max(task, seed, both)) / len(numbers)
     half_width = quantile((1 + level) / 2, fewer - 1) * error
-    return MeanDifference(
-        mean=mean,
-        low=mean - half_width,
-        high=mean + half_width,
-        level=level,
-        standard_error=error,
-        degrees=fewer - 1,
-        n=len(by_task),
-        clusters=fewer,
-        method="two-way",
-        unsafe="" if error else "all values are equal, so their variance is not known",
+    return found.model_copy(
+        update={
+            "low": mean - half_width,
+            "high": mean + half_width,
+            "standard_error": error,
+            "degrees": float(fewer - 1),
+            "unsafe": "" if error else "all values are equal, so their variance is not known",
+        }
     )

@@ -47,6 +47,12 @@ class BrowserDomain(Domain):
         self.served: Mapping[str, HostPort] = {}
         """Loopback address of each site that is served on this machine."""
 
+    def _with(self, **changes: object) -> Self:
+        """Return the same domain with other attributes."""
+        bound = copy(self)
+        vars(bound).update(changes)
+        return bound
+
     def max_open_rollouts(self) -> int:
         """Return how many contexts the browser keeps."""
         from agentlearn_web.browser.pool import default_walkers
@@ -108,33 +114,25 @@ class WebDomain(BrowserDomain):
             demo = find_demo(self.name)
             sites = nullcontext(self.served) if demo is None else demo.serve_sites()
             async with sites as served, open_browsers(options) as browsers:
-                bound = copy(self)
-                bound.served, bound.browsers = served, browsers
-                bound.access = replace(access, session=await access.begin(browsers, served))
-                yield bound
+                access = replace(access, session=await access.begin(browsers, served))
+                yield self._with(served=served, browsers=browsers, access=access)
 
     def with_sites(self, sites: "SiteOptions") -> Self:
         """Return the same domain, whose walks reach sites like that. Reads the files. Raises ConfigError."""
         from agentlearn_web.sessions import SiteAccess
 
-        bound = copy(self)
-        bound.access = SiteAccess.read(sites)
-        return bound
+        return self._with(access=SiteAccess.read(sites))
 
     def with_judge(self, judge: JudgeModel) -> Self:
         """Return the same domain with a model that judges answers in free text."""
-        bound = copy(self)
-        bound.judge = judge
-        return bound
+        return self._with(judge=judge)
 
     def with_reward(self, reward: str) -> Self:
         """Return the same domain with one of its `rewards`. Raises ConfigError for an unknown reward."""
         if reward not in self.rewards:
             known = " or ".join(map(repr, self.rewards))
             raise ConfigError(f"the web domain has no reward {reward!r}; choose {known}", code="bad_reward")
-        bound = copy(self)
-        bound.reward = reward
-        return bound
+        return self._with(reward=reward)
 
     def with_acts(self, acts: Iterable[str]) -> Self:
         """Return the same domain, whose walks offer these acts only. Raises ConfigError for an unknown act.
@@ -147,9 +145,7 @@ class WebDomain(BrowserDomain):
         if unknown := sorted(chosen - ACTS):
             known = ", ".join(sorted(ACTS))
             raise ConfigError(f"a walk has no act {unknown[0]!r}; choose from {known}", code="bad_act")
-        bound = copy(self)
-        bound.acts = chosen
-        return bound
+        return self._with(acts=chosen)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return questions about generated sites. No two splits share a site. Default sizes: 24, 16 and 30."""
@@ -163,9 +159,7 @@ class WebDomain(BrowserDomain):
 
     def with_columns(self, columns: "ColumnChoice") -> Self:
         """Return the same domain, which reads these columns of files."""
-        bound = copy(self)
-        bound.columns = columns
-        return bound
+        return self._with(columns=columns)
 
     def data_columns(self) -> "Columns":
         """Return the column names of known sources, or those that the user chose."""

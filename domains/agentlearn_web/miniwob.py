@@ -10,7 +10,6 @@ import mimetypes
 import re
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from copy import copy
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -116,9 +115,7 @@ class MiniwobDomain(BrowserDomain):
         from agentlearn_web.browser.pool import open_browsers
 
         async with serve_miniwob(miniwob_folder()) as served, open_browsers() as browsers:
-            bound = copy(self)
-            bound.served, bound.browsers = served, browsers
-            yield bound
+            yield self._with(served=served, browsers=browsers)
 
     def tasks(self, split: Split, *, seed: int, limit: int | None = None) -> tuple[Task, ...]:
         """Return the split's episodes: in each round one of each page, in a shuffled order.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _Failing = Literal["worse", "not_better"]
 _FOR_LOGS = ("baseline", "pairs", "score_range", "margin", "correction", "planned_looks", "seed", "store")
-"""Settings that also apply to logs."""
+"""Settings that also apply to logs: what `compare_logs` takes."""
 _OPTIONS: dict[str, str | tuple[str, ...]] = {
     "methods": "--method",
     "pairs": "--pair",
@@ -84,19 +84,8 @@ def compare(
         _refuse_with_logs(given.options, dry_run=dry_run)
         from agentlearn_evals.log_comparison import compare_logs
 
-        done = compare_logs(
-            logs,
-            arms,
-            baseline=settings.baseline,
-            pairs=settings.pairs,
-            score_range=settings.score_range,
-            margin=settings.margin,
-            correction=settings.correction,
-            planned_looks=settings.planned_looks,
-            seed=settings.seed,
-            allow_missing=allow_missing,
-            store=settings.store,
-        )
+        own = {name: getattr(settings, name) for name in _FOR_LOGS}
+        done = compare_logs(logs, arms, allow_missing=allow_missing, **own)
     elif allow_missing:
         raise ConfigError(
             "--allow-missing is only for --logs; without logs, missing rollouts are made; leave it out",

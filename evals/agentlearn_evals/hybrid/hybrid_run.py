@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -15,7 +15,7 @@ from agentlearn.cli.interrupt import run_to_end
 from agentlearn.cli.live import ProgressLines
 from agentlearn.cli.progress import LearnProgress
 from agentlearn.cli.train_progress import TrainProgress
-from agentlearn.config import LAB, LearnSettings
+from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
 from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing, only_stops, root_cause
@@ -35,7 +35,7 @@ from agentlearn.secret_values import without_secrets
 from agentlearn.store import RunRow, open_store, read_store
 from agentlearn.text import storable
 from agentlearn.train.report import TrainReport
-from agentlearn.train.settings import TrainSettings, resumed_train_settings
+from agentlearn.train.settings import resumed_train_settings
 from agentlearn.train.training_plan import TrainPlan, plan_training
 from agentlearn.types.experience import Experience, Library, estimated_tokens
 from agentlearn.types.ids import ExperienceId, RunId, new_run_id
@@ -62,6 +62,8 @@ from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, ProposalEvid
 from agentlearn_evals.plan import ComparePlan, plan_comparison
 from agentlearn_evals.progress import CompareProgress
 
+_R = TypeVar("_R", LearnReport, TrainReport)
+_P = TypeVar("_P", bound="_OfStage | _CompareProgress")
 _RUNS = 10_000
 """Number of runs that are searched for those of the stages."""
 _ELSEWHERE = ("store", "otel", "private_addresses")
@@ -331,19 +333,36 @@ class HybridRun:
         self.out.print()
         self.out.print(f"{f'round {now.number}/{rounds}  ' * (rounds > 1)}{stage}: {words}", style="bold")
 
-    def _shown(self, progress: "_OfStage | _CompareProgress") -> None:
+    def _shown(self, progress: _P) -> _P:
         """Let a stage say how to continue the hybrid run."""
         store, run = self.settings.store, self.record.event.run
         progress.continued_by = command_words("hybrid", "--resume", run, store=store)
+        return progress
+
+    def _stage(self, kind: RunKind, resolved: str, report: type[_R], run: Callable[[RunId | None], _R]) -> _R:
+        """Return the report of a stage that is done; otherwise run it, or go on with its run."""
+        found = self.record.stage_run(kind, resolved)
+        if found is not None and found.state == "done":
+            return report.model_validate_json(found.report)
+        return run(None if found is None else found.run)
 
     def _learn(self, now: HybridRound) -> LearnedStage:
         settings = self.settings.learn_stage(model=now.model, library=now.start)
         self._announce(now, "learn", f"lessons from rollouts of {settings.model}")
-        found = self.record.stage_run("learn", settings.resolved())
-        if found is not None and found.state == "done":
-            report = LearnReport.model_validate_json(found.report)
-        else:
-            report = self._run_learning(settings, None if found is None else found.run)
+
+        def run(resume: RunId | None) -> LearnReport:
+            from agentlearn.learning.lessons.run_learning import run_learning
+            from agentlearn.views.learn_page import page_at_the_end
+
+            own = settings if resume is None else settings_of(resume, self.settings.store, {})[1]
+            progress = self._shown(_LearnProgress(own, self.out))
+            report = run_to_end(lambda: run_learning(own, progress, resume=resume), progress)
+            _, problem = page_at_the_end(self.settings.store, report.run)
+            if problem:
+                self.out.print(f"  {'note'.ljust(10)}{problem}")
+            return report
+
+        report = self._stage("learn", settings.resolved(), LearnReport, run)
         library, selection = report.library, report.selection
         return LearnedStage(
             run=report.run,
@@ -356,49 +375,31 @@ class HybridRun:
             reason="" if selection is None else selection.reason,
         )
 
-    def _run_learning(self, settings: LearnSettings, resume: RunId | None) -> LearnReport:
-        from agentlearn.learning.lessons.run_learning import run_learning
-        from agentlearn.views.learn_page import page_at_the_end
-
-        if resume is not None:
-            _, settings = settings_of(resume, self.settings.store, {})
-        progress = _LearnProgress(settings, self.out)
-        self._shown(progress)
-        report = run_to_end(lambda: run_learning(settings, progress, resume=resume), progress)
-        _, problem = page_at_the_end(self.settings.store, report.run)
-        if problem:
-            self.out.print(f"  {'note'.ljust(10)}{problem}")
-        return report
-
     def _train(self, now: HybridRound, learned: LearnedStage) -> TrainedStage:
         settings = self.settings.train_stage(model=now.model, library=learned.reference, number=now.number)
         self._announce(now, "train", f"{learned.reference} into the weights of {now.model}")
-        found = self.record.stage_run("train", settings.resolved())
-        if found is not None and found.state == "done":
-            report = TrainReport.model_validate_json(found.report)
-        else:
-            report = self._run_training(settings, None if found is None else found.run)
+
+        def run(resume: RunId | None) -> TrainReport:
+            from agentlearn.train.run_training import run_training
+            from agentlearn.views.train_page import write_train_page
+
+            own = settings if resume is None else resumed_train_settings(resume, self.settings.store, {})[1]
+            progress = self._shown(_TrainProgress(own, self.out))
+            report = run_to_end(lambda: run_training(own, progress, resume=resume), progress)
+            write_train_page(report, own)
+            return report
+
+        report = self._stage("train", settings.resolved(), TrainReport, run)
+        weights = report.weights
         return TrainedStage(
             run=report.run,
-            weights=report.weights.path,
-            sha256=report.weights.sha256_after,
-            published=report.weights.published,
+            weights=weights.path,
+            sha256=weights.sha256_after,
+            published=weights.published,
             worse_on="held-out tasks" if report.delta and report.delta.verdict == "worse" else "the run's own tasks",
-            before=None if report.before is None else report.before.mean,
-            after=None if report.after is None else report.after.mean,
+            before=report.before and report.before.mean,
+            after=report.after and report.after.mean,
         )
-
-    def _run_training(self, settings: TrainSettings, resume: RunId | None) -> TrainReport:
-        from agentlearn.train.run_training import run_training
-        from agentlearn.views.train_page import write_train_page
-
-        if resume is not None:
-            _, settings = resumed_train_settings(resume, self.settings.store, {})
-        progress = _TrainProgress(settings, self.out)
-        self._shown(progress)
-        report = run_to_end(lambda: run_training(settings, progress, resume=resume), progress)
-        write_train_page(report, settings)
-        return report
 
     def _compared(self, settings: CompareSettings) -> tuple[ComparePlan, Comparison]:
         """Compare as `compare` does, and write the page. Stored rollouts are reused."""
@@ -406,8 +407,7 @@ class HybridRun:
         from agentlearn_evals.write_results import write_all
 
         planned = plan_comparison(settings)
-        progress = _CompareProgress(planned, self.out)
-        self._shown(progress)
+        progress = self._shown(_CompareProgress(planned, self.out))
         done = run_to_end(lambda: compare_planned(planned, progress), progress, name="comparison")
         write_all(done, store=self.settings.store)
         return planned, done.comparison
