@@ -18,6 +18,8 @@ from agentlearn.measure.contrast import Missing, Pass, Undecided
 from agentlearn.measure.observation import Observation
 from agentlearn.stats import Interval, clustered_mean, estimate_difference, pass_at_k, pass_hat_k, score_interval
 
+_PASSES = (1, 2, 4, 8, 16, 32, 64)
+
 
 @dataclass(frozen=True, slots=True)
 class _TaskFacts:
@@ -63,6 +65,32 @@ class ScoreTable:
         """The cluster of all tasks; empty when they are in several, or in none."""
         labels = {self.facts[task].cluster for task in self.tasks}
         return labels.pop() if len(labels) == 1 else ""
+
+    def score(self, arm: str, level: float) -> Interval:
+        """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
+        return clustered_score(self.means(arm), self.clusters(), level=level)
+
+    def passes(self, arm: str) -> tuple[Pass, ...]:
+        """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; none unless scores are 0 or
+        1."""
+        rollouts = [self.scores[arm][task] for task in self.tasks]
+        if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
+            return ()
+
+        def mean(values: Iterable[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return sum(known) / len(known) if known else None
+
+        counts = [(len(scores), round(sum(scores))) for scores in rollouts]
+        return tuple(
+            Pass(
+                k=k,
+                at_least_one=mean(pass_at_k(n, right, k) for n, right in counts),
+                all_of_them=mean(pass_hat_k(n, right, k) for n, right in counts),
+            )
+            for k in _PASSES
+            if k <= min(n for n, _ in counts)
+        )
 
     def seen(self, arm: str, baseline: str) -> tuple[float, float]:
         """Return the lowest and highest score of two arms."""
@@ -374,14 +402,6 @@ def _missing(by_arm: Mapping[str, Sequence[Observation]], *, allow_missing: bool
     return (*whole, *parts)
 
 
-_PASSES = (1, 2, 4, 8, 16, 32, 64)
-
-
-def arm_score(table: ScoreTable, arm: str, level: float) -> Interval:
-    """Return the arm's mean over tasks with its interval, as `clustered_score` computes it."""
-    return clustered_score(table.means(arm), table.clusters(), level=level)
-
-
 def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> Interval:
     """Return the mean of the tasks' mean scores, with its interval over clusters.
 
@@ -394,26 +414,3 @@ def clustered_score(means: Sequence[float], clusters: Sequence[str], *, level: f
     if len(set(means)) == 1:
         return score_interval([found.mean] * found.n, level=level, smallest=0)
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
-
-
-def passes(table: ScoreTable, arm: str) -> tuple[Pass, ...]:
-    """Return pass@k and pass^k for each usual k up to the fewest rollouts of a task; empty unless scores are 0 or 1."""
-    rollouts = [table.scores[arm][task] for task in table.tasks]
-    if any(value not in {0.0, 1.0} for scores in rollouts for value in scores):
-        return ()
-    counts = [(len(scores), round(sum(scores))) for scores in rollouts]
-    fewest = min(n for n, _ in counts)
-    return tuple(
-        Pass(
-            k=k,
-            at_least_one=_mean(pass_at_k(n, right, k) for n, right in counts),
-            all_of_them=_mean(pass_hat_k(n, right, k) for n, right in counts),
-        )
-        for k in _PASSES
-        if k <= fewest
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

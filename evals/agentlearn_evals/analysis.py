@@ -9,7 +9,7 @@ from agentlearn.errors import DataError
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, passes
+from agentlearn.measure.score_table import ScoreTable
 from agentlearn_evals.comparison import ArmLine, Comparison, Flip, Slice, TaskLine
 
 _Places = Mapping[tuple[str, str, int], str]
@@ -111,7 +111,7 @@ def _notes(table: ScoreTable) -> Iterator[str]:
 
 def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str, object]) -> ArmLine:
     """Return the results of one arm. arm_facts: further fields of `ArmLine`."""
-    rollouts, interval = table.all[arm], arm_score(table, arm, level)
+    rollouts, interval = table.all[arm], table.score(arm, level)
     statuses = Counter(one.status for one in rollouts)
     seconds = sorted(one.seconds for one in rollouts if one.seconds is not None)
     calls = [one.tool_calls for one in rollouts if one.tool_calls is not None]
@@ -126,7 +126,7 @@ def _arm_line(table: ScoreTable, arm: str, level: float, arm_facts: Mapping[str,
         "score": interval.mean,
         "low": interval.low,
         "high": interval.high,
-        "passes": passes(table, arm),
+        "passes": table.passes(arm),
         "failed": statuses["failed"],
         "timeouts": sum("time" in one.error for one in rollouts if one.status == "undecided"),
         "undecided": statuses["undecided"],

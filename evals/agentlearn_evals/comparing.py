@@ -16,7 +16,7 @@ from agentlearn.learning.without_loop import without_loop
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, in_score_range, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, in_score_range, tabulate
 from agentlearn.models.service_record import reply_notes, service_notes, service_records
 from agentlearn.rollout.recorded_run import recorded_run, started_event
 from agentlearn.stats import two_way_mean
@@ -83,7 +83,7 @@ def learning_curve(arms: Sequence[Arm], table: ScoreTable) -> tuple[VersionPoint
             **found.model_dump(include={"low", "high"}),
         )
         for step, arm in enumerate(longest)
-        for found in (arm_score(table, arm.name, _LEVEL),)
+        for found in (table.score(arm.name, _LEVEL),)
     )
 
 
