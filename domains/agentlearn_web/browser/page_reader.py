@@ -300,7 +300,7 @@ class PageReader:
         """Return the shown snapshot, or a fresh one if the page has changed since. Raises PageHung."""
         tab = self._scope.tab
         shown = tab.shown
-        if shown is None or await tab.has_changed(shown, self._scope.settings):
+        if shown is None or await tab.has_changed(shown):
             await self._scope.tabs.tidy()
             await self._view(ActResult())
         return self._scope.tab.shown or ShownSnapshot(self._scope.tab.watch.document)
@@ -358,15 +358,15 @@ class PageReader:
 
         The text must be one that a person can see.
         """
-        tab, settings = self._scope.tab, self._scope.settings
+        tab = self._scope.tab
         until, read_at = time.monotonic() + limit_s, (-1, -1)
         while True:
-            await tab.watch.require_alive(settings)
-            if text and await tab.watch.has_changed(*read_at, settings):
+            await tab.watch.require_alive()
+            if text and await tab.watch.has_changed(*read_at):
                 read_at, page = (tab.watch.document, tab.watch.changes), None
                 with suppress(TimeoutError, browser_error()):
                     async with tab.watch.link.turns:
-                        page = await tab.watch.read_text(settings)
+                        page = await tab.watch.read_text()
                 if page is not None and holds_text(page, text):
                     return True
                 if page is None or page.partial:

@@ -306,7 +306,7 @@ class Walk:
                 async with asyncio.timeout(self.settings.act_s):
                     result = await self._act_and_settle(act)
             except TimeoutError:
-                await self._tabs.current.watch.stop(self.settings)
+                await self._tabs.current.watch.stop()
                 note = f"the act did not come to an end within {self.settings.act_s:g} s and was given up"
                 result = ActResult("timeout", note)
             return await self._view(result)
@@ -320,9 +320,8 @@ class Walk:
         self._tabs.dialogs.begin_act()
         result = await act()
         if result.acted:
-            await self._tabs.current.watch.wait_until_settled(
-                self.settings, since, effects_started=result.effects_started, typed=result.typed
-            )
+            watch = self._tabs.current.watch
+            await watch.wait_until_settled(since, effects_started=result.effects_started, typed=result.typed)
             await self._tabs.add_windows(windows, since)
             await self._tabs.tidy()
             if begun.watch.document != document:
@@ -346,10 +345,10 @@ class Walk:
         return await self._show(self._tabs.current, ShownSnapshot(self._tabs.current.watch.document), result)
 
     async def _snapshot(self, tab: Tab) -> ShownSnapshot:
-        shown = await tab.snapshot(self.settings)
+        shown = await tab.snapshot()
         if tab.watch.document != shown.document:  # the page navigated in the meantime
-            await tab.watch.wait_until_settled(self.settings, time.monotonic())
-            shown = await tab.snapshot(self.settings)
+            await tab.watch.wait_until_settled(time.monotonic())
+            shown = await tab.snapshot()
         return shown
 
     async def _show(self, tab: Tab, shown: ShownSnapshot, result: ActResult) -> PageObservation:

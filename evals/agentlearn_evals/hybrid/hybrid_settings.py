@@ -179,8 +179,9 @@ class HybridSettings(CustomTaskOptions, SeedOptions, StoreOptions):
 
     def check_stages(self) -> None:
         """Raise ConfigError for what a stage of a recipe cannot have."""
-        for stage, fields in (("learn", self.learn), ("train", self.train), ("compare", self.compare)):
-            self._check_stage(stage, fields)
+        self._check_stage("learn", self.learn)
+        self._check_stage("train", self.train)
+        self._check_stage("compare", self.compare)
         if not isinstance(self.train.get("gradient", {}), Mapping | None):
             raise ConfigError(
                 f"train.gradient is {self.train['gradient']!r}; write its settings below it, such as `learning_rate:"

@@ -161,7 +161,7 @@ class NavigationActs(ActScope):
             if tab.page.is_closed() or not self.tabs.is_alive():
                 raise
             if is_timeout(error):
-                await tab.watch.stop(self.settings)
+                await tab.watch.stop()
             if "interrupted by another navigation" in str(error):
                 return ActResult()
             if self.events.has_refused(tab.watch.target_url):

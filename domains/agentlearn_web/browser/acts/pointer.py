@@ -234,7 +234,7 @@ class PointerActs(ActScope):
         since = time.monotonic()
         with suppress(browser_error()):  # the click that follows says why the element cannot be reached
             await element.hover(timeout=self.action_ms, force=True)
-            await self.tab.watch.wait_for_pictures(since, self.settings)
+            await self.tab.watch.wait_for_pictures(since)
 
     async def _fixed(self, ref: str) -> "ElementHandle | ActResult":
         """Return the element of a ref as a handle, which stays valid while another ref is looked up."""

@@ -101,7 +101,7 @@ class ActScope:
 
     async def wait_for_lists(self) -> None:
         """Wait until the page has reacted to typed keys, for example with a list of suggestions. Raises PageHung."""
-        await self.tab.watch.wait_until_settled(self.settings, time.monotonic(), effects_started=False, typed=True)
+        await self.tab.watch.wait_until_settled(time.monotonic(), effects_started=False, typed=True)
 
     async def on_element(self, ref: str, act: "Callable[[Locator], Awaitable[ActResult]]") -> ActResult:
         """Do an act on the element of a ref. Errors that concern the element become a result."""
