@@ -54,15 +54,7 @@ def _earlier_looks(reports: Sequence[_EvalReport], contrast: Contrast) -> tuple[
                 continue
             if one["data"] == contrast.data:
                 return tuple(found.values())
-            look = InterimLook(
-                arm=contrast.arm,
-                baseline=contrast.baseline,
-                run=row.run,
-                at=row.started_at.isoformat(),
-                pairs=one["pairs"],
-                p=one["p"],
-            )
-            found.setdefault(one["data"], look)
+            found.setdefault(one["data"], InterimLook.of(contrast, row, one["pairs"], one["p"]))
     return tuple(found.values())
 
 

@@ -172,15 +172,7 @@ class _EarlierLogs:
             key = key or earlier.key
             if again:
                 break
-            look = InterimLook(
-                arm=contrast.arm,
-                baseline=contrast.baseline,
-                run=row.run,
-                at=row.started_at.isoformat(),
-                pairs=earlier.pairs,
-                p=earlier.p,
-            )
-            seen.setdefault(_digests(sides), look)
+            seen.setdefault(_digests(sides), InterimLook.of(contrast, row, earlier.pairs, earlier.p))
         key = key or content_hash("logs", _digests(now))[:24]
         return contrast.model_copy(update={"key": key, "look": len(seen) + 1}), tuple(seen.values())
 

@@ -192,6 +192,11 @@ _JUDGE_CALLS = 64
 _AT_ONCE = 4096
 """Largest number of samples that run at once: more than there are rollouts."""
 _DISPLAY = "INSPECT_DISPLAY"
+_OF_THE_TASK = (
+    *("scorer", "config", "approval", "model_roles", "name"),
+    *("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit"),
+)
+"""What of a task its rollouts keep."""
 
 
 @dataclass
@@ -349,18 +354,7 @@ async def _run(held: _Eval) -> None:
         running = asyncio.ensure_future(
             inspect_ai.eval_async(
                 inspect_ai.Task(
-                    dataset=held,
-                    solver=rollouts(),
-                    scorer=task.scorer,
-                    config=task.config,
-                    approval=task.approval,
-                    model_roles=task.model_roles,
-                    message_limit=task.message_limit,
-                    token_limit=task.token_limit,
-                    turn_limit=task.turn_limit,
-                    time_limit=task.time_limit,
-                    working_limit=task.working_limit,
-                    name=task.name,
+                    dataset=held, solver=rollouts(), **{name: getattr(task, name) for name in _OF_THE_TASK}
                 ),
                 get_model("agentlearn/rollout"),  # the model of the rollout that runs
                 log_dir=folder,
