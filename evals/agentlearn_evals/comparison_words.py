@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.measure.contrast import Contrast, ContrastVerdict
-from agentlearn.measure.sentences import signed_difference
+from agentlearn.measure.contrasts import signed_difference
 from agentlearn.views.figure import Tone
 from agentlearn_evals.comparison import ArmLine, Comparison
 

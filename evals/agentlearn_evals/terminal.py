@@ -7,7 +7,7 @@ from rich.console import Console
 
 from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
-from agentlearn.measure.sentences import signed_difference
+from agentlearn.measure.contrasts import signed_difference
 from agentlearn.text import number_text, wrapped
 from agentlearn.views.figure import cost_words
 from agentlearn.views.figure import large as short_count
