@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentlearn_web.boundary.proxy_session import REFUSED_HEADER
@@ -371,8 +372,8 @@ class PageWatch:
         await cdp.send("Page.enable")
         tree = await cdp.send("Page.getFrameTree")
         watch = cls(page, cdp, tree["frameTree"]["frame"]["id"], link, settings)
-        cdp.on("Page.frameStartedLoading", lambda event: watch._on_loading(event, loading=True))
-        cdp.on("Page.frameStoppedLoading", lambda event: watch._on_loading(event, loading=False))
+        cdp.on("Page.frameStartedLoading", partial(watch._on_loading, loading=True))
+        cdp.on("Page.frameStoppedLoading", partial(watch._on_loading, loading=False))
         cdp.on("Page.domContentEventFired", watch._on_parsed)
         cdp.on("Page.frameNavigated", watch._on_navigated)
         cdp.on("Page.windowOpen", watch._on_window)
