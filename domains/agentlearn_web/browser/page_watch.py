@@ -139,7 +139,7 @@ class PageHung(Exception):
     """Raised when a page no longer answers."""
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: Playwright keeps a note on the object of each method that listens
 class PageWatch:
     """The activity of one page, as the browser reports it. Made by `PageWatch.start`."""
 
