@@ -24,7 +24,7 @@ from agentlearn_evals.arms import Arm, ArmReader
 from agentlearn_evals.compare_settings import CompareOptions, CompareSettings
 from agentlearn_evals.comparing import compare_planned
 from agentlearn_evals.comparison import Comparison
-from agentlearn_evals.eval_tasks import EvalTasks, HeldOut, judged_by, load_eval_tasks
+from agentlearn_evals.eval_tasks import EvalTasks, HeldOutTasks, judged_by, load_eval_tasks
 from agentlearn_evals.plan import ONE_RUN, CompareGiven, ComparePlan
 from agentlearn_evals.progress import CompareCallbacks
 from agentlearn_evals.write_results import write_all
@@ -191,7 +191,7 @@ async def _task_sets(
             )
         domain = with_chosen_columns(subject.domain, settings)
         with nullcontext(store) if isinstance(store, Store) else read_store(settings.store) as reader:
-            return (HeldOut(settings.held_out_of, reader).tasks(domain, settings),)
+            return (HeldOutTasks(settings.held_out_of, reader).tasks(domain, settings),)
     if not own_judge and (subject.source is not None or tasks is None):
         return load_eval_tasks(settings, arms)
     domain = with_chosen_columns(subject.domain, settings)

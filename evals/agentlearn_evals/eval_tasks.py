@@ -133,7 +133,7 @@ def _load_task_set(name: str, settings: CompareSettings, *, imports_reward: bool
     return EvalTasks(domain, tuple(tasks), "")
 
 
-class HeldOut:
+class HeldOutTasks:
     """The tasks that a run held out."""
 
     def __init__(self, reference: str, reader: StoreReader) -> None:
@@ -190,7 +190,7 @@ def with_held_out(
             f"--held-out-of {settings.held_out_of!r} names the tasks; leave --domain and --data out",
             code="contradiction",
         )
-    held_out = HeldOut(settings.held_out_of, reader)
+    held_out = HeldOutTasks(settings.held_out_of, reader)
     run, then = held_out.row.run, held_out.settings
     if {"agent or program", "reward"} & set(then.get("given", ())):
         raise ConfigError(
