@@ -11,7 +11,7 @@ from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, WeightsReco
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, passes, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.models.endpoint import Endpoint, HoldsWeights
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory
@@ -91,13 +91,13 @@ def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
 
 
 def _score(table: ScoreTable, arm: str, k: int) -> HeldOutScore:
-    interval = arm_score(table, arm, _LEVEL)
+    interval = table.score(arm, _LEVEL)
     return HeldOutScore(
         mean=interval.mean,
         ci=_ci(interval.low, interval.high),
         n=len(table.tasks),
         k=k,
-        passes=passes(table, arm),
+        passes=table.passes(arm),
         **_counts(table.all[arm]),
     )
 

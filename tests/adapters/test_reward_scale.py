@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentlearn_adapters.bfcl.leaderboard import json_schema
-from agentlearn_adapters.verifiers_tasks.taskset_loading import verdict_of_rewards
+from agentlearn_adapters.bfcl import json_schema
+from agentlearn_adapters.verifiers_tasks import verdict_of_rewards
 
 WEIGHTED = st.dictionaries(st.text(), st.tuples(st.floats(0, 1), st.floats(-5, 5)), min_size=1, max_size=5)
 

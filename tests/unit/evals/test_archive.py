@@ -12,7 +12,7 @@ import zstandard
 
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn_evals.formats import read_logs
-from agentlearn_evals.formats.content import ArchiveLimits, open_archive
+from agentlearn_evals.formats.content import Archive, ArchiveLimits
 from tests.unit.evals import log_samples
 
 ZERO = b"\0"
@@ -37,7 +37,7 @@ def zstd_eval(file: Path, **changes: object) -> Path:
 
 
 def read(file: Path, limits: ArchiveLimits = ArchiveLimits()) -> bytes:  # noqa: B008
-    with open_archive(file, limits) as archive:
+    with Archive.open(file, limits) as archive:
         return b"".join(archive.read(name) for name in archive.names)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn.cli.app import run as command
 from agentlearn_evals import CompareSettings, compare_logs
-from agentlearn_evals.before_calls import forecast
+from agentlearn_evals.before_calls import BeforeCalls
 from agentlearn_evals.plan import plan_comparison
 
 ARMS = ("none", "hot=none,temperature=1")
@@ -94,7 +94,8 @@ def test_one_judge_judges_all_arms_and_is_confirmed_before_it_is_paid() -> None:
     assert {plan.conditions(arm, plan.task_sets[0]).judge for arm in plan.arms} == {"openai:gpt-5-mini"}
     assert plan.models == ("openai:gpt-5-mini", "sim:novice")
     free = ("none", "hot=none,temperature=1")
-    paid = forecast(plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"})))
+    planned = plan_comparison(CompareSettings.model_validate(own | {"arms": free, "judge": "openai:gpt-5"}))
+    paid = BeforeCalls(planned, None).forecast()
     assert paid.paid() == ["openai:gpt-5, the judge"]
     assert "without the calls to the judge openai:gpt-5" in paid.lines()[-1][1]
 

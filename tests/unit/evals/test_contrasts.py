@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
-from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, tabulate
+from agentlearn.measure.score_table import ScoreTable, comparable, tabulate
 from agentlearn.stats import holm
 
 
@@ -291,7 +291,7 @@ def test_filled_in_scores_stay_within_the_bounds(pairs: list[tuple[float | None,
 
 def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
     found = rolled({"none": 0.02, "good": 0.97}, tasks=12, k=4)
-    low, high = arm_score(found, "none", 0.95), arm_score(found, "good", 0.95)
+    low, high = found.score("none", 0.95), found.score("good", 0.95)
     assert low.low is not None
     assert high.high is not None
     assert 0 <= low.low <= low.mean
@@ -299,7 +299,7 @@ def test_the_interval_of_an_arm_stays_between_0_and_1() -> None:
 
 
 def test_the_interval_of_an_arm_that_is_always_right_has_a_width() -> None:
-    always = arm_score(rolled({"always": 1.0}, tasks=12, k=4), "always", 0.95)
+    always = rolled({"always": 1.0}, tasks=12, k=4).score("always", 0.95)
     assert (always.mean, always.high) == (1.0, 1.0)
     assert always.low == pytest.approx(0.7575, abs=1e-4)  # Wilson's, for 12 of 12
 

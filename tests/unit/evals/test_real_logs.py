@@ -60,10 +60,6 @@ def test_an_inspect_log_tells_every_sample(made: Path, form: str) -> None:
     assert {one.arm for one in logs.observations} == {"sums/mockllm/model"}
     assert logs.models == {"sums/mockllm/model": "mockllm/model"}
     assert list(logs.sources) == [file.name]
-    assert {
-        f"{file.name}: 4 of 10 rollouts are undecided and are not counted ({codes})"
-        for codes in ("ValueError 2, time_limit 2", "time_limit 2, ValueError 2")
-    } & set(logs.outcomes)
 
 
 @pytest.mark.slow
@@ -77,10 +73,6 @@ def test_an_inspect_scorer_with_several_values_is_chosen_by_key_and_may_be_undec
     assert actual["late", 0] == (None, "undecided", "time_limit")
     assert f"{file.name}: samples over their time limit are undecided, although the log grades some of them" in (
         logs.notes
-    )
-    assert (
-        f"{file.name}: 6 of 10 rollouts are undecided and are not counted (grader_failed 2, ValueError 2, time_limit 2)"
-        in logs.outcomes
     )
 
 

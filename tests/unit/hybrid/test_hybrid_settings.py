@@ -9,14 +9,7 @@ from agentlearn.config import read_recipe
 from agentlearn.config.recipes import packaged_recipe
 from agentlearn.errors import ConfigError
 from agentlearn_evals.hybrid.hybrid_run import plan_hybrid
-from agentlearn_evals.hybrid.hybrid_settings import (
-    HybridSettings,
-    compare_stage,
-    hybrid_settings,
-    learn_stage,
-    recipe_name,
-    train_stage,
-)
+from agentlearn_evals.hybrid.hybrid_settings import HybridSettings, hybrid_settings, recipe_name
 from tests.support.cases import cases
 from tests.support.command import agentlearn_here
 
@@ -42,9 +35,9 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     settings = recipe(
         seed=7, store=tmp_path, name="mine", margin=0.2, learn={"epochs": 2}, train={"epochs": 5}, compare={"k": 3}
     )
-    learning = learn_stage(settings, model="lab:novice", library=None)
-    training = train_stage(settings, model="lab:novice", library="mine@abc", number=2)
-    comparing = compare_stage(settings, ("none", "mine"), k=None)
+    learning = settings.learn_stage(model="lab:novice", library=None)
+    training = settings.train_stage(model="lab:novice", library="mine@abc", number=2)
+    comparing = settings.compare_stage(("none", "mine"), k=None)
     assert {learning.seed, training.seed, training.gradient.seed, comparing.seed} == {7}
     assert {learning.store, training.store, comparing.store} == {tmp_path}
     assert (learning.epochs, training.epochs, comparing.k, comparing.margin) == (2, 5, 3, 0.2)
@@ -52,7 +45,7 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     assert (training.distill, training.library, training.weights_name) == ("mine@abc", "none", "mine-2")
     assert training.gradient.loss == "distill"
     assert comparing.domains == ("math",)
-    assert compare_stage(settings, ("none", "mine"), k=9).k == 9
+    assert settings.compare_stage(("none", "mine"), k=9).k == 9
 
 
 def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:

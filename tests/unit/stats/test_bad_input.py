@@ -6,9 +6,9 @@ import pytest
 
 from agentlearn.errors import ConfigError
 from agentlearn.stats import (
+    PlannedComparison,
     anytime,
     clustered_mean,
-    detectable_effect,
     detectable_from_error,
     estimate_difference,
     guessed_parts,
@@ -16,17 +16,16 @@ from agentlearn.stats import (
     mean_interval,
     missed_chance,
     no_worse,
-    rollouts_needed,
     score_interval,
     score_statistic,
     sign_flip_p,
-    tasks_needed,
     two_way_mean,
     variance_parts,
 )
 from agentlearn.stats.clustered import cdf, quantile
 from agentlearn.stats.power import power_of
 
+PLANNED = PlannedComparison(parts=guessed_parts(0.5))
 CASES = [
     (
         lambda: clustered_mean([1.0, 2.0], ["a"]),
@@ -62,12 +61,18 @@ CASES = [
     ),
     (lambda: variance_parts([[1], []], [[1], [1]]), "before[1] is empty; a statistic needs at least one number"),
     (lambda: guessed_parts(0.5).of_one_task(0, 1), "k_before is 0; it must be at least 1"),
-    (lambda: detectable_effect(guessed_parts(0.5), 0, k_before=1, k_after=1), "tasks is 0; it must be at least 1"),
     (
-        lambda: tasks_needed(guessed_parts(0.5), 0, k_before=1, k_after=1),
+        lambda: PLANNED.detectable_effect(0, k_before=1, k_after=1),
+        "tasks is 0; it must be at least 1",
+    ),
+    (
+        lambda: PLANNED.tasks_needed(0, k_before=1, k_after=1),
         "effect is 0; it must be strictly between 0 and inf",
     ),
-    (lambda: rollouts_needed(guessed_parts(0.5), math.nan, 9), "effect is nan; it must be strictly between 0 and inf"),
+    (
+        lambda: PLANNED.rollouts_needed(math.nan, 9),
+        "effect is nan; it must be strictly between 0 and inf",
+    ),
     (lambda: detectable_from_error(-1.0, 9), "standard_error is -1.0; it must be finite and not negative"),
     (lambda: detectable_from_error(1.0, 9, power=0.05), "power is 0.05; it must be strictly between 0.05 and 1"),
     (lambda: power_of(math.inf, 9), "shift is inf; it must be strictly between -inf and inf"),
