@@ -29,8 +29,7 @@ from pydantic import Field, TypeAdapter
 
 from agentlearn.errors import FILES_NEEDED, ConfigError, ToolError, ToolLost, words_of_failed_start
 from agentlearn.log import get_log
-from agentlearn.sandbox.inside.config import Config, SandboxLimits
-from agentlearn.sandbox.inside.scratch import remove_tree
+from agentlearn.sandbox.inside.config import Config, SandboxLimits, remove_tree
 from agentlearn.sandbox.protocol import SandboxReport
 from agentlearn.types.value import Value
 

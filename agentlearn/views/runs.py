@@ -334,6 +334,44 @@ class RunRecord:
             "unmatched_feedback": self.unmatched_feedback,
         }
 
+    def lines(self, *, short: bool, columns: int | None = None) -> Iterator[str]:
+        """The record as text. short: without the values of the settings and of the report, and without the rollouts.
+
+        columns: of the terminal, for the table of rollouts.
+        """
+        row = self.row
+        simulated = " (simulated)" if row.simulated else ""
+        yield labelled("run", f"{row.run}  {row.kind} {row.domain} with {row.model}{simulated}")
+        times = f"started {row.started_at:%Y-%m-%d %H:%M:%S}, latest event {row.at:%Y-%m-%d %H:%M:%S}"
+        yield labelled("state", f"{row.state}, {times}, agentlearn-lib {row.package_version}")
+        if self.reason:
+            yield labelled("why", self.reason)
+        yield labelled_command("next", self.next_step)
+        yield from self.main_lines
+        yield from _phase_lines(self.rollouts)
+        if self.unmatched_feedback:
+            count = self.unmatched_feedback
+            yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
+        yield from _applied_lines(self.proposals)
+        if short:
+            return
+        whole = run_json(row)
+        for part in ("settings", "report"):
+            if whole[part]:
+                yield ""
+                yield part
+                yield from leaf_lines(whole.pop(part))
+        yield ""
+        yield "run"
+        yield from leaf_lines({name: value for name, value in whole.items() if value is not None})
+        if self.rollouts:
+            yield ""
+            yield "rollouts"
+            rows = [[plain(value) for value in asdict(one).values()] for one in self.rollouts]
+            table = [list(asdict(self.rollouts[0])), *rows]
+            for part in parts_of_table(table, columns=None if columns is None else columns - 2):
+                yield from (Block(f"  {line}") for line in part)
+
 
 def run_json(row: RunRow) -> dict[str, Any]:
     """A run with times as ISO texts, and with settings and report parsed."""
@@ -342,45 +380,6 @@ def run_json(row: RunRow) -> dict[str, Any]:
     for key in ("settings", "report"):
         texts[key] = json.loads(texts[key]) if texts.get(key) else None
     return texts
-
-
-def run_lines(record: RunRecord, *, short: bool, columns: int | None = None) -> Iterator[str]:
-    """The record as text. short: without the values of the settings and of the report, and without the rollouts.
-
-    columns: of the terminal, for the table of rollouts.
-    """
-    row = record.row
-    simulated = " (simulated)" if row.simulated else ""
-    yield labelled("run", f"{row.run}  {row.kind} {row.domain} with {row.model}{simulated}")
-    times = f"started {row.started_at:%Y-%m-%d %H:%M:%S}, latest event {row.at:%Y-%m-%d %H:%M:%S}"
-    yield labelled("state", f"{row.state}, {times}, agentlearn-lib {row.package_version}")
-    if record.reason:
-        yield labelled("why", record.reason)
-    yield labelled_command("next", record.next_step)
-    yield from record.main_lines
-    yield from _phase_lines(record.rollouts)
-    if record.unmatched_feedback:
-        count = record.unmatched_feedback
-        yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
-    yield from _applied_lines(record.proposals)
-    if short:
-        return
-    whole = run_json(row)
-    for part in ("settings", "report"):
-        if whole[part]:
-            yield ""
-            yield part
-            yield from leaf_lines(whole.pop(part))
-    yield ""
-    yield "run"
-    yield from leaf_lines({name: value for name, value in whole.items() if value is not None})
-    if record.rollouts:
-        yield ""
-        yield "rollouts"
-        rows = [[plain(value) for value in asdict(one).values()] for one in record.rollouts]
-        table = [list(asdict(record.rollouts[0])), *rows]
-        for part in parts_of_table(table, columns=None if columns is None else columns - 2):
-            yield from (Block(f"  {line}") for line in part)
 
 
 def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:
