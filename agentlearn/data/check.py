@@ -54,7 +54,7 @@ class ReadableTasks:
     """What was left out and why; empty when nothing was."""
 
 
-def by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
+def _by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
     """Return the reasons of sentences about rows, the most frequent first. Each sentence counts once."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for sentence in sentences:
@@ -79,7 +79,7 @@ def readable_tasks(
     against = {task.id: f"{task.source}: {why}" for task in tasks if (why := unreadable(task)) is not None}
     if not against:
         return ReadableTasks(tuple(tasks))
-    reasons = by_reason(against.values())
+    reasons = _by_reason(against.values())
     shown = "; ".join(f"{one.count:,} {_was(one.count)} like {one.example}" for one in reasons[:_SHOWN])
     more = f"; and {len(reasons) - _SHOWN:,} more reasons" if len(reasons) > _SHOWN else ""
     words = f"{len(against):,} of {len(tasks):,} expected answers in {source} cannot be read by the verifier"
@@ -219,9 +219,9 @@ def check_source(
         refused=len(sieve.refusals),
         unreadable=len(unreadable),
         unverifiable=len(against),
-        reasons=by_reason(unusable),
+        reasons=_by_reason(unusable),
         sentences=tuple(unusable[:SHOWN]),
-        kinds=_counted(answer_kind(task.answer) for task in tasks),
+        kinds=_counted(_answer_kind(task.answer) for task in tasks),
         families=_counted(task.family for task in tasks if task.family),
         train=len(learned),
         test=len(held),
@@ -242,7 +242,7 @@ def detectable(tasks: int, rollouts: int = ROLLOUTS) -> float | None:
     return min(1.0, reach * math.sqrt(variance / tasks))
 
 
-def answer_kind(answer: str | None) -> str:
+def _answer_kind(answer: str | None) -> str:
     """Return the kind of an expected answer: none, integer, decimal, fraction, choice, words or expression."""
     if answer is None:
         return "none"

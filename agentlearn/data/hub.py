@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SplitFiles:
+class _SplitFiles:
     """One split of a dataset."""
 
     config: str
@@ -59,7 +59,7 @@ class SplitFiles:
     """Whether the card says that its part is meant where none is named."""
 
 
-def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
+def _splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
     """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
     files: list[str] = []
     for name in sorted(names):
@@ -79,7 +79,7 @@ def splits_of(names: Sequence[str], card: str) -> tuple[SplitFiles, ...]:
     return tuple(split for config in configs for split in _of_config(config, files))
 
 
-def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[SplitFiles]:
+def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[_SplitFiles]:
     """Yield the splits of one part of the dataset, as its card gives them."""
     name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
     inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
@@ -94,7 +94,7 @@ def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[S
         ]
         found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
         if found:
-            yield SplitFiles(name, split, found, is_default)
+            yield _SplitFiles(name, split, found, is_default)
 
 
 def _patterns(given: object) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -121,7 +121,7 @@ def _fits(path: str, pattern: tuple[str, ...]) -> bool:
     return len(parts) in reached
 
 
-def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[SplitFiles]:
+def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[_SplitFiles]:
     """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
 
     Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
@@ -141,7 +141,7 @@ def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> 
         or [("train", one) for one in files]
     )
     for split in dict.fromkeys(split for split, _ in chosen):
-        yield SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
+        yield _SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
         installed = False
     if not installed:
         raise MissingExtra(f"reading {source!r} needs huggingface_hub: pip install 'agentlearn-lib[hub]'")
-    unreachable = why_unreachable()
+    unreachable = _why_unreachable()
 
     def refused(why: str) -> DataError:
         return DataError(f"{source!r} cannot be read: {why}", code="hub")
@@ -283,14 +283,14 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
     card = ""
     if "README.md" in files:
         card = attempt(lambda: fetched("README.md")).read_text(encoding="utf-8", errors="replace")
-    chosen = _chosen(wanted, splits_of(files, card), files)
+    chosen = _chosen(wanted, _splits_of(files, card), files)
     if isinstance(chosen, str):
         raise refused(chosen)
     for name in chosen.files:
         yield attempt(lambda name=name: fetched(name))
 
 
-def _chosen(wanted: _Published, splits: tuple[SplitFiles, ...], files: Sequence[str]) -> SplitFiles | str:
+def _chosen(wanted: _Published, splits: tuple[_SplitFiles, ...], files: Sequence[str]) -> _SplitFiles | str:
     """Return the split that is wanted, or why there is none."""
     if not splits:
         program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
@@ -331,7 +331,7 @@ def _listing(wanted: _Published, *, offline: bool) -> tuple[str, Sequence[str]]:
     return listing
 
 
-def why_unreachable() -> str:
+def _why_unreachable() -> str:
     """Return why the hub cannot be reached, after at most a few seconds; empty when it seems that it can."""
     if os.environ.get("HF_HUB_OFFLINE", "").strip().casefold() in {"1", "on", "yes", "true"}:
         return "HF_HUB_OFFLINE forbids to ask the hub"

@@ -105,7 +105,8 @@ class Budget:
         self._next = None
         room = self._room(call, 1)
         if self._reserved:
-            if room < call.tokens_out or self._must_be_alone(call):
+            unknown_cost = self.limits.max_cost_usd is not None and call.price is None
+            if room < call.tokens_out or unknown_cost:
                 return None
         elif (limit := self._missed(call)) is not None:
             self.reached, self._next = limit, call
@@ -164,10 +165,6 @@ class Budget:
             left_usd = (limits.max_cost_usd - self.cost_usd - self.reserved_usd) / parts - call.cost_usd(0)
             room = min(room, left_usd / call.price[1])
         return room
-
-    def _must_be_alone(self, call: ExpectedCall) -> bool:
-        """Whether the cost of a call is unknown and limited."""
-        return self.limits.max_cost_usd is not None and call.price is None
 
     def _missed(self, call: ExpectedCall) -> _LimitName | None:
         """Return the limit that a call would probably pass although no other is in flight; None when it fits.

@@ -94,7 +94,7 @@ class CallContext:
     run: RunId
     journal: Journal
     budget: Budget
-    tracing: "Tracing | None" = None
+    tracing: "_Tracing | None" = None
     """Tracer for units of work; None: no tracing."""
     in_flight: int = 0
     """Calls that have been sent and are not recorded yet."""
@@ -285,14 +285,14 @@ _LOG = get_log()
 
 
 @dataclass(frozen=True, slots=True)
-class Tracing:
+class _Tracing:
     """The tracer of a run."""
 
     tracer: Tracer
     settings: InstrumentationSettings
 
     @classmethod
-    def of(cls, provider: TracerProvider) -> "Tracing":
+    def of(cls, provider: TracerProvider) -> "_Tracing":
         """Tracing through that provider."""
         return cls(provider.get_tracer("agentlearn"), InstrumentationSettings(tracer_provider=provider))
 
@@ -308,7 +308,7 @@ class Tracing:
 
 
 @asynccontextmanager
-async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
+async def open_tracing(*, wanted: bool) -> AsyncGenerator[_Tracing | None]:
     """Send spans by OTLP over HTTP to the address in the environment until the block ends; None when tracing is off.
 
     Raises MissingExtra when tracing is wanted and the SDK is not installed. When only the environment asks for
@@ -333,6 +333,6 @@ async def open_tracing(*, wanted: bool) -> AsyncGenerator[Tracing | None]:
     provider = Provider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     try:
-        yield Tracing.of(provider)
+        yield _Tracing.of(provider)
     finally:
         await asyncio.to_thread(provider.shutdown)

@@ -8,7 +8,7 @@ ends with the first answer. Silence is counted from the first request that met i
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
@@ -17,7 +17,7 @@ from random import Random
 from pydantic import Field
 
 from agentlearn.log import get_log
-from agentlearn.models.refusal import is_accident, is_out_of_quota
+from agentlearn.models.refusal import Refusal
 from agentlearn.types.value import Value
 
 _LOG = get_log()
@@ -244,8 +244,10 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelConnectionError,
         ai.ModelRequestTimeout,
     )
-    if isinstance(error, ai.ModelHTTPError) and (is_out_of_quota(error) or is_accident(error)):
-        return is_accident(error)
+    if isinstance(error, ai.ModelHTTPError):
+        refusal = Refusal.of(error)
+        if refusal.is_out_of_quota or refusal.is_accident:
+            return refusal.is_accident
     if isinstance(error, transient):
         return True
     if isinstance(error, ai.ModelHTTPError):
@@ -261,7 +263,12 @@ def is_garbled(error: BaseException) -> bool:
         return True
     if not isinstance(error, ModelAPIError) or isinstance(error, ModelHTTPError):
         return False
-    return any(isinstance(one, ValueError) or _is_bad_http(one) for one in _causes(error))  # JSONDecodeError is one
+    cause = error.__cause__
+    while cause is not None:
+        if isinstance(cause, ValueError) or _is_bad_http(cause):  # JSONDecodeError is one
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def is_silence(error: BaseException) -> bool:
@@ -271,16 +278,8 @@ def is_silence(error: BaseException) -> bool:
     from agentlearn.models.endings import UnusedReply
 
     if isinstance(error, ModelHTTPError):
-        return (error.status_code in LATER or error.status_code >= 500) and not is_out_of_quota(error)
+        return (error.status_code in LATER or error.status_code >= 500) and not Refusal.of(error).is_out_of_quota
     return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of an error, without the error itself."""
-    cause = error.__cause__
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
 
 
 def _is_bad_http(error: BaseException) -> bool:

@@ -60,7 +60,7 @@ def unescape(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def to_json(adapter: TypeAdapter[T], value: T) -> str:
+def _to_json(adapter: TypeAdapter[T], value: T) -> str:
     """The value as JSON. Lone surrogates are kept; `escape` handles them."""
     try:
         return adapter.dump_json(value).decode()
@@ -69,7 +69,7 @@ def to_json(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def _from_json(adapter: TypeAdapter[T], text: str) -> T:
-    """The value in JSON written by `to_json`. Raises pydantic.ValidationError."""
+    """The value in JSON written by `_to_json`. Raises pydantic.ValidationError."""
     if text.isascii() or not _SURROGATE.search(text):
         return adapter.validate_json(text)
     decoded: Any = json.loads(text)
@@ -148,7 +148,7 @@ def _adapter(of: Any) -> TypeAdapter[Any]:
 
 def _json(of: Any, value: Any) -> str | None:
     """The value as JSON of that type; None for None and for an empty tuple."""
-    return to_json(_adapter(of), value) if value else None
+    return _to_json(_adapter(of), value) if value else None
 
 
 def _value(of: Any, text: str | None) -> Any:
@@ -206,13 +206,13 @@ def trajectory_rows(trajectory: Trajectory, messages: bytes) -> RowGroup:
         verdict=verdict and verdict.status,
         reward=verdict and verdict.reward,
         reason=verdict and verdict.reason,
-        prompts=to_json(_adapter(_Prompts), trajectory.prompts),
+        prompts=_to_json(_adapter(_Prompts), trajectory.prompts),
     )
     body = row(
         "trajectory_body",
         rollout=trajectory.id,
         format=MESSAGES_FORMAT,
-        steps=to_json(_adapter(_Steps), trajectory.steps),
+        steps=_to_json(_adapter(_Steps), trajectory.steps),
         messages=text,
     )
     return (metadata, body, *(_step_row(trajectory.id, ordinal, one) for ordinal, one in enumerate(trajectory.steps)))
@@ -270,8 +270,8 @@ def feedback_from_row(found: Mapping[str, Any]) -> Feedback:
 
 def summary_rows(summary: Summary) -> RowGroup:
     """The row of a summary."""
-    steps = to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
-    prompts = to_json(_adapter(_Prompts), summary.prompts)
+    steps = _to_json(_adapter(tuple[SummaryStep, ...]), summary.steps)
+    prompts = _to_json(_adapter(_Prompts), summary.prompts)
     values = summary.model_dump(exclude={"steps", "library", "prompts"})
     return (row("summary", **values, steps=steps, library_version=summary.library, prompts=prompts),)
 
@@ -296,12 +296,12 @@ def proposal_rows(run: RunId, phase: str, batch: int, ended: Sequence[Ended]) ->
             operation=_json(Operation, one.proposal.operation),
             refusal=_json(Rejected, one.proposal.refusal),
             ended=one.end.end,
-            ending=to_json(_adapter(End), one.end),
+            ending=_to_json(_adapter(End), one.end),
             experience=one.end.experience if isinstance(one.end, Applied) else None,
             folded_into=one.end.into if isinstance(one.end, Folded) else (),
             code=one.end.code if isinstance(one.end, Rejected | Quarantined) else None,
             flags=one.flags,
-            prompts=to_json(_adapter(_Prompts), one.proposal.prompts),
+            prompts=_to_json(_adapter(_Prompts), one.proposal.prompts),
         )
         for one in ended
     )
@@ -376,7 +376,7 @@ _DOCUMENTS: dict[DocumentKind, type[BaseModel]] = {"ground": RunInputs, "failure
 def document_rows(kind: DocumentKind, run: RunId, document: RunInputs | RunFailure) -> RowGroup:
     """The row of a document of a run."""
     at = [document.at.isoformat()] if isinstance(document, RunFailure) else []
-    body = to_json(_adapter(_DOCUMENTS[kind]), document)
+    body = _to_json(_adapter(_DOCUMENTS[kind]), document)
     return (row("blob", hash=content_hash(kind, run, *at), kind=kind, name=run, body=body),)
 
 
@@ -441,7 +441,7 @@ EntryValue = Annotated[
 
 def encode_entry(value: EntryValue) -> bytes:
     """The bytes of an entry of the journal."""
-    return escape(to_json(_adapter(EntryValue), value)).encode()
+    return escape(_to_json(_adapter(EntryValue), value)).encode()
 
 
 def entry_rows(content: bytes) -> RowGroup:

@@ -157,7 +157,7 @@ def database_state(connection: duckdb.DuckDBPyConnection, acknowledged: Acknowle
     return DatabaseState(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
 
 
-def last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
+def _last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
     """Sequence number of the last group commit in the attached store."""
     found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
     return 0 if found is None else int(found[0])
@@ -469,7 +469,7 @@ def _complete_store(connection: duckdb.DuckDBPyConnection, directory: Path) -> A
         connection.execute("CHECKPOINT store")
     make_journal(directory / JOURNAL, identity)
     size_bytes = (directory / DATABASE).stat().st_size
-    acknowledged = Acknowledged(identity, 0, last_seq_of(connection), size_bytes)
+    acknowledged = Acknowledged(identity, 0, _last_seq_of(connection), size_bytes)
     write_watermark(directory / WATERMARK, acknowledged)
     return acknowledged
 

@@ -40,7 +40,7 @@ _ONE_STATEMENT = 32
 """Largest number of entries in one statement."""
 _TABLES = """
     CREATE TABLE meta (format INTEGER NOT NULL, identity TEXT NOT NULL);
-    CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
+    CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, _checksum INTEGER NOT NULL, content BLOB NOT NULL);
 """
 _DAMAGED = ("malformed", "not a database", "no such table", "no such column", "file is encrypted", "unsupported file")
 
@@ -141,7 +141,7 @@ class JournalFile:
         last, acknowledged = last_of(connection), self._watermark.read().journal
         self._refuse(last < acknowledged, f"ends with entry {last}, but {acknowledged} were acknowledged")
         numbers = range(last + 1, last + 1 + len(contents))
-        rows = [(at, checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
+        rows = [(at, _checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
         try:
             _insert_rows(connection, rows)
         except BaseException as error:
@@ -205,7 +205,7 @@ def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence
         connection.executescript("BEGIN IMMEDIATE;" + _TABLES)
         connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, identity))
         connection.execute("INSERT INTO sqlite_sequence VALUES ('entry', ?)", (after,))
-        rows = [(at, checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
+        rows = [(at, _checksum(at, content), content) for at, content in enumerate(entries, start=after + 1)]
         connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
         connection.execute("COMMIT")
 
@@ -240,21 +240,21 @@ def last_of(connection: sqlite3.Connection) -> int:
 
 
 def entry_rows_of(connection: sqlite3.Connection, first: int, last: int) -> list[tuple[object, ...]]:
-    """Number, checksum and content of the entries with these numbers, intact or not."""
-    query = "SELECT seq, checksum, content FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
+    """Number, _checksum and content of the entries with these numbers, intact or not."""
+    query = "SELECT seq, _checksum, content FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
     return connection.execute(query, (first, last)).fetchall()
 
 
 def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:
-    """The entries among the rows that match their checksum, by number."""
+    """The entries among the rows that match their _checksum, by number."""
     return {
         number: content
         for number, wanted, content in rows
-        if isinstance(number, int) and isinstance(content, bytes) and checksum(number, content) == wanted
+        if isinstance(number, int) and isinstance(content, bytes) and _checksum(number, content) == wanted
     }
 
 
-def checksum(number: int, content: bytes) -> int:
+def _checksum(number: int, content: bytes) -> int:
     """Checksum of an entry together with its number. SQLite itself has none for its pages."""
     return zlib.crc32(content, number & 0xFFFFFFFF)
 

@@ -29,7 +29,7 @@ _RANK_OFFSET = 60
 """The larger, the less the first few places of one ranking count against agreement of several."""
 
 
-def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+def _fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
     """Everything that is in a ranking, best first, with its score: the sum of 1 / (60 + rank), ranks counted from 1.
 
     Of equal scores, the smaller number comes first. Source: Cormack, Clarke and Buettcher, SIGIR 2009.
@@ -124,7 +124,7 @@ def lower_case_words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(normalised(text).casefold()))
 
 
-def search_words(text: str) -> tuple[str, ...]:
+def _search_words(text: str) -> tuple[str, ...]:
     """The words by which a text is found, in order: without words that say nothing, and numbers below 100."""
     words = lower_case_words(text)
     return tuple(one for one in words if one not in _SAYS_NOTHING and not (len(one) < 3 and one.isdigit()))
@@ -157,7 +157,7 @@ _DIGITS = 9
 """Digits to which sums of weights are rounded, so that the order of texts is the same on every platform."""
 
 
-class TermIndex:
+class _TermIndex:
     """An index of texts by their words.
 
     A word that more than half of the texts hold is left out, in any language: it does not tell them apart.
@@ -165,7 +165,7 @@ class TermIndex:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.size = len(texts)
-        held = [Counter(search_words(text)) for text in texts]
+        held = [Counter(_search_words(text)) for text in texts]
         self.postings: Mapping[str, Mapping[int, float]] = _weighted(held)
         self._bounds = {word: max(weights.values()) for word, weights in self.postings.items()}
 
@@ -174,7 +174,7 @@ class TermIndex:
 
         depth: the largest number of texts to return. Texts of equal score are in their own order.
         """
-        known = {word for word in search_words(capped_query(query)) if word in self.postings}
+        known = {word for word in _search_words(capped_query(query)) if word in self.postings}
         words = nsmallest(_MOST_TERMS, known, key=lambda word: (-self._bounds[word], word))
         scores = self._scores(words, depth)
         lowest = _lowest_of_best(scores, depth) - _MARGIN
@@ -308,9 +308,9 @@ class LessonIndex:
         return sum(self.tokens)
 
     @cached_property
-    def words(self) -> TermIndex:
+    def words(self) -> _TermIndex:
         """The index of their words."""
-        return TermIndex([one.lesson for one in self.lessons])
+        return _TermIndex([one.lesson for one in self.lessons])
 
     def shows_all(self, retrieval: Retrieval) -> bool:
         """Whether every lesson is shown whatever the query is."""
@@ -340,7 +340,7 @@ class LessonIndex:
             return self.all(without)
         depth = fused_depth(retrieval) + len(without)
         by_words = self.words.ranked(query, depth)
-        ranking = fused([[place for place, _ in by_words], nearest]) if nearest else by_words
+        ranking = _fused([[place for place, _ in by_words], nearest]) if nearest else by_words
         ranking = [one for one in ranking if self.lessons[one[0]].id not in without]
         word_ranks = {place: rank for rank, (place, _) in enumerate(by_words, start=1)}
         near_ranks = {place: rank for rank, place in enumerate(nearest, start=1)}
@@ -397,7 +397,7 @@ class LessonIndex:
 
 @lru_cache(maxsize=16_384)
 def _words_of(lesson: str) -> frozenset[str]:
-    return frozenset(search_words(lesson))
+    return frozenset(_search_words(lesson))
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:

@@ -33,7 +33,7 @@ EPOCH = "epoch-"
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyScore:
+class _FamilyScore:
     """Mean rewards of a family's held-out tasks."""
 
     family: str
@@ -51,7 +51,7 @@ class LearnRecord:
     settings: Mapping[str, Any]
     rollouts: tuple[TrajectoryRow, ...]
     groups: tuple[GroupRow, ...]
-    families: tuple[FamilyScore, ...]
+    families: tuple[_FamilyScore, ...]
     proposals: tuple[ProposalRow, ...]
     problems: Mapping[TaskId, str]
     library: Library | None
@@ -66,7 +66,7 @@ class LearnRecord:
     @classmethod
     def read(cls, reader: StoreReader, row: RunRow) -> "LearnRecord":
         """Read a run that has a report. Raises ConfigError."""
-        report = stored_report(row)
+        report = _stored_report(row)
         rollouts, proposals = tuple(reader.trajectories(row.run)), tuple(reader.proposals(row.run))
         inputs = reader.run_inputs(row.run)
         version = report.selection.selected if report.selection else report.library.version
@@ -98,7 +98,7 @@ class LearnRecord:
         return "simulated" if self.report.simulated else "lab model" if is_lab(self.row.model) else ""
 
 
-def stored_report(row: RunRow) -> LearnReport:
+def _stored_report(row: RunRow) -> LearnReport:
     """The report of a learn run that has one. Raises ConfigError for a report that another version wrote."""
     try:
         return LearnReport.model_validate_json(row.report)
@@ -112,7 +112,7 @@ def stored_report(row: RunRow) -> LearnReport:
         ) from error
 
 
-def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[FamilyScore]:
+def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -> Iterable[_FamilyScore]:
     """Scores by family, of the rollouts that are decided both before and after. A task counts once."""
     sides: dict[str, dict[tuple[TaskId, int], float | None]] = {"before": {}, "after": {}}
     for one in rollouts:
@@ -130,7 +130,7 @@ def _families(rollouts: Iterable[TrajectoryRow], tasks: Mapping[TaskId, Task]) -
     for family in sorted(by_family):
         scores = by_family[family]
         before, after = (sum(side) / len(scores) for side in zip(*scores, strict=True))
-        yield FamilyScore(family=family, tasks=len(scores), before=before, after=after)
+        yield _FamilyScore(family=family, tasks=len(scores), before=before, after=after)
 
 
 def _lessons(reader: StoreReader, proposals: Iterable[ProposalRow], library: Library | None) -> dict[ExperienceId, str]:
@@ -243,7 +243,7 @@ def _card_runs(reader: StoreReader, library: Library) -> Iterator[CardRun]:
     made = {origin.run for origins in origins_in(reader, library).values() for origin in origins}
     rows = [row for row in reader.runs(limit=1_000_000) if row.kind == "learn"]
     for row in sorted(rows, key=lambda one: (one.started_at, one.run)):
-        report = stored_report(row) if row.report else None
+        report = _stored_report(row) if row.report else None
         chosen = None if report is None else report.selection
         made_this = chosen is not None and chosen.selected == library.version and chosen.status != "unchanged"
         if made_this or row.run in made:

@@ -177,7 +177,7 @@ class ScatterPoint(Value):
     high: float | None = None
     tone: Tone = "plain"
 
-    def html(self, x: float, y: float, label: "Label | None") -> Html:
+    def html(self, x: float, y: float, label: "_Label | None") -> Html:
         words = f"{self.label}: {decimal(self.y)} {interval(self.low, self.high)} at {self.x_words}"
         mark = element("g", element("title", words), shape(self.tone), class_=self.tone)
         leader = text = None
@@ -243,7 +243,7 @@ _SIDES: tuple[tuple[int, Literal["start", "end"]], ...] = ((1, "start"), (-1, "e
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class _Label:
     """A label and its distance from its point, in pixels."""
 
     words: str
@@ -266,7 +266,7 @@ def _folded(
     return fold("The values as a table", values.html(mark))
 
 
-def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label | None]:
+def labelled(names: list[str], places: list[tuple[float, float]]) -> list[_Label | None]:
     """A label for each point, so that no label overlaps another, covers a point or leaves the drawing.
 
     places: the points in percent. A label without room is None. Labels are placed greedily in the given order: right of
@@ -274,11 +274,11 @@ def labelled(names: list[str], places: list[tuple[float, float]]) -> list[Label 
     """
     dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in places]
     taken = [(x, (x - 6, y - 6, x + 6, y + 6)) for x, y in dots]
-    labels: list[Label | None] = []
+    labels: list[_Label | None] = []
     for (x, y), name, own in zip(dots, names, list(taken), strict=True):
         others = [one for one in taken if one != own]
         words = clipped(name, _LONGEST)
-        candidates = (Label(words, dx * side, dy, anchor) for dx, dy in _AROUND for side, anchor in _SIDES)
+        candidates = (_Label(words, dx * side, dy, anchor) for dx, dy in _AROUND for side, anchor in _SIDES)
         label = next((one for one in candidates if _free(x, one.box(x, y), others)), None)
         labels.append(label)
         if label is not None:

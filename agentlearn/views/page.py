@@ -97,7 +97,7 @@ class HtmlPage(Value):
 
 def render_page(page: HtmlPage) -> str:
     """The whole file as text that UTF-8 can encode."""
-    anchors = anchors_of([section.title for section in page.sections])
+    anchors = _anchors_of([section.title for section in page.sections])
     front = element(
         "header",
         element("p", page.kicker, marked(page.mark), class_="kicker") if page.kicker or page.mark else None,
@@ -124,7 +124,7 @@ def render_page(page: HtmlPage) -> str:
     return "<!doctype html>\n" + element("html", page.head(), body, lang="en").text + "\n"
 
 
-def anchors_of(titles: Sequence[str]) -> list[str]:
+def _anchors_of(titles: Sequence[str]) -> list[str]:
     """A unique anchor for each title."""
     anchors: list[str] = []
     for title in titles:

@@ -109,7 +109,7 @@ def _not_counted(sides: Sequence[tuple[str, HeldOutScore]]) -> Iterator[str]:
             yield f"{words}: {', '.join(f'{n} of {all_}{side}' for side, n, all_ in found)}   {', '.join(codes)}"
 
 
-def leaf_lines(value: object, path: str = "") -> Iterator[Block]:
+def _leaf_lines(value: object, path: str = "") -> Iterator[Block]:
     """The lines of a value. A list of plain values is one line. Numbers have all their digits."""
     rows = [(visible_line(name), text) for name, text in _leaves(value, path)]
     width = min(48, max((len(name) for name, _ in rows), default=0))
@@ -360,10 +360,10 @@ class RunRecord:
             if whole[part]:
                 yield ""
                 yield part
-                yield from leaf_lines(whole.pop(part))
+                yield from _leaf_lines(whole.pop(part))
         yield ""
         yield "run"
-        yield from leaf_lines({name: value for name, value in whole.items() if value is not None})
+        yield from _leaf_lines({name: value for name, value in whole.items() if value is not None})
         if self.rollouts:
             yield ""
             yield "rollouts"

@@ -24,7 +24,7 @@ from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
 from agentlearn.models.endpoint_state import GARBLED
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.models.refusal import refused_settings, remedy, service_words
+from agentlearn.models.refusal import Refusal, service_words
 from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.transcript import steps_of
 from tests.support.cases import cases
@@ -385,5 +385,5 @@ def test_the_words_of_a_refusal_are_found_in_any_body(body: Any) -> None:
         deep = {"error": deep, "detail": [deep]} if not isinstance(deep, dict) else {"error": deep}
     for one in (body, deep):
         assert len(service_words(one)) <= 400
-        refused_settings(400, one, {"temperature"})
-        remedy(400, one, ())
+        Refusal(400, one).settings({"temperature"})
+        Refusal(400, one).remedy(())

@@ -29,7 +29,7 @@ from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import PromptRef, Verdict
-from agentlearn.views.learn_record import stored_report
+from agentlearn.views.learn_record import _stored_report
 from tests.support.learn_records import learn_record
 from tests.unit.store import nouns
 
@@ -92,7 +92,7 @@ def check(directory: Path) -> None:
     """Everything that `fill` saved comes back."""
     with read_store(directory) as reader:
         (row,) = reader.runs()
-        assert (row.state, stored_report(row).run) == ("done", learn_record().report.run)
+        assert (row.state, _stored_report(row).run) == ("done", learn_record().report.run)
         assert reader.task(nouns.TASK.id) == nouns.TASK
         assert reader.task(nouns.WALK.id) == nouns.WALK
         libraries = [reader.library(one.version) for one in reader.versions_made()]

@@ -19,11 +19,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store.database import last_seq_of
+from agentlearn.store.database import _last_seq_of
 from agentlearn.store.database import Database
 try:
     with closing(Database(Path(sys.argv[1]), create=False)) as database, database.cursor() as cursor:
-        print(last_seq_of(cursor))
+        print(_last_seq_of(cursor))
 except AgentlearnError as error:
     print(f"{error.code}: {error}")
 """
