@@ -11,17 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentlearn.data.overlap import hold_out, near_copies
-from agentlearn.data.reading import (
-    ParsedRow,
-    RowReader,
-    StartAndPath,
-    dispute,
-    no_start,
-    passed_over,
-    rows,
-    same_answer,
-    unclear_count,
-)
+from agentlearn.data.reading import ParsedRow, RowReader, StartAndPath, no_start, passed_over, rows, unclear_count
 from agentlearn.data.row import Columns, SourceRow, is_empty
 from agentlearn.errors import DataError
 from agentlearn.stats.clustered import quantile
@@ -306,8 +296,8 @@ class _Sieve:
         first = self.found.setdefault(found.identity, found)
         if first is found:
             return
-        if not same_answer(first, found, self.key):
-            raise DataError(dispute(first, found))
+        if not first.agrees(found, self.key):
+            raise DataError(first.dispute(found))
         self.repeated += 1
 
 

@@ -160,6 +160,45 @@ class _Published:
     around: tuple[str, str] = ("", "")
     """Text before and after each problem that belongs to another agent's prompt; it is removed."""
 
+    def chosen(self, splits: tuple[_SplitFiles, ...], files: Sequence[str]) -> _SplitFiles | str:
+        """Return the split that is wanted, or why there is none."""
+        if not splits:
+            program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
+            why = "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
+            if program is not None:
+                why = f"it is made by a program ({program}), and no program of a dataset is run"
+            return f"{why}; download its rows and give them as a file"
+        configs = list(dict.fromkeys(one.config for one in splits))
+        usual = [one for one in configs if one == "default" or len(configs) == 1]
+        config = self.config or next(iter([*(one.config for one in splits if one.is_default), *usual]), None)
+        if config not in configs:
+            names = ", ".join(f"'hf:{self.dataset}:{one}/{self.split}'" for one in configs[:_SHOWN])
+            had = f"has no part {config!r}" if config else "has several parts"
+            return f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}"
+        found = {one.name: one for one in splits if one.config == config}
+        if self.split not in found:
+            return f"it has no split {self.split!r}; choose one of {', '.join(map(repr, found))}"
+        return found[self.split]
+
+    def listing(self, *, offline: bool) -> tuple[str, Sequence[str]]:
+        """Return the commit and its files; what a commit holds never changes, so the hub is asked once."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.constants import HF_HUB_CACHE
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{self.dataset.replace('/', '--')}@{self.revision}.json")
+        fixed = self.revision is not None and _COMMIT.fullmatch(self.revision)
+        if (fixed or offline) and kept.is_file():
+            commit, files = json.loads(kept.read_text(encoding="utf-8"))
+            return commit, files
+        if offline:
+            raise LocalEntryNotFoundError(f"{self.dataset} is not in the cache")
+        info = HfApi(endpoint=_endpoint()).dataset_info(self.dataset, revision=self.revision, timeout=30.0)
+        listing = str(info.sha), [one.rfilename for one in info.siblings or ()]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, json.dumps(listing).encode())
+        return listing
+
 
 _DAPO_BEFORE = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer:"
@@ -279,56 +318,15 @@ def _split_files(source: str, wanted: _Published) -> Iterator[Path]:
         )
         return Path(str(path))
 
-    commit, files = attempt(lambda: _listing(wanted, offline=bool(unreachable)))
+    commit, files = attempt(lambda: wanted.listing(offline=bool(unreachable)))
     card = ""
     if "README.md" in files:
         card = attempt(lambda: fetched("README.md")).read_text(encoding="utf-8", errors="replace")
-    chosen = _chosen(wanted, _splits_of(files, card), files)
+    chosen = wanted.chosen(_splits_of(files, card), files)
     if isinstance(chosen, str):
         raise refused(chosen)
     for name in chosen.files:
         yield attempt(lambda name=name: fetched(name))
-
-
-def _chosen(wanted: _Published, splits: tuple[_SplitFiles, ...], files: Sequence[str]) -> _SplitFiles | str:
-    """Return the split that is wanted, or why there is none."""
-    if not splits:
-        program = next((name for name in files if name.endswith(".py") and "/" not in name), None)
-        why = "it has no file in JSON, JSON Lines, CSV, TSV or Parquet"
-        if program is not None:
-            why = f"it is made by a program ({program}), and no program of a dataset is run"
-        return f"{why}; download its rows and give them as a file"
-    configs = list(dict.fromkeys(one.config for one in splits))
-    usual = [one for one in configs if one == "default" or len(configs) == 1]
-    config = wanted.config or next(iter([*(one.config for one in splits if one.is_default), *usual]), None)
-    if config not in configs:
-        names = ", ".join(f"'hf:{wanted.dataset}:{one}/{wanted.split}'" for one in configs[:_SHOWN])
-        had = f"has no part {config!r}" if config else "has several parts"
-        return f"it {had}; write {names}{' and so on' if len(configs) > _SHOWN else ''}"
-    found = {one.name: one for one in splits if one.config == config}
-    if wanted.split not in found:
-        return f"it has no split {wanted.split!r}; choose one of {', '.join(map(repr, found))}"
-    return found[wanted.split]
-
-
-def _listing(wanted: _Published, *, offline: bool) -> tuple[str, Sequence[str]]:
-    """Return the commit and its files; what a commit holds never changes, so the hub is asked once."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    kept = Path(HF_HUB_CACHE, "agentlearn-file-lists", f"{wanted.dataset.replace('/', '--')}@{wanted.revision}.json")
-    fixed = wanted.revision is not None and _COMMIT.fullmatch(wanted.revision)
-    if (fixed or offline) and kept.is_file():
-        commit, files = json.loads(kept.read_text(encoding="utf-8"))
-        return commit, files
-    if offline:
-        raise LocalEntryNotFoundError(f"{wanted.dataset} is not in the cache")
-    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.dataset, revision=wanted.revision, timeout=30.0)
-    listing = str(info.sha), [one.rfilename for one in info.siblings or ()]
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, json.dumps(listing).encode())
-    return listing
 
 
 def _why_unreachable() -> str:

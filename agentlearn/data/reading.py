@@ -19,8 +19,6 @@ from agentlearn.data.row import (
     both_places,
     boxed_answer,
     cell,
-    choices_in,
-    choices_of,
     layout_of,
     marked_answer,
 )
@@ -118,6 +116,19 @@ class ParsedRow:
             path=self.path,
         )
 
+    def dispute(self, second: "ParsedRow") -> str:
+        """Return the message about one problem with two answers."""
+        places = both_places(self.row.where, second.row.where)
+        return (
+            f"{places} have the same problem with the answers {self.answer!r} and {second.answer!r}; keep the right one"
+        )
+
+    def agrees(self, other: "ParsedRow", key: Callable[[str], Hashable]) -> bool:
+        """Whether two rows give the same answer."""
+        if self.answer is None or other.answer is None:
+            return self.answer == other.answer
+        return key(self.answer) == key(other.answer)
+
 
 def read_tasks(
     source: str | Path,
@@ -144,9 +155,9 @@ def read_tasks(
     disputed: set[tuple[str, str]] = set()
     for found in map(reader.read, rows(source)):
         first = kept.setdefault(found.identity, found)
-        if first is not found and not same_answer(first, found, key):
+        if first is not found and not first.agrees(found, key):
             if not str(source).startswith(PUBLISHED):
-                raise DataError(dispute(first, found))
+                raise DataError(first.dispute(found))
             disputed.add(found.identity)
         if limit is not None and len(kept) - len(disputed) >= limit:
             break
@@ -263,7 +274,7 @@ def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:
     if not layout.choices:
         return None
     cells = [cell(row.fields, name) for name in layout.choices]
-    found = choices_in(cells[0]) if len(cells) == 1 else choices_of(cells, columns=True)
+    found = TaskChoices.read(cells[0]) if len(cells) == 1 else TaskChoices.of(cells, columns=True)
     if found is None:
         which = "+".join(layout.choices)
         alone = f"problem={'+'.join(layout.problem)}" + (f" answer={layout.answer}" if layout.answer else "")
@@ -302,13 +313,6 @@ def _same_words(problem: str) -> str:
     return " ".join(problem.split())
 
 
-def same_answer(one: ParsedRow, other: ParsedRow, key: Callable[[str], Hashable]) -> bool:
-    """Whether two rows give the same answer."""
-    if one.answer is None or other.answer is None:
-        return one.answer == other.answer
-    return key(one.answer) == key(other.answer)
-
-
 def unclear_count(rows: Iterable[ParsedRow]) -> str:
     """Return why the right choices of rows are not clear: numbers from 0 or from 1; empty when they are clear."""
     counted = [row for row in rows if row.counted is not None]
@@ -321,12 +325,6 @@ def unclear_count(rows: Iterable[ParsedRow]) -> str:
         f"{first.row.place} has the right choice {first.counted}, and no row has 0, so the choices may count from 0 or"
         " from 1; write the letters of the right choices"
     )
-
-
-def dispute(first: ParsedRow, second: ParsedRow) -> str:
-    """Return the message about one problem with two answers."""
-    places = both_places(first.row.where, second.row.where)
-    return f"{places} have the same problem with the answers {first.answer!r} and {second.answer!r}; keep the right one"
 
 
 def _seen(row: SourceRow, wanted: tuple[str, ...]) -> str:

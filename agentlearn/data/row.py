@@ -153,6 +153,23 @@ class SourceRow:
             raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
         return str(value).strip()
 
+    def missed(self, layout: "RowLayout", left: Sequence[str]) -> str:
+        """Return the sentence about columns that would be passed over, with the two choices that the user has."""
+        which = " and ".join(map(repr, left))
+        parts = [
+            name
+            for name in left
+            if not (any(map(_OF_CHOICES.fullmatch, _words(name))) or _BARE.fullmatch(_folded(name)))
+        ]
+        choices = [*layout.choices, *(name for name in left if name not in parts)]
+        question = "+".join(layout.problem)
+        answer = f" answer={layout.answer}" if layout.answer else ""
+        whole = f"problem={'+'.join([*parts, question])}{answer}" + (f" choices={'+'.join(choices)}" if choices else "")
+        return (
+            f"{self.place} has {which} next to the problem {question!r}, which may be a part of it; add --columns"
+            f" {whole!r} to read it, or --columns {f'problem={question}{answer}'!r} to leave it out"
+        )
+
 
 def _unusable(value: object) -> str | None:
     """Return what a cell holds that is neither text nor a number; None for a text or a number."""
@@ -218,17 +235,8 @@ SOLUTION = "solution"
 """Column whose last box is the answer of a row without an answer column, as in MATH."""
 _CHOICES = ("choices", "options", "answer_choices", "candidates", "endings", "mc_choices", "multiple_choice")
 _RIGHT_CHOICE = (
-    "answerkey",
-    "answer_key",
-    "correct",
-    "label",
-    "correct_option",
-    "correct_answer",
-    "answer_idx",
-    "answer_index",
-    "answer_letter",
-    "gold",
-    "target",
+    *("answerkey", "answer_key", "correct", "label", "correct_option", "correct_answer", "answer_idx"),
+    *("answer_index", "answer_letter", "gold", "target"),
 )
 """Columns that name the right choice in a row that has choices and no answer column."""
 _STORY = ("body",)
@@ -298,7 +306,7 @@ def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
     found = RowLayout((*before, *problem), answer, choices, boxed=boxed)
     left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
     if problem and left:
-        raise DataError(_missed(row, found, left), code="part_of_problem")
+        raise DataError(row.missed(found, left), code="part_of_problem")
     return found
 
 
@@ -368,22 +376,6 @@ def _parts_left(fields: Mapping[str, object], layout: RowLayout) -> list[str]:
 def _words(name: str) -> list[str]:
     """Return the words of a column's name in lower case: `the`, `context` of `theContext` and of `the_context`."""
     return [word.casefold() for word in _WORD.findall(name)]
-
-
-def _missed(row: SourceRow, layout: RowLayout, left: Sequence[str]) -> str:
-    """Return the sentence about columns that would be passed over, with the two choices that the user has."""
-    which = " and ".join(map(repr, left))
-    parts = [
-        name for name in left if not (any(map(_OF_CHOICES.fullmatch, _words(name))) or _BARE.fullmatch(_folded(name)))
-    ]
-    choices = [*layout.choices, *(name for name in left if name not in parts)]
-    question = "+".join(layout.problem)
-    answer = f" answer={layout.answer}" if layout.answer else ""
-    whole = f"problem={'+'.join([*parts, question])}{answer}" + (f" choices={'+'.join(choices)}" if choices else "")
-    return (
-        f"{row.place} has {which} next to the problem {question!r}, which may be a part of it; add --columns"
-        f" {whole!r} to read it, or --columns {f'problem={question}{answer}'!r} to leave it out"
-    )
 
 
 def _folded(name: str) -> str:
@@ -465,79 +457,79 @@ class TaskChoices:
         found = _NUMBER.fullmatch(str(answer).strip())
         return {int(found[1])} if found and not self.labels and int(found[1]) < len(self.texts) else set()
 
+    @classmethod
+    def read(cls, value: object) -> "TaskChoices | None":
+        """Return the choices in a cell: a list, a mapping, or JSON or Python text of one; None when there are none."""
+        if isinstance(value, str):
+            value = _choices_in(value)
+        if isinstance(value, str):
+            return cls._marked(value)
+        if hasattr(value, "tolist"):
+            value = value.tolist()  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(value, Mapping):
+            cells = {str(name).strip().casefold(): one for name, one in value.items()}
+            texts, labels, names = cells.get("text"), cells.get("label"), sorted(cells)
+            if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
+                return cls._complete(texts, labels)
+            letters = list(string.ascii_lowercase[: len(names)])
+            return cls._complete([cells[name] for name in names], names) if names == letters else None
+        return cls.of(value) if isinstance(value, Sequence) else None
+
+    @classmethod
+    def of(cls, values: Sequence[object], *, columns: bool = False) -> "TaskChoices | None":
+        """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
+        kept = list(values)
+        while columns and kept and is_empty(kept[-1]):
+            kept.pop()
+        if kept and all(isinstance(one, Mapping) for one in kept):
+            entries = [{str(name).casefold(): one for name, one in entry.items()} for entry in kept]  # pyright: ignore[reportAttributeAccessIssue]
+            labels = [entry.get("label", entry.get("key")) for entry in entries]
+            return cls._complete([entry.get("text") for entry in entries], labels)
+        found = cls._complete(kept)
+        if found is None:
+            return None
+        own = [_OWN_LETTER.match(text) for text in found.texts]
+        letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in own]
+        texts = found.texts
+        if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
+            texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
+        return cls(texts, numeric=all(map(_is_number, kept)))
+
+    @classmethod
+    def _complete(cls, texts: Sequence[object], labels: Sequence[object] | None = None) -> "TaskChoices | None":
+        """Return the choices; None when one is empty or not one value, labels repeat, or they are too few or many."""
+        found, named = [_text(one) for one in texts], [_text(one) for one in labels or ()]
+        if not (2 <= len(found) <= len(_LETTERS) and all(found)):
+            return None
+        if labels is not None and not (len(named) == len(found) and all(named) and len(set(named)) == len(named)):
+            return None
+        return cls(tuple(filter(None, found)), tuple(filter(None, named)))
+
+    @classmethod
+    def _marked(cls, text: str) -> "TaskChoices | None":
+        """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter.
+
+        The marks A, B, C and so on are all written in the same way.
+        """
+        marks: list[re.Match[str]] = []
+        for one in _MARK.finditer(text):
+            same_style = not marks or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", marks[0][0])
+            if same_style and (one[1] or one[2]).upper() == _LETTERS[len(marks)]:
+                marks.append(one)
+        if len(marks) < 2 or text[: marks[0].start()].strip():
+            return None
+        ends = [*(one.start() for one in marks[1:]), len(text)]
+        return cls._complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
+
 
 def _is_number(value: object) -> bool:
     return isinstance(value, NumberText | int | float)
-
-
-def choices_in(value: object) -> TaskChoices | None:
-    """Return the choices in a cell: a list, a mapping, or the JSON or Python text of one; None when there are none."""
-    if isinstance(value, str):
-        value = _choices_in(value)
-    if isinstance(value, str):
-        return _marked(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(value, Mapping):
-        cells = {str(name).strip().casefold(): one for name, one in value.items()}
-        texts, labels, names = cells.get("text"), cells.get("label"), sorted(cells)
-        if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
-            return _complete(texts, labels)
-        letters = list(string.ascii_lowercase[: len(names)])
-        return _complete([cells[name] for name in names], names) if names == letters else None
-    return choices_of(value) if isinstance(value, Sequence) else None
-
-
-def choices_of(values: Sequence[object], *, columns: bool = False) -> TaskChoices | None:
-    """Return the choices in a list. columns: they stand in one column each; empty ones at the end do not count."""
-    kept = list(values)
-    while columns and kept and is_empty(kept[-1]):
-        kept.pop()
-    if kept and all(isinstance(one, Mapping) for one in kept):
-        entries = [{str(name).casefold(): one for name, one in entry.items()} for entry in kept]  # pyright: ignore[reportAttributeAccessIssue]
-        labels = [entry.get("label", entry.get("key")) for entry in entries]
-        return _complete([entry.get("text") for entry in entries], labels)
-    found = _complete(kept)
-    if found is None:
-        return None
-    own = [_OWN_LETTER.match(text) for text in found.texts]
-    letters = [(one[1] or one[2] or one[3]).upper() if one else "" for one in own]
-    texts = found.texts
-    if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
-        texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
-    return TaskChoices(texts, numeric=all(map(_is_number, kept)))
-
-
-def _complete(texts: Sequence[object], labels: Sequence[object] | None = None) -> TaskChoices | None:
-    """Return the choices; None when one is empty or not one value, when labels repeat, and for too few or too many."""
-    found, named = [_text(one) for one in texts], [_text(one) for one in labels or ()]
-    if not (2 <= len(found) <= len(_LETTERS) and all(found)):
-        return None
-    if labels is not None and not (len(named) == len(found) and all(named) and len(set(named)) == len(named)):
-        return None
-    return TaskChoices(tuple(filter(None, found)), tuple(filter(None, named)))
 
 
 def _text(value: object) -> str:
     """Return a choice as text; empty when it is empty or not one value."""
     is_value = isinstance(value, str | int | float) and not isinstance(value, bool) and not is_empty(value)
     return str(value).strip() if is_value else ""
-
-
-def _marked(text: str) -> TaskChoices | None:
-    """Return the choices of a text such as `a ) 38 , b ) 27.6 , c ) 30`: each begins with its letter.
-
-    The marks A, B, C and so on are all written in the same way.
-    """
-    marks: list[re.Match[str]] = []
-    for one in _MARK.finditer(text):
-        same_style = not marks or _LETTER_IN_MARK.sub("", one[0]) == _LETTER_IN_MARK.sub("", marks[0][0])
-        if same_style and (one[1] or one[2]).upper() == _LETTERS[len(marks)]:
-            marks.append(one)
-    if len(marks) < 2 or text[: marks[0].start()].strip():
-        return None
-    ends = [*(one.start() for one in marks[1:]), len(text)]
-    return _complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
 
 
 def _choices_in(text: str) -> object:

@@ -83,28 +83,17 @@ _READ = frozenset({401, 402, 403, 429})
 # Codes as services write them in `code`, `type`, `status` or `reason` of an error, in lower case.
 _OUT_OF_QUOTA = frozenset(
     {
-        "insufficient_quota",
-        "exceeded_current_quota_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "insufficient_balance",
-        "insufficient_user_quota",
+        *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"),
+        *("billing_not_active", "billing_error", "credit_balance_exhausted"),
+        *("organization_spend_limit_exceeded", "project_spend_limit_exceeded"),
+        *("organization_usage_limit_exceeded", "insufficient_balance", "insufficient_user_quota"),
     }
 )
 _ACCIDENT = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
 _FILTERED = frozenset(
     {
-        "content_filter",
-        "content_filter_error",
-        "content_policy_violation",
-        "responsibleaipolicyviolation",
-        "data_inspection_failed",
-        "datainspectionfailed",
+        *("content_filter", "content_filter_error", "content_policy_violation"),
+        *("responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"),
     }
 )
 

@@ -63,13 +63,7 @@ _PACKAGES = ("sympy", "numpy", "mpmath")
 """Packages that sessions may import besides the standard library."""
 _PRELOADED = (
     *_PACKAGES,
-    "numpy.random",
-    "fractions",
-    "decimal",
-    "itertools",
-    "math",
-    "random",
-    "hashlib",
+    *("numpy.random", "fractions", "decimal", "itertools", "math", "random", "hashlib"),
 )
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 _BOOT = Path(__file__).parent / "inside" / "boot.py"

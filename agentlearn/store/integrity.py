@@ -285,7 +285,7 @@ def repair_store(directory: Path) -> Repaired:
         lock.release()
     with closing(Database(directory, create=False)) as database:
         database.checkpoint()  # empties the shortened log, so that nothing is appended to it
-        commits = GroupCommit(database, entry_rows)
+        commits = GroupCommit(database)
         restored = commits.waiting
         commits.close()
     return repaired.model_copy(update={"restored_entries": restored})

@@ -110,16 +110,8 @@ class FileWatch:
 
 
 _OURS = (
-    "store.*",
-    "journal.sqlite*",
-    "snapshots/*",
-    "staging/*",
-    "spill/*",
-    "libraries",
-    "libraries/*",
-    "libraries/*/*",
-    "reports",
-    "reports/*",
+    *("store.*", "journal.sqlite*", "snapshots/*", "staging/*", "spill/*", "libraries", "libraries/*"),
+    *("libraries/*/*", "reports", "reports/*"),
 )
 
 
