@@ -43,7 +43,7 @@ _CHANNEL_CALL = re.compile(r"\bto=functions\.\w")
 COST = "cost_usd"
 """Key of the cost in dollars that a service reported, in the response's `provider_details`."""
 _MOST_TOKENS = 2**53
-"""Largest number of tokens that is _believed. A service that reports more is treated as if it reported none."""
+"""Largest number of tokens that is believed. A service that reports more is treated as if it reported none."""
 
 _REASONING = ("reasoning", "reasoning_content", "thinking", "reasoning_text", "reasoning_details")
 """_Fields of a message in which services return what a model thought. pydantic-ai reads the first two."""

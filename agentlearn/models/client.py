@@ -5,7 +5,7 @@ limiter. The `seed` of a request is derived from the unit's seed and the request
 service depends on nothing else. Each response is committed to the journal before it is used. A resumed run takes the
 responses of the interrupted run from the journal.
 
-Only the request is _shortened. The trajectory keeps every text, and its tokens are those of the request, as the model
+Only the request is shortened. The trajectory keeps every text, and its tokens are those of the request, as the model
 saw it. What is left out depends on the messages alone, so a resumed run sends the same requests. It changes rarely:
 each time room is needed, more is left out than needed, so most requests extend the one before and a prompt cache holds.
 """
@@ -36,7 +36,7 @@ from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.trajectory import PLACE, STATUS
 
 _ROOM = 0.75
-"""Share of the largest size to which a request is _shortened once it is larger."""
+"""Share of the largest size to which a request is shortened once it is larger."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -40,7 +40,7 @@ _ONE_STATEMENT = 32
 """Largest number of entries in one statement."""
 _TABLES = """
     CREATE TABLE meta (format INTEGER NOT NULL, identity TEXT NOT NULL);
-    CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, _checksum INTEGER NOT NULL, content BLOB NOT NULL);
+    CREATE TABLE entry (seq INTEGER PRIMARY KEY AUTOINCREMENT, checksum INTEGER NOT NULL, content BLOB NOT NULL);
 """
 _DAMAGED = ("malformed", "not a database", "no such table", "no such column", "file is encrypted", "unsupported file")
 
@@ -240,13 +240,13 @@ def last_of(connection: sqlite3.Connection) -> int:
 
 
 def entry_rows_of(connection: sqlite3.Connection, first: int, last: int) -> list[tuple[object, ...]]:
-    """Number, _checksum and content of the entries with these numbers, intact or not."""
-    query = "SELECT seq, _checksum, content FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
+    """Number, checksum and content of the entries with these numbers, intact or not."""
+    query = "SELECT seq, checksum, content FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
     return connection.execute(query, (first, last)).fetchall()
 
 
 def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:
-    """The entries among the rows that match their _checksum, by number."""
+    """The entries among the rows that match their checksum, by number."""
     return {
         number: content
         for number, wanted, content in rows

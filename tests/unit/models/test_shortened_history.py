@@ -1,4 +1,4 @@
-"""A history _shortened to a number of tokens: what stays whole, what is noted, and that calls keep their results."""
+"""A history shortened to a number of tokens: what stays whole, what is noted, and that calls keep their results."""
 
 from collections.abc import Sequence
 from itertools import pairwise
