@@ -36,7 +36,6 @@ from agentlearn.store.store_files import (
     StoreLock,
     Watermark,
     make_private,
-    missing,
     read_watermark,
     restrict,
     write_watermark,
@@ -91,12 +90,19 @@ def _read(path: Path, expected_last: int) -> JournalState:
                     state = state._replace(**{name: step(connection)})
                 except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
                     problems.append(error_line(error))
-            problems.extend(_broken_pages(connection))
+            try:
+                (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                problems += [] if found == "ok" else [str(found).splitlines()[0]]
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                problems.append(error_line(error))
             try:
                 rows = entry_rows_of(connection, 0, _FARTHEST)
             except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
                 problems.append(error_line(error))
-                rows = list(_one_by_one(connection, max(state.last, expected_last)))
+                rows, last = list[tuple[object, ...]](), max(state.last, expected_last)
+                for number in range(max(last - _SEARCHED, 0) + 1, last + 1):  # what can still be read
+                    with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
+                        rows += entry_rows_of(connection, number, number)
             entries = intact_entries(rows)
             if damaged := len(rows) - len(entries):
                 problems.append(f"{damaged} of its entries do not match their checksum")
@@ -104,23 +110,6 @@ def _read(path: Path, expected_last: int) -> JournalState:
             return state._replace(entries=entries, problem=problem)
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
-
-
-def _broken_pages(connection: sqlite3.Connection) -> Iterator[str]:
-    """The first problem that SQLite finds in its pages, if any."""
-    try:
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != "ok":
-            yield str(found).splitlines()[0]
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        yield error_line(error)
-
-
-def _one_by_one(connection: sqlite3.Connection, last: int) -> Iterator[tuple[object, ...]]:
-    """The rows that can still be read, looked up by their number."""
-    for number in range(max(last - _SEARCHED, 0) + 1, last + 1):
-        with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
-            yield from entry_rows_of(connection, number, number)
 
 
 class DatabaseState(NamedTuple):
@@ -157,12 +146,6 @@ def database_state(connection: duckdb.DuckDBPyConnection, acknowledged: Acknowle
     return DatabaseState(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
 
 
-def _last_seq_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Sequence number of the last group commit in the attached store."""
-    found = connection.execute("SELECT coalesce(max(seq), 0) FROM commit_log").fetchone()
-    return 0 if found is None else int(found[0])
-
-
 def file_contradictions(acknowledged: Acknowledged | None, database: Path) -> Iterator[_Contradiction]:
     """What the size of the database file shows. DuckDB itself notices a missing end only when it reads there."""
     wanted = acknowledged.size_bytes if acknowledged is not None else 0
@@ -179,16 +162,13 @@ def database_contradictions(acknowledged: Acknowledged | None, database: Databas
     if database.last < acknowledged.commit:
         words = f"the database holds commits up to {database.last}, but {acknowledged.commit} were acknowledged"
         yield _Contradiction("missing_commits", words)
-    elif database.identity != acknowledged.identity and not _unfinished(acknowledged, database):
+    elif database.identity != acknowledged.identity:
+        if acknowledged.only_journal and database.identity is None and not database.last:
+            return  # a recorder began the store, and its database is not complete yet
         yield _Contradiction("other_store", "the database and store.hwm belong to different stores")
     elif database.unacknowledged > 1:
         words = f"store.hwm is older than the database, which holds {database.unacknowledged} later commits"
         yield _Contradiction("old_watermark", words)
-
-
-def _unfinished(acknowledged: Acknowledged, database: DatabaseState) -> bool:
-    """Whether a recorder began the store, and its database is not complete yet."""
-    return acknowledged.only_journal and database.identity is None and not database.last
 
 
 def journal_contradictions(acknowledged: Acknowledged, taken: int, journal: JournalState) -> Iterator[_Contradiction]:
@@ -240,7 +220,12 @@ class Database:
     """
 
     def __init__(self, directory: Path, *, create: bool) -> None:
-        _require_duckdb()
+        if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:  # 1 has no appenders
+            raise StoreError(
+                f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
+                f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
+                code="old_duckdb",
+            )
         self.directory = directory
         self._path = directory / DATABASE
         self._log = directory / DATABASE_LOG
@@ -376,7 +361,9 @@ class Database:
                 self._acknowledged = _complete_store(connection, self.directory)
             elif self._acknowledged.only_journal:
                 self._adopt(connection, self._acknowledged)
-            _restrict_file_access(connection, self.staging)
+            # SQL may write files to the staging folder only
+            connection.execute(f"SET allowed_directories = [{sql_string(self.staging)}]")
+            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
         except duckdb.Error as error:
             connection.close()
             raise StoreDamaged(
@@ -393,9 +380,9 @@ class Database:
         mark = self._acknowledged
         if mark is None:
             return
-        wanted = [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]
-        for path in missing(wanted):
-            raise self._damaged(f"{str(path)!r} is missing")
+        for path in [self.directory / JOURNAL] if mark.only_journal else [self._path, self.directory / JOURNAL]:
+            if not path.exists():
+                raise self._damaged(f"{str(path)!r} is missing")
 
     def _verify(self, database: DatabaseState) -> None:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
@@ -469,19 +456,9 @@ def _complete_store(connection: duckdb.DuckDBPyConnection, directory: Path) -> A
         connection.execute("CHECKPOINT store")
     make_journal(directory / JOURNAL, identity)
     size_bytes = (directory / DATABASE).stat().st_size
-    acknowledged = Acknowledged(identity, 0, _last_seq_of(connection), size_bytes)
+    acknowledged = Acknowledged(identity, 0, database_state(connection, None).last, size_bytes)
     write_watermark(directory / WATERMARK, acknowledged)
     return acknowledged
-
-
-def _require_duckdb() -> None:
-    """Raise StoreError for a DuckDB that cannot write the store: 1 has no appenders."""
-    if int(duckdb.__version__.partition(".")[0]) < OLDEST_DUCKDB:
-        raise StoreError(
-            f"the store needs DuckDB {OLDEST_DUCKDB} or newer, which appends rows in batches, and found"
-            f" {duckdb.__version__!r}: pip install 'duckdb>={OLDEST_DUCKDB},<{OLDEST_DUCKDB + 1}'",
-            code="old_duckdb",
-        )
 
 
 @contextmanager
@@ -510,12 +487,6 @@ def open_draft(path: Path) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
-
-
-def _restrict_file_access(connection: duckdb.DuckDBPyConnection, staging: Path) -> None:
-    """Allow SQL to write files to `staging` only, and lock that setting."""
-    connection.execute(f"SET allowed_directories = [{sql_string(staging)}]")
-    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

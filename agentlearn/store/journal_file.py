@@ -143,7 +143,14 @@ class JournalFile:
         numbers = range(last + 1, last + 1 + len(contents))
         rows = [(at, _checksum(at, content), content) for at, content in zip(numbers, contents, strict=True)]
         try:
-            _insert_rows(connection, rows)
+            if len(rows) <= _ONE_STATEMENT:  # after each statement this thread waits for the interpreter
+                places = ", ".join(["(?, ?, ?)"] * len(rows))
+                values = [value for one in rows for value in one]
+                connection.execute(f"INSERT INTO entry VALUES {places}", values)  # noqa: S608
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
+                connection.execute("COMMIT")
         except BaseException as error:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
@@ -171,7 +178,9 @@ class JournalFile:
         try:
             yield
         except (sqlite3.Error, OverflowError) as error:
-            if _is_damage(error):
+            # an operational error mostly tells of a disk or a lock, any other of damage
+            of_file = not isinstance(error, sqlite3.OperationalError) or any(words in str(error) for words in _DAMAGED)
+            if of_file and isinstance(error, sqlite3.DatabaseError | OverflowError):
                 raise self._damaged(f"cannot be read ({error_line(error)})") from error
             raise StoreError(f"the store could not be written: {error_line(error)}", code="store_write") from error
 
@@ -183,17 +192,6 @@ class JournalFile:
         return StoreDamaged(
             f"{str(self._path)!r} {problem}; copy the store's directory, then run `agentlearn store repair`"
         )
-
-
-def _insert_rows(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes]]) -> None:
-    """Commit entries. A few go into one statement: after each statement this thread waits for the interpreter."""
-    if len(rows) <= _ONE_STATEMENT:
-        places = ", ".join(["(?, ?, ?)"] * len(rows))
-        connection.execute(f"INSERT INTO entry VALUES {places}", [value for one in rows for value in one])  # noqa: S608
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    connection.executemany("INSERT INTO entry VALUES (?, ?, ?)", rows)
-    connection.execute("COMMIT")
 
 
 def make_journal(path: Path, identity: str, *, after: int = 0, entries: Sequence[bytes] = ()) -> None:
@@ -257,13 +255,6 @@ def intact_entries(rows: Sequence[tuple[object, ...]]) -> dict[int, bytes]:
 def _checksum(number: int, content: bytes) -> int:
     """Checksum of an entry together with its number. SQLite itself has none for its pages."""
     return zlib.crc32(content, number & 0xFFFFFFFF)
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether an error of SQLite tells of a damaged file, and not of a disk or a lock."""
-    if isinstance(error, sqlite3.OperationalError):
-        return any(words in str(error) for words in _DAMAGED)
-    return isinstance(error, (sqlite3.DatabaseError, OverflowError))
 
 
 _DATABASE = "store.duckdb"

@@ -15,7 +15,7 @@ import struct
 import time
 import weakref
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
@@ -137,11 +137,6 @@ def _file_id(path: Path) -> FileId | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def missing(paths: Iterable[Path]) -> list[Path]:
-    """The paths that name no file."""
-    return [path for path in paths if not path.exists()]
 
 
 WATERMARK = "store.hwm"

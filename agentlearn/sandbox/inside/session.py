@@ -1,6 +1,6 @@
 """One session: a child of the zygote that runs cells, as a notebook does, until its socket closes.
 
-_Output of a session: in one file, so that it survives a kill; past a size limit only the end is kept, in memory.
+Output of a session: in one file, so that it survives a kill; past a size limit only the end is kept, in memory.
 
 Descriptors 1 and 2 of a session are this file (a memfd), so text printed by C code appears in the right order.
 """
