@@ -48,7 +48,8 @@ def _by_reason(sentences: Iterable[str]) -> tuple[Reason, ...]:
     """Return the reasons of sentences about rows, the most frequent first. Each sentence counts once."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for sentence in sentences:
-        found[_general(sentence)].append(sentence)
+        plain = _QUOTED.sub("…", _PLACE.sub("", sentence, count=1))  # without its place, values and numbers
+        found[re.sub(r"\d[\d,.]*", "…", plain)].append(sentence)
     ranked = sorted(found.items(), key=lambda one: -len(one[1]))
     return tuple(Reason(reason=reason, count=len(of), example=of[0]) for reason, of in ranked)
 
@@ -70,7 +71,9 @@ def readable_tasks(
     if not against:
         return ReadableTasks(tuple(tasks))
     reasons = _by_reason(against.values())
-    shown = "; ".join(f"{one.count:,} {_was(one.count)} like {one.example}" for one in reasons[:_SHOWN])
+    shown = "; ".join(
+        f"{one.count:,} {'is' if one.count == 1 else 'are'} like {one.example}" for one in reasons[:_SHOWN]
+    )
     more = f"; and {len(reasons) - _SHOWN:,} more reasons" if len(reasons) > _SHOWN else ""
     words = f"{len(against):,} of {len(tasks):,} expected answers in {source} cannot be read by the verifier"
     if len(against) > most * len(tasks) or len(against) == len(tasks):
@@ -81,16 +84,6 @@ def readable_tasks(
         )
     kept = tuple(task for task in tasks if task.id not in against)
     return ReadableTasks(kept, f"{words}, and these tasks are left out ({shown}{more})")
-
-
-def _was(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _general(sentence: str) -> str:
-    """Return a sentence without its place and with `…` for every quoted value and number."""
-    plain = _QUOTED.sub("…", _PLACE.sub("", sentence, count=1))
-    return re.sub(r"\d[\d,.]*", "…", plain)
 
 
 SHOWN = 5

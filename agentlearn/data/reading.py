@@ -245,8 +245,14 @@ class RowReader:
 
     def _answer(self, row: SourceRow, layout: RowLayout, choices: TaskChoices | None) -> str | None:
         written = row.text(layout.answer) if layout.answer else ""
+        is_story = len(layout.problem) > 1 and layout.problem[0].strip().casefold() == "body"
         try:
-            answer = self.gold(_final(row, layout, choices, written)) if written else ""
+            if written and choices is not None:
+                written = choices.letter(cell(row.fields, layout.answer))
+            elif written:
+                final = boxed_answer if layout.boxed else amount_without_unit if is_story else marked_answer
+                written = final(written)
+            answer = self.gold(written) if written else ""
         except ValueError as error:
             raise DataError(f"{row.place} {error}", code="bad_answer") from error
         if not answer and self.answer_required:
@@ -257,16 +263,6 @@ class RowReader:
                 code="no_answer",
             )
         return answer or None
-
-
-def _final(row: SourceRow, layout: RowLayout, choices: TaskChoices | None, written: str) -> str:
-    """Return the final answer in an answer cell. Raises ValueError with words that continue `FILE line N`."""
-    if choices is not None:
-        return choices.letter(cell(row.fields, layout.answer))
-    if layout.boxed:
-        return boxed_answer(written)
-    is_story = len(layout.problem) > 1 and layout.problem[0].strip().casefold() == "body"
-    return amount_without_unit(written) if is_story else marked_answer(written)
 
 
 def _choices(row: SourceRow, layout: RowLayout) -> TaskChoices | None:

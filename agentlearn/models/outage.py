@@ -257,6 +257,8 @@ def is_transient(error: BaseException) -> bool:
 
 def is_garbled(error: BaseException) -> bool:
     """Whether a response came that is not a chat completion: not JSON, not HTTP, or a redirection."""
+    import httpx2
+    from openai import APIStatusError
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, UnexpectedModelBehavior):
@@ -265,8 +267,15 @@ def is_garbled(error: BaseException) -> bool:
         return False
     cause = error.__cause__
     while cause is not None:
-        if isinstance(cause, ValueError) or _is_bad_http(cause):  # JSONDecodeError is one
-            return True
+        match cause:
+            case APIStatusError() if cause.status_code < 400:
+                return True
+            case httpx2.RemoteProtocolError() if "without sending a response" not in str(cause):
+                return True  # a closed connection is silence
+            case ValueError() | httpx2.DecodingError() | httpx2.TooManyRedirects():  # JSONDecodeError is a ValueError
+                return True
+            case _:
+                pass
         cause = cause.__cause__
     return False
 
@@ -280,18 +289,6 @@ def is_silence(error: BaseException) -> bool:
     if isinstance(error, ModelHTTPError):
         return (error.status_code in LATER or error.status_code >= 500) and not Refusal.of(error).is_out_of_quota
     return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
-
-
-def _is_bad_http(error: BaseException) -> bool:
-    """Whether an error says that bytes came which are no HTTP response, or a redirection."""
-    import httpx2
-    from openai import APIStatusError
-
-    if isinstance(error, APIStatusError):
-        return error.status_code < 400
-    if isinstance(error, httpx2.RemoteProtocolError):
-        return "without sending a response" not in str(error)  # a closed connection is silence
-    return isinstance(error, httpx2.DecodingError | httpx2.TooManyRedirects)
 
 
 def retry_after_s(error: BaseException) -> float | None:

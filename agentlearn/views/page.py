@@ -3,9 +3,9 @@
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import count
 
 from agentlearn.types.value import Value
 from agentlearn.views.charts import Bars, Dumbbell, Forest
@@ -97,7 +97,11 @@ class HtmlPage(Value):
 
 def render_page(page: HtmlPage) -> str:
     """The whole file as text that UTF-8 can encode."""
-    anchors = _anchors_of([section.title for section in page.sections])
+    anchors: list[str] = []
+    for section in page.sections:
+        base = re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+        names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+        anchors.append(next(one for one in names if one != "details" and one not in anchors))
     front = element(
         "header",
         element("p", page.kicker, marked(page.mark), class_="kicker") if page.kicker or page.mark else None,
@@ -122,18 +126,6 @@ def render_page(page: HtmlPage) -> str:
         raw("script", _asset("page.js")),
     )
     return "<!doctype html>\n" + element("html", page.head(), body, lang="en").text + "\n"
-
-
-def _anchors_of(titles: Sequence[str]) -> list[str]:
-    """A unique anchor for each title."""
-    anchors: list[str] = []
-    for title in titles:
-        base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        taken = {"details", *anchors}
-        anchors.append(
-            base if base not in taken else next(a for n in range(2, 10_000) if (a := f"{base}-{n}") not in taken)
-        )
-    return anchors
 
 
 @cache

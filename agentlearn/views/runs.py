@@ -348,7 +348,14 @@ class RunRecord:
             yield labelled("why", self.reason)
         yield labelled_command("next", self.next_step)
         yield from self.main_lines
-        yield from _phase_lines(self.rollouts)
+        for phase in dict.fromkeys(one.phase for one in self.rollouts):
+            members = [one for one in self.rollouts if one.phase == phase]
+            rewards = [one.reward for one in members if one.reward is not None]
+            mean = score_words(sum(rewards) / len(rewards) if rewards else None)
+            outcomes = Counter(one.outcome for one in members)
+            counts = f"failed {outcomes['failed']}, undecided {outcomes['undecided']}"
+            words = f"{len(members)} rollouts, mean of {len(rewards)} rewards {mean}, {counts}; first: {members[0].id}"
+            yield labelled(phase, f" {words}" if len(phase) > 10 else words)
         if self.unmatched_feedback:
             count = self.unmatched_feedback
             yield labelled("feedback", f"{count} more to {row.domain!r}, about rollouts that the store does not hold")
@@ -380,17 +387,6 @@ def run_json(row: RunRow) -> dict[str, Any]:
     for key in ("settings", "report"):
         texts[key] = json.loads(texts[key]) if texts.get(key) else None
     return texts
-
-
-def _phase_lines(rollouts: Sequence[TrajectoryRow]) -> Iterator[str]:
-    for phase in dict.fromkeys(one.phase for one in rollouts):
-        members = [one for one in rollouts if one.phase == phase]
-        rewards = [one.reward for one in members if one.reward is not None]
-        mean = score_words(sum(rewards) / len(rewards) if rewards else None)
-        outcomes = Counter(one.outcome for one in members)
-        counts = f"failed {outcomes['failed']}, undecided {outcomes['undecided']}"
-        words = f"{len(members)} rollouts, mean of {len(rewards)} rewards {mean}, {counts}; first: {members[0].id}"
-        yield labelled(phase, f" {words}" if len(phase) > 10 else words)
 
 
 def _applied_lines(proposals: Sequence[ProposalRow]) -> Iterator[str]:

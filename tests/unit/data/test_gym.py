@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentlearn.data import read_tasks, rows, scorer
+from agentlearn.data import read_tasks, scorer
 from agentlearn.data.gym import _could_call, _entries
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 from tests.support.cases import cases
 from tests.unit.data.online import absent

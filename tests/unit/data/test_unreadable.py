@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.data import AnswerRules, check_source, readable_tasks
-from agentlearn.data.check import _by_reason
+from agentlearn.data import readable_tasks
+from agentlearn.data.check import AnswerRules, _by_reason, check_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task

@@ -6,25 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.views import (
-    Bar,
-    BarGroup,
-    Bars,
-    Column,
-    Dumbbell,
-    DumbbellRow,
-    Forest,
-    ForestRow,
-    LineChart,
-    Point,
-    Scatter,
-    ScatterPoint,
-    Series,
-    Statement,
-    Table,
-    TableCell,
-)
+from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
 from agentlearn.views.markup import Html
+from agentlearn.views.table import Column, Statement, Table, TableCell
 from tests.support.markup import Read
 
 
