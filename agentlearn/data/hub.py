@@ -58,6 +58,47 @@ class _SplitFiles:
     is_default: bool = False
     """Whether the card says that its part is meant where none is named."""
 
+    @classmethod
+    def by_name(cls, config: str, files: Sequence[str], *, is_default: bool = False) -> "Iterator[_SplitFiles]":
+        """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
+
+        Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
+        """
+        counts = Counter(ending(PurePosixPath(one)) for one in files)
+        usual = max(_ENDINGS, key=lambda one: counts[one])
+        files = [one for one in files if ending(PurePosixPath(one)) == usual]
+
+        def named(text: str) -> list[str]:
+            words = set(re.split(r"[-._ 0-9/]+", text))
+            return [split for split, keywords in _KEYWORDS.items() if words.intersection(keywords)]
+
+        chosen = (
+            [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
+            or [(split, one) for one in files for split in named(PurePosixPath(one).name)]
+            or [(split, one) for one in files for split in named(str(PurePosixPath(one).parent))]
+            or [("train", one) for one in files]
+        )
+        for split in dict.fromkeys(split for split, _ in chosen):
+            yield cls(config, split, tuple(one for of, one in chosen if of == split), is_default)
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, object], files: Sequence[str]) -> "Iterator[_SplitFiles]":
+        """Yield the splits of one part of the dataset, as its card gives them."""
+        name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
+        inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
+        given, is_default = config.get("data_files"), config.get("default") is True
+        if given is None:
+            yield from cls.by_name(name, inside, is_default=is_default)
+            return
+        for split, patterns in _patterns(given):
+            rules = [
+                tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
+                for pattern in patterns
+            ]
+            found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
+            if found:
+                yield cls(name, split, found, is_default)
+
 
 def _splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
     """Return all splits that can be read here. names: the repository's files. card: the text of its card."""
@@ -75,26 +116,8 @@ def _splits_of(names: Sequence[str], card: str) -> tuple[_SplitFiles, ...]:
     given = header.get("configs") if isinstance(header, Mapping) else None
     configs = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     if not configs:
-        return tuple(_by_name("default", files))
-    return tuple(split for config in configs for split in _of_config(config, files))
-
-
-def _of_config(config: Mapping[str, object], files: Sequence[str]) -> Iterator[_SplitFiles]:
-    """Yield the splits of one part of the dataset, as its card gives them."""
-    name, folder = str(config.get("config_name") or "default"), str(config.get("data_dir") or "").strip("./")
-    inside = [one for one in files if not folder or one.startswith(f"{folder}/")]
-    given, is_default = config.get("data_files"), config.get("default") is True
-    if given is None:
-        yield from _by_name(name, inside, is_default=is_default)
-        return
-    for split, patterns in _patterns(given):
-        rules = [
-            tuple(part for part in (*folder.split("/"), *pattern.split("/")) if part not in {"", "."})
-            for pattern in patterns
-        ]
-        found = tuple(dict.fromkeys(one for rule in rules for one in inside if _fits(one, rule)))
-        if found:
-            yield _SplitFiles(name, split, found, is_default)
+        return tuple(_SplitFiles.by_name("default", files))
+    return tuple(split for config in configs for split in _SplitFiles.of_config(config, files))
 
 
 def _patterns(given: object) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -119,29 +142,6 @@ def _fits(path: str, pattern: tuple[str, ...]) -> bool:
         else:
             reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], one)}
     return len(parts) in reached
-
-
-def _by_name(config: str, files: Sequence[str], *, is_default: bool = False) -> Iterator[_SplitFiles]:
-    """Yield the splits that names give: shards in `data/`, else words in names of files, else in names of folders.
-
-    Only the files with the ending that most have count: the others are in another layout, or describe the dataset.
-    """
-    counts = Counter(ending(PurePosixPath(one)) for one in files)
-    usual = max(_ENDINGS, key=lambda one: counts[one])
-    files = [one for one in files if ending(PurePosixPath(one)) == usual]
-
-    def named(text: str) -> list[str]:
-        words = set(re.split(r"[-._ 0-9/]+", text))
-        return [split for split, keywords in _KEYWORDS.items() if words.intersection(keywords)]
-
-    chosen = (
-        [(found[1], one) for one in files if (found := _SHARD.fullmatch(one))]
-        or [(split, one) for one in files for split in named(PurePosixPath(one).name)]
-        or [(split, one) for one in files for split in named(str(PurePosixPath(one).parent))]
-        or [("train", one) for one in files]
-    )
-    for split in dict.fromkeys(split for split, _ in chosen):
-        yield _SplitFiles(config, split, tuple(one for of, one in chosen if of == split), is_default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,9 +149,20 @@ class SourceRow:
             value = value[-1].get("content")
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
-        if (what := _unusable(value)) is not None:
-            raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
-        return str(value).strip()
+        match value:
+            case bool():
+                what = f"the truth value {str(value).lower()}, which is neither text nor a number,"
+            case float() if math.isinf(value):
+                what = "an infinite number"
+            case Decimal() if not value.is_finite():
+                what = "a number that is not finite"
+            case str() | int() | float() | Decimal():
+                return str(value).strip()
+            case Sequence():
+                what = f"a list of {len(value)}, which is neither text nor a number,"
+            case _:
+                what = "neither text nor a number"
+        raise DataError(f"{self.place} has {what} in {column!r}; write it as text", code="bad_cell")
 
     def missed(self, layout: "RowLayout", left: Sequence[str]) -> str:
         """Return the sentence about columns that would be passed over, with the two choices that the user has."""
@@ -171,23 +182,6 @@ class SourceRow:
         )
 
 
-def _unusable(value: object) -> str | None:
-    """Return what a cell holds that is neither text nor a number; None for a text or a number."""
-    match value:
-        case bool():
-            return f"the truth value {str(value).lower()}, which is neither text nor a number,"
-        case float() if math.isinf(value):
-            return "an infinite number"
-        case Decimal() if not value.is_finite():
-            return "a number that is not finite"
-        case str() | int() | float() | Decimal():
-            return None
-        case Sequence():
-            return f"a list of {len(value)}, which is neither text nor a number,"
-        case _:
-            return "neither text nor a number"
-
-
 def cell(fields: Mapping[str, object], column: str) -> object:
     """Return the cell of that name; case does not matter.
 
@@ -199,7 +193,9 @@ def cell(fields: Mapping[str, object], column: str) -> object:
         if name.strip().casefold() == column.strip().casefold():
             return value
     outer, dot, inner = column.partition(".")
-    nested = _opened(cell(fields, outer)) if dot else None
+    nested = cell(fields, outer) if dot else None
+    if isinstance(nested, str) and nested.lstrip().startswith("{"):  # how tables without nested columns store one
+        nested = _json_or_none(nested)
     return cell({str(name): value for name, value in nested.items()}, inner) if isinstance(nested, Mapping) else None
 
 
@@ -210,11 +206,6 @@ def is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, Sequence | Mapping) and len(value) == 0)
-
-
-def _opened(value: object) -> object:
-    """Return the JSON object in a text cell, which is how tables without nested columns store one."""
-    return _json_or_none(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
 
 
 def both_places(first: str, second: str) -> str:
@@ -386,6 +377,7 @@ REQUEST = "Answer with the letter of the right choice."
 """Last line of a problem with choices."""
 
 _LETTERS = string.ascii_uppercase
+_NUMBERS = NumberText | int | float
 _OWN_LETTER = re.compile(r"\s*(?:\(\s*([A-Za-z])\s*\)|\[\s*([A-Za-z])\s*\]|([A-Za-z])\s?[).:])\s*(?=\S)")
 _MARK = re.compile(r"(?:^|(?<=[\s,;\[]))(?:\(([A-Ja-j])\)|([A-Ja-j])\s?[).:])(?=\s*\S)")
 _LETTER_IN_MARK = re.compile(r"[A-Za-z]")
@@ -428,12 +420,12 @@ class TaskChoices:
     def position(self, answer: object) -> int | None:
         """Return the number of the right choice, from 0, when the answer is nothing but this number; else None."""
         found = self._by_number(answer)
-        is_text = self._named(answer) != found or (not _is_number(answer) and self._by_name(answer))
+        is_text = self._named(answer) != found or (not isinstance(answer, _NUMBERS) and self._by_name(answer))
         return None if is_text or not found else found.pop()
 
     def _named(self, answer: object) -> set[int]:
         """Return the positions of the choices that an answer cell can mean."""
-        if _is_number(answer) and not self.numeric and not self.labels:
+        if isinstance(answer, _NUMBERS) and not self.numeric and not self.labels:
             return self._by_number(answer)
         return self._by_name(answer) | self._by_number(answer)
 
@@ -493,7 +485,7 @@ class TaskChoices:
         texts = found.texts
         if letters == list(_LETTERS[: len(texts)]):  # each begins with its own letter
             texts = tuple(text[one.end() :].strip() for text, one in zip(texts, own, strict=True) if one)
-        return cls(texts, numeric=all(map(_is_number, kept)))
+        return cls(texts, numeric=all(isinstance(one, _NUMBERS) for one in kept))
 
     @classmethod
     def _complete(cls, texts: Sequence[object], labels: Sequence[object] | None = None) -> "TaskChoices | None":
@@ -520,10 +512,6 @@ class TaskChoices:
             return None
         ends = [*(one.start() for one in marks[1:]), len(text)]
         return cls._complete([text[one.end() : end].strip().strip(",;]") for one, end in zip(marks, ends, strict=True)])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, NumberText | int | float)
 
 
 def _text(value: object) -> str:

@@ -24,7 +24,7 @@ from agentlearn.config.endpoint_address import without_credentials
 from agentlearn.errors import EndpointError, EndpointGone, StoreError
 from agentlearn.log import get_log
 from agentlearn.models.budget import may_send
-from agentlearn.models.call_context import CallRecord
+from agentlearn.models.call_context import CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings, folded
 from agentlearn.models.chat_reply import ask_once
 from agentlearn.models.endings import FAULT_REMEDIES, ReplyFault, UnusedReply, fault_of, is_at_limit
@@ -38,7 +38,6 @@ from agentlearn.models.refusal import (
     Refusal,
 )
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.text import visible
 from agentlearn.types.ids import CallId, content_hash, derive_seed
 from agentlearn.types.trajectory import Usage

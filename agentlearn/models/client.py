@@ -29,10 +29,10 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from agentlearn.models.call import ModelCall
+from agentlearn.models.call_context import WorkUnit
 from agentlearn.models.call_settings import DEFAULT_CALL_SETTINGS, CallSettings
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, message_bytes, request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.trajectory import PLACE, STATUS
 
 _ROOM = 0.75

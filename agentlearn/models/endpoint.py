@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
 
+    from agentlearn.models.call_context import WorkUnit
     from agentlearn.models.client import ModelClient
     from agentlearn.models.endpoint_state import EndpointState
-    from agentlearn.models.work_unit import WorkUnit
 
 GROUP = "agentlearn.endpoints"
 """Entry-point group of plug-ins that start a service."""

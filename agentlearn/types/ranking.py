@@ -17,12 +17,12 @@ from functools import cached_property, lru_cache
 from heapq import nlargest, nsmallest
 from itertools import accumulate
 from math import log
-from typing import Protocol
 
 from pydantic import ConfigDict, Field
 
 from agentlearn.text import estimated_tokens
 from agentlearn.types.ids import ExperienceId
+from agentlearn.types.rendering import Labelled
 from agentlearn.types.value import Value
 
 _RANK_OFFSET = 60
@@ -208,25 +208,6 @@ _MOST_INDEXES = 16
 """Number of indexes that are kept in memory."""
 
 
-class _Tagged(Protocol):
-    """A lesson, as retrieval sees it."""
-
-    @property
-    def id(self) -> ExperienceId:
-        """The permanent id."""
-        ...
-
-    @property
-    def lesson(self) -> str:
-        """The lesson in words."""
-        ...
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Its tags."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class RankedLesson:
     """A lesson in the ranking for one query."""
@@ -261,7 +242,7 @@ EVERYTHING = ChosenLessons(None)
 class LessonIndex:
     """The lessons of one version that may be shown, prepared for queries. The index of words is built when needed."""
 
-    def __init__(self, lessons: Sequence[_Tagged], *, whole: bool) -> None:
+    def __init__(self, lessons: Sequence[Labelled], *, whole: bool) -> None:
         self.lessons = lessons
         self.whole = whole
         """Whether these are all lessons of the version."""
@@ -379,7 +360,7 @@ def fused_depth(retrieval: Retrieval) -> int:
     return max(_FUSED, 4 * retrieval.shown_lessons)
 
 
-def _shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_Tagged]:
+def _shown_part(lessons: Sequence[Labelled], retrieval: Retrieval) -> Sequence[Labelled]:
     """The lessons that pass the filters by tag and domain. The same object where all do."""
     tags, domains = frozenset(retrieval.tags), frozenset(retrieval.domains)
     passed = [
@@ -391,11 +372,11 @@ def _shown_part(lessons: Sequence[_Tagged], retrieval: Retrieval) -> Sequence[_T
 
 
 _Key = tuple[int, tuple[str, ...], tuple[str, ...]]
-_kept: OrderedDict[_Key, tuple[Sequence[_Tagged], LessonIndex]] = OrderedDict()
+_kept: OrderedDict[_Key, tuple[Sequence[Labelled], LessonIndex]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonIndex:
+def lesson_index(lessons: Sequence[Labelled], retrieval: Retrieval) -> LessonIndex:
     """The index of the lessons of a version that pass the filters, built once as long as these lessons are in use."""
     key = (id(lessons), retrieval.tags, retrieval.domains)
     with _lock:
@@ -412,7 +393,7 @@ def lesson_index(lessons: Sequence[_Tagged], retrieval: Retrieval) -> LessonInde
         return index
 
 
-def shown_tokens(lessons: Sequence[_Tagged], retrieval: Retrieval) -> int:
+def shown_tokens(lessons: Sequence[Labelled], retrieval: Retrieval) -> int:
     """The estimated tokens of the lessons that one prompt shows; where they are chosen, those of average length."""
     index = lesson_index(lessons, retrieval)
     if index.shows_all(retrieval):

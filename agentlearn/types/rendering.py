@@ -39,7 +39,7 @@ def in_sections(items: Iterable[_T], tags_of: Callable[[_T], Sequence[str]]) -> 
     return sections
 
 
-class _Labelled(Protocol):
+class Labelled(Protocol):
     """What a line of the block is made of."""
 
     @property
@@ -77,7 +77,7 @@ def is_block_name(name: str) -> bool:
 
 
 def render_lines(
-    experiences: Iterable[_Labelled],
+    experiences: Iterable[Labelled],
     masked: Collection[ExperienceId] = (),
     *,
     letter: str = "G",

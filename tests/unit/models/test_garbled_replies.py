@@ -18,14 +18,13 @@ from pydantic_ai.models import ModelRequestParameters
 from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.errors import EndpointError
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.chat_model import MOST_BYTES
 from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
 from agentlearn.models.endpoint_state import GARBLED
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import Refusal, service_words
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.rollout.transcript import steps_of
 from tests.support.cases import cases
 from tests.support.raw_http import Script, scripted

@@ -13,8 +13,7 @@ from agentlearn.errors import MissingExtra
 from agentlearn.learning.lessons.stage_agent import stage_agent
 from agentlearn.library.capability import Experiences
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import ENDPOINT, CallContext, _Tracing, open_tracing
-from agentlearn.models.work_unit import WorkUnit
+from agentlearn.models.call_context import ENDPOINT, CallContext, WorkUnit, _Tracing, open_tracing
 from agentlearn.rollout.runner import Rollouts, RolloutSlot
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import Treatment
