@@ -139,7 +139,10 @@ class UnusedReply(Exception):
 def _ending_of(response: ModelResponse) -> FinishReason:
     """Return how a reply ended; `error` for every ending that is not known to be another."""
     raw = _PREFIX.sub("", re.sub(r"[\s-]+", "_", _reported_ending(response).strip().casefold()))
-    return next((ending for ending, names in _ENDINGS.items() if raw in names), "error")
+    for ending, names in _ENDINGS.items():
+        if raw in names:
+            return ending
+    return "error"
 
 
 def _reported_ending(response: ModelResponse) -> str:
