@@ -372,10 +372,8 @@ class GroupCommit:
     def _insert_new(self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[dict[str, object]]) -> int:
         """Insert the rows whose key is new; return their number. One statement: `executemany` takes 2 ms per row."""
         if table not in self._inserts:
-            query = (
-                "FROM duckdb_columns() SELECT column_name, data_type WHERE (database_name, table_name) = ('store', ?)"
-            )
-            types = dict(connection.execute(query, [table]).fetchall())
+            query = "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'store'"
+            types = dict(connection.execute(query + " AND table_name = ?", [table]).fetchall())
             names = [*rows[0], "seq"]
             values = ", ".join(f"unnest(${place}::{types[name]}[])" for place, name in enumerate(names, start=1))
             self._inserts[table] = f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} ON CONFLICT DO NOTHING"
