@@ -123,9 +123,9 @@ def _is_packed(path: PurePath) -> bool:
     return path.suffix.lower() == PACKED
 
 
-def read_text(path: Path, name: str, *, most: int | None = None) -> str:
-    """Return the text of a file. name: what messages call it. most: largest unpacked size. Raises DataError."""
-    body = _unpacked(path, name, MAX_UNPACKED_BYTES if most is None else most) if _is_packed(path) else read_bytes(path)
+def read_text(path: Path, name: str) -> str:
+    """Return the text of a file. name: what messages call it. Raises DataError."""
+    body = _unpacked(path, name) if _is_packed(path) else read_bytes(path)
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = body.decode("utf-16" if wide else "utf-8-sig")
@@ -179,17 +179,17 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
         raise DataError(f"{str(path)!r} cannot be read ({error.strerror}); give a readable file") from error
 
 
-def _unpacked(path: Path, name: str, most: int) -> bytes:
+def _unpacked(path: Path, name: str) -> bytes:
     read_bytes(path, most=1)  # a missing file gets the same message as an unpacked one
     try:
         with gzip.open(path) as file:
-            body = file.read(most + 1)
+            body = file.read(MAX_UNPACKED_BYTES + 1)
     except EOFError as error:
         raise DataError(f"{name} ends in the middle of its packed data; get the whole file again") from error
     except (zlib.error, OSError) as error:
         raise DataError(f"{name} is not a gzip file ({error}); pack it again, or give it unpacked") from error
-    if len(body) > most:
-        raise DataError(f"{name} unpacks to more than {most:,} bytes; divide it into smaller files")
+    if len(body) > MAX_UNPACKED_BYTES:
+        raise DataError(f"{name} unpacks to more than {MAX_UNPACKED_BYTES:,} bytes; divide it into smaller files")
     return body
 
 

@@ -117,7 +117,7 @@ class Endpoint:
         return f"the model {self.name} is a function of the program: the figures are those of what it answers"
 
     def client(self, unit: "WorkUnit", *, history_tokens: int | None = None) -> "ModelClient":
-        """Return the model for one unit of work. history_tokens: largest size of a request, see `shortened`."""
+        """Return the model for one unit of work. history_tokens: largest size of a request (estimated)."""
         from agentlearn.models.client import ModelClient
 
         # pydantic-ai's clients warn of some settings that they leave out, each time

@@ -196,6 +196,46 @@ class Dumbbell(Value):
     shown: int = Field(default=10, ge=1)
     """Half of the number of rows that are not folded: the largest gains and losses, in proportion to their numbers."""
 
+    def html(self, mark: str) -> Html:
+        """The part as HTML: a table of the changed rows, largest gain first, and the names of the others."""
+        scale = scale_of(
+            [end for row in self.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0
+        )
+        changed = sorted((row for row in self.rows if row.difference), key=lambda row: (-row.difference, row.label))
+        same = [row for row in self.rows if not row.difference]
+        gains, losses = sum(row.difference > 0 for row in changed), sum(row.difference < 0 for row in changed)
+        first, last = len(changed), 0
+        if len(changed) - 2 * self.shown > 3:
+            # Gains and losses in proportion, so that the picture does not show few of one as if they were as many as
+            # the other. Three rows or fewer are not worth a fold.
+            first = min(gains, max(int(gains > 0), round(2 * self.shown * gains / len(changed))))
+            last = min(losses, max(int(losses > 0), 2 * self.shown - first))
+        head, middle, tail = changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
+        name, plural = named(self.caption, mark), f"{self.row_name}s"
+        if len(self.rows) == 1:
+            plural = self.row_name
+        elif self.row_name.endswith("y"):
+            plural = f"{self.row_name[:-1]}ies"
+        summary = (
+            f"Of {len(self.rows)} {plural}, {self.after} scores higher than {self.before} on {gains}, "
+            f"lower on {losses}, the same on {len(same)}."
+        )
+        folded = self._table(middle, scale, f"{name}, continued", whole=False) if middle else None
+        names = [joined(element("bdi", clipped(row.label, 60)), f" {decimal(row.before)}") for row in same]
+        content = joined(
+            element("p", summary, class_="prose"),
+            self._key() if changed else None,
+            self._table(head, scale, name, whole=True) if head else None,
+            fold(f"{len(middle)} more with smaller differences", folded) if folded else None,
+            self._table(tail, scale, f"{name}, largest losses", whole=True) if tail else None,
+            fold(
+                f"{len(same)} with no difference", element("ul", *(element("li", one) for one in names), class_="names")
+            )
+            if same
+            else None,
+        )
+        return figure("chart dumbbell", self.caption, content, mark=mark)
+
     def _key(self) -> Html:
         dots = [
             element(
@@ -241,46 +281,6 @@ class Dumbbell(Value):
             )
             body.append(element("tr", *cells))
         return element("table", element("thead", head), element("tbody", *body), aria_label=name)
-
-    def html(self, mark: str) -> Html:
-        """The part as HTML: a table of the changed rows, largest gain first, and the names of the others."""
-        scale = scale_of(
-            [end for row in self.rows for end in (row.before, row.after)] or [0.0, 1.0], start=3.0, end=97.0
-        )
-        changed = sorted((row for row in self.rows if row.difference), key=lambda row: (-row.difference, row.label))
-        same = [row for row in self.rows if not row.difference]
-        gains, losses = sum(row.difference > 0 for row in changed), sum(row.difference < 0 for row in changed)
-        first, last = len(changed), 0
-        if len(changed) - 2 * self.shown > 3:
-            # Gains and losses in proportion, so that the picture does not show few of one as if they were as many as
-            # the other. Three rows or fewer are not worth a fold.
-            first = min(gains, max(int(gains > 0), round(2 * self.shown * gains / len(changed))))
-            last = min(losses, max(int(losses > 0), 2 * self.shown - first))
-        head, middle, tail = changed[:first], changed[first : len(changed) - last], changed[len(changed) - last :]
-        name, plural = named(self.caption, mark), f"{self.row_name}s"
-        if len(self.rows) == 1:
-            plural = self.row_name
-        elif self.row_name.endswith("y"):
-            plural = f"{self.row_name[:-1]}ies"
-        summary = (
-            f"Of {len(self.rows)} {plural}, {self.after} scores higher than {self.before} on {gains}, "
-            f"lower on {losses}, the same on {len(same)}."
-        )
-        folded = self._table(middle, scale, f"{name}, continued", whole=False) if middle else None
-        names = [joined(element("bdi", clipped(row.label, 60)), f" {decimal(row.before)}") for row in same]
-        content = joined(
-            element("p", summary, class_="prose"),
-            self._key() if changed else None,
-            self._table(head, scale, name, whole=True) if head else None,
-            fold(f"{len(middle)} more with smaller differences", folded) if folded else None,
-            self._table(tail, scale, f"{name}, largest losses", whole=True) if tail else None,
-            fold(
-                f"{len(same)} with no difference", element("ul", *(element("li", one) for one in names), class_="names")
-            )
-            if same
-            else None,
-        )
-        return figure("chart dumbbell", self.caption, content, mark=mark)
 
 
 class ForestRow(Value):

@@ -206,28 +206,6 @@ class GroupRecord:
             "prompts": {ref.label: text for ref, text in self.prompts.items()},
         }
 
-    def _comparison_lines(self, *, full: bool) -> Iterator[str]:
-        """The replies of the compare stage, or why there is none."""
-        if self.comparison:
-            yield from _replies("comparison", self.comparison, full=full)
-            if not self.proposals:
-                yield labelled("proposal", "the comparison proposed nothing, or its batch did not end")
-            return
-        rewards = sorted({one.reward for one in self.trajectories if one.reward is not None})
-        margin = 0.0 if self.allocation is None else self.allocation.margin
-        if not rewards:
-            reason = "no rollout has a reward"
-        elif len(rewards) == 1:
-            wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
-            reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"
-        elif not differ(rewards, margin):
-            reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
-        elif not self.summaries:
-            reason = "no summary is stored: the run ended before, or the model gave none"
-        else:
-            reason = "no reply is stored: the run ended before, summaries are missing, or the model did not answer"
-        yield labelled("comparison", f"none: {reason}")
-
     def lines(self, *, full: bool) -> Iterator[str]:
         """The record as text, one part after the other.
 
@@ -276,6 +254,28 @@ class GroupRecord:
         if full:
             for ref, text in self.prompts.items():
                 yield labelled("prompt", f"{ref.label}\n{text}")
+
+    def _comparison_lines(self, *, full: bool) -> Iterator[str]:
+        """The replies of the compare stage, or why there is none."""
+        if self.comparison:
+            yield from _replies("comparison", self.comparison, full=full)
+            if not self.proposals:
+                yield labelled("proposal", "the comparison proposed nothing, or its batch did not end")
+            return
+        rewards = sorted({one.reward for one in self.trajectories if one.reward is not None})
+        margin = 0.0 if self.allocation is None else self.allocation.margin
+        if not rewards:
+            reason = "no rollout has a reward"
+        elif len(rewards) == 1:
+            wanted = " and nothing said what was wanted" if rewards[0] < 1 else ""
+            reason = f"all rewards are {rewards[0]:g}{wanted}, so there was nothing to compare"
+        elif not differ(rewards, margin):
+            reason = f"the rewards differ by no more than {margin:g}, which counts as equal"
+        elif not self.summaries:
+            reason = "no summary is stored: the run ended before, or the model gave none"
+        else:
+            reason = "no reply is stored: the run ended before, summaries are missing, or the model did not answer"
+        yield labelled("comparison", f"none: {reason}")
 
 
 def _replies(label: str, calls: Sequence[CallRecord], *, full: bool) -> Iterator[str]:

@@ -175,59 +175,6 @@ class RolloutRecord:
             "feedback": [one.model_dump(mode="json") for one in self.feedback],
         }
 
-    def _result_lines(self, *, full: bool) -> Iterator[str]:
-        trajectory, usage = self.trajectory, self.trajectory.usage
-        if trajectory.verdict is not None or trajectory.failure is None:
-            yield labelled("answer", "none" if trajectory.answer is None else shortened(trajectory.answer, full=full))
-        yield labelled("verdict" if trajectory.failure is None else "failed", verdict_words(trajectory))
-        cost = "at an unknown price" if trajectory.cost_usd is None else f"for {cost_words(trajectory.cost_usd)}"
-        cached = f" ({usage.tokens_cached} cached)" if usage.tokens_cached else ""
-        tokens = f"{usage.tokens_in} tokens in{cached}, {usage.tokens_out} out"
-        yield labelled("used", f"{usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s, {cost}")
-        yield labelled("prompts", prompt_labels(tuple(one for one in trajectory.prompts if one.name != TOOLS)))
-
-    def _feedback_lines(self, *, full: bool) -> Iterator[str]:
-        """What was said about a recorded rollout."""
-        if self.episode:
-            yield labelled("episode", self.episode)
-        for one in self.feedback:
-            about = "the episode: " if one.rollout is None else ""
-            reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
-            who = f" by {one.by}" if one.by else ""
-            words = f"; {shortened(one.reason, full=full)}" if one.reason else ""
-            answer = f"; right answer: {shortened(one.demonstration, full=full)}" if one.demonstration else ""
-            yield labelled("feedback", f"{about}{reward}{words}{answer}   ({one.at:%Y-%m-%d %H:%M}{who})")
-
-    def _sent_lines(self, *, full: bool) -> Iterator[str]:
-        """The instructions, system messages and user messages as sent."""
-        sent, block = self.sent, self.shown.text
-        if not sent.instructions and not sent.system:
-            yield labelled("system", "none was sent")
-        for number, text in enumerate((*sent.instructions, *sent.system), start=1):
-            words = text if full or not block else text.replace(block, _BLOCK)
-            yield labelled("system" if number == 1 else f"system {number}", shortened(words, full=full))
-        for number, text in enumerate(sent.user, start=1):
-            words = "the task, as above" if text == self.task.problem and not full else shortened(text, full=full)
-            yield labelled("user" if number == 1 else f"user {number}", words)
-
-    def _lesson_lines(self) -> Iterator[str]:
-        """The lessons as the agent was shown them, and those that it was not shown."""
-        library, shown = self.library, self.shown
-        if library is None:
-            yield labelled("lessons", "the store does not have this library version")
-            return
-        if not shown.text:
-            yield labelled("lessons", "none was shown")
-        elif not self.sent.hold(shown.text):
-            yield labelled("lessons", "the messages do not have this text: it was not sent, or no request was made")
-        label = "lessons"
-        for line in (line for line in shown.text.splitlines() if line.startswith("[")):
-            yield labelled(label if self.sent.hold(shown.text) else "", line)
-            label = ""
-        for one in library.experiences:
-            if one.id in self.trajectory.treatment.masked:
-                yield labelled("withheld", one.lesson)
-
     def lines(self, *, full: bool) -> Iterator[str]:
         """The record as text, one part after the other. full: every text to its end, and the schemas of the tools."""
         trajectory = self.trajectory
@@ -259,6 +206,59 @@ class RolloutRecord:
             yield from proposal_lines("", followers(self.proposals, row), labels, prompts=False)
         if not made:
             yield labelled("proposal", "no proposal was made from this rollout")
+
+    def _sent_lines(self, *, full: bool) -> Iterator[str]:
+        """The instructions, system messages and user messages as sent."""
+        sent, block = self.sent, self.shown.text
+        if not sent.instructions and not sent.system:
+            yield labelled("system", "none was sent")
+        for number, text in enumerate((*sent.instructions, *sent.system), start=1):
+            words = text if full or not block else text.replace(block, _BLOCK)
+            yield labelled("system" if number == 1 else f"system {number}", shortened(words, full=full))
+        for number, text in enumerate(sent.user, start=1):
+            words = "the task, as above" if text == self.task.problem and not full else shortened(text, full=full)
+            yield labelled("user" if number == 1 else f"user {number}", words)
+
+    def _lesson_lines(self) -> Iterator[str]:
+        """The lessons as the agent was shown them, and those that it was not shown."""
+        library, shown = self.library, self.shown
+        if library is None:
+            yield labelled("lessons", "the store does not have this library version")
+            return
+        if not shown.text:
+            yield labelled("lessons", "none was shown")
+        elif not self.sent.hold(shown.text):
+            yield labelled("lessons", "the messages do not have this text: it was not sent, or no request was made")
+        label = "lessons"
+        for line in (line for line in shown.text.splitlines() if line.startswith("[")):
+            yield labelled(label if self.sent.hold(shown.text) else "", line)
+            label = ""
+        for one in library.experiences:
+            if one.id in self.trajectory.treatment.masked:
+                yield labelled("withheld", one.lesson)
+
+    def _result_lines(self, *, full: bool) -> Iterator[str]:
+        trajectory, usage = self.trajectory, self.trajectory.usage
+        if trajectory.verdict is not None or trajectory.failure is None:
+            yield labelled("answer", "none" if trajectory.answer is None else shortened(trajectory.answer, full=full))
+        yield labelled("verdict" if trajectory.failure is None else "failed", verdict_words(trajectory))
+        cost = "at an unknown price" if trajectory.cost_usd is None else f"for {cost_words(trajectory.cost_usd)}"
+        cached = f" ({usage.tokens_cached} cached)" if usage.tokens_cached else ""
+        tokens = f"{usage.tokens_in} tokens in{cached}, {usage.tokens_out} out"
+        yield labelled("used", f"{usage.requests} calls, {tokens}, {trajectory.seconds:.2f} s, {cost}")
+        yield labelled("prompts", prompt_labels(tuple(one for one in trajectory.prompts if one.name != TOOLS)))
+
+    def _feedback_lines(self, *, full: bool) -> Iterator[str]:
+        """What was said about a recorded rollout."""
+        if self.episode:
+            yield labelled("episode", self.episode)
+        for one in self.feedback:
+            about = "the episode: " if one.rollout is None else ""
+            reward = "no reward" if one.reward is None else f"reward {one.reward:g}"
+            who = f" by {one.by}" if one.by else ""
+            words = f"; {shortened(one.reason, full=full)}" if one.reason else ""
+            answer = f"; right answer: {shortened(one.demonstration, full=full)}" if one.demonstration else ""
+            yield labelled("feedback", f"{about}{reward}{words}{answer}   ({one.at:%Y-%m-%d %H:%M}{who})")
 
 
 def stored_library(reader: StoreReader, version: LibraryVersion) -> Library | None:
