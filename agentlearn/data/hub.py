@@ -257,11 +257,6 @@ def published(source: str) -> tuple[str, _Published]:
     return name, replace(known, config=config or known.config, split=split, rows=None)
 
 
-def hub_name(source: str) -> str:
-    """Return the dataset's name without its owner."""
-    return published(source)[0].rpartition("/")[2]
-
-
 def hub_rows(source: str) -> Iterator[SourceRow]:
     """Yield the dataset's rows. Raises MissingExtra, or DataError when hub or dataset cannot be reached.
 

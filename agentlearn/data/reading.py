@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from agentlearn.data.files import file_rows, files_in, stem
 from agentlearn.data.gym import GYM, gym_rows, parse_gym
-from agentlearn.data.hub import HUB, hub_name, hub_rows, published
+from agentlearn.data.hub import HUB, hub_rows, published
 from agentlearn.data.row import (
     Columns,
     RowLayout,
@@ -19,7 +19,6 @@ from agentlearn.data.row import (
     both_places,
     boxed_answer,
     cell,
-    layout_of,
     marked_answer,
 )
 from agentlearn.errors import DataError
@@ -43,7 +42,7 @@ def name_of(source: str | Path) -> str:
     """Return a short name: the file's stem, the dataset's name or the gym's task."""
     text = _not_empty(source)
     if text.startswith(HUB):
-        return hub_name(text)
+        return published(text)[0].rpartition("/")[2]
     if text.startswith(GYM):
         return parse_gym(text).name
     path = Path(source)
@@ -207,7 +206,7 @@ class RowReader:
             rest = {name: value for name, value in row.fields.items() if name.strip().casefold() != "question"}
             row = replace(row, fields={**rest, "question": question["stem"], "choices": question["choices"]})
         _demand_distinct(row)
-        layout = layout_of(row, self.columns)
+        layout = RowLayout.of(row, self.columns)
         problem = self._problem(row, layout)
         choices = _choices(row, layout)
         answer = self._answer(row, layout, choices)

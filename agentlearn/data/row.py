@@ -273,61 +273,61 @@ class RowLayout:
         """Return all columns that are read."""
         return tuple(filter(None, (*self.problem, *self.choices, self.answer)))
 
+    @classmethod
+    def _chosen(cls, row: SourceRow, chosen: ColumnChoice, usual: str) -> "RowLayout":
+        """Return the layout that the user chose. usual: the answer column with a usual name. Raises DataError."""
+        folded = {_folded(one) for one in row.fields}
 
-def layout_of(row: SourceRow, columns: Columns) -> RowLayout:
-    """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
-    answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
-    if columns.chosen is not None:
-        return _chosen(row, columns.chosen, answer)
-    filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
-    choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
-    boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
-    if boxed:
-        answer = filled[SOLUTION]
-    elif choices and not answer:
-        answer = next((filled[name] for name in _RIGHT_CHOICE if name in filled), "")
-    named = (name for name in columns.problem if not is_empty(cell(row.fields, name)))
-    texts = {name: text for name in named if (text := row.text(name))}
-    if len(set(texts.values())) > 1:
-        which = " and a ".join(map(repr, texts))
-        raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
-    problem = tuple(texts)[:1]
-    names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
-    before = tuple(filled[name] for name in names if name in filled)
-    found = RowLayout((*before, *problem), answer, choices, boxed=boxed)
-    left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
-    if problem and left:
-        raise DataError(row.missed(found, left), code="part_of_problem")
-    return found
+        def exists(name: str) -> bool:
+            return _folded(name) in folded or cell(row.fields, name) is not None
 
+        def split(text: str) -> tuple[str, ...]:
+            """The columns that `A+B` names; a column whose own name holds a `+` is one."""
+            names = (text,) if exists(text) else tuple(part.strip() for part in text.split("+"))
+            for name in names:
+                if not exists(name):
+                    known = ", ".join(map(repr, row.fields)) or "none"
+                    raise DataError(
+                        f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
+                    )
+            return names
 
-def _chosen(row: SourceRow, chosen: ColumnChoice, usual: str) -> RowLayout:
-    """Return the layout that the user chose. usual: the answer column with a usual name. Raises DataError."""
-    folded = {_folded(one) for one in row.fields}
+        answer = chosen.answer or usual
+        if chosen.answer and ("+" not in answer or exists(answer)):
+            (answer,) = split(answer)
+        return cls(
+            split(chosen.problem),
+            answer,
+            split(chosen.choices) if chosen.choices else (),
+            boxed=_folded(answer) == SOLUTION and r"\boxed" in row.text(answer),
+        )
 
-    def exists(name: str) -> bool:
-        return _folded(name) in folded or cell(row.fields, name) is not None
-
-    def split(text: str) -> tuple[str, ...]:
-        """The columns that `A+B` names; a column whose own name holds a `+` is one."""
-        names = (text,) if exists(text) else tuple(part.strip() for part in text.split("+"))
-        for name in names:
-            if not exists(name):
-                known = ", ".join(map(repr, row.fields)) or "none"
-                raise DataError(
-                    f"{row.place} has no column {name!r}; choose from {known} in --columns", code="no_column"
-                )
-        return names
-
-    answer = chosen.answer or usual
-    if chosen.answer and ("+" not in answer or exists(answer)):
-        (answer,) = split(answer)
-    return RowLayout(
-        split(chosen.problem),
-        answer,
-        split(chosen.choices) if chosen.choices else (),
-        boxed=_folded(answer) == SOLUTION and r"\boxed" in row.text(answer),
-    )
+    @classmethod
+    def of(cls, row: SourceRow, columns: Columns) -> "RowLayout":
+        """Return the layout of a row. Raises DataError when a part of the problem could be missed."""
+        answer = next((name for name in columns.answer if not is_empty(cell(row.fields, name))), "")
+        if columns.chosen is not None:
+            return cls._chosen(row, columns.chosen, answer)
+        filled = {_folded(name): name for name, value in row.fields.items() if _folded(name) and not is_empty(value)}
+        choices = _choice_columns(filled, "" if not answer else str(cell(row.fields, answer)))
+        boxed = not answer and not choices and SOLUTION in filled and isinstance(row.fields[filled[SOLUTION]], str)
+        if boxed:
+            answer = filled[SOLUTION]
+        elif choices and not answer:
+            answer = next((filled[name] for name in _RIGHT_CHOICE if name in filled), "")
+        named = (name for name in columns.problem if not is_empty(cell(row.fields, name)))
+        texts = {name: text for name in named if (text := row.text(name))}
+        if len(set(texts.values())) > 1:
+            which = " and a ".join(map(repr, texts))
+            raise DataError(f"{row.place} has a {which} that differ; keep one of them", code="two_problems")
+        problem = tuple(texts)[:1]
+        names = () if not problem else (*_STORY, *_PASSAGE) if choices and answer else _STORY
+        before = tuple(filled[name] for name in names if name in filled)
+        found = cls((*before, *problem), answer, choices, boxed=boxed)
+        left = [name for name in _parts_left(row.fields, found) if not (choices and _folded(name) == _CONCEPT)]
+        if problem and left:
+            raise DataError(row.missed(found, left), code="part_of_problem")
+        return found
 
 
 def _choice_columns(filled: Mapping[str, str], answer: str) -> tuple[str, ...]:

@@ -36,9 +36,7 @@ from agentlearn.store.store_files import (
     StoreLock,
     Watermark,
     make_private,
-    read_watermark,
     restrict,
-    write_watermark,
 )
 
 _FARTHEST = 2**62
@@ -63,53 +61,53 @@ class JournalState(NamedTuple):
         """How many of the numbers after `after`, up to `up_to`, have no intact entry."""
         return max(up_to - after, 0) - sum(after < number <= up_to for number in self.entries)
 
-
-ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
-
-
-def read_journal(directory: Path, *, expected_last: int = 0) -> JournalState:
-    """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError."""
-    if not (directory / JOURNAL).exists():
-        return ABSENT
-    with tempfile.TemporaryDirectory(prefix="agentlearn-journal-") as folder:
-        for name in (JOURNAL, JOURNAL + "-wal"):  # the third part, -shm, is only an index
-            with suppress(FileNotFoundError):
-                shutil.copyfile(directory / name, Path(folder, name))
-        if (Path(folder, JOURNAL)).stat().st_size == 0:  # SQLite would delete what its log still has
-            return ABSENT._replace(exists=True, problem=f"{JOURNAL} is empty")
-        return _read(Path(folder, JOURNAL), expected_last)
-
-
-def _read(path: Path, expected_last: int) -> JournalState:
-    state = ABSENT._replace(exists=True, problem=None)
-    try:
-        with closing(connect(path)) as connection:
-            problems = list[str]()
-            for name, step in (("identity", identity_of), ("last", last_of)):
+    @classmethod
+    def _read(cls, path: Path, expected_last: int) -> "JournalState":
+        state = ABSENT._replace(exists=True, problem=None)
+        try:
+            with closing(connect(path)) as connection:
+                problems = list[str]()
+                for name, step in (("identity", identity_of), ("last", last_of)):
+                    try:
+                        state = state._replace(**{name: step(connection)})
+                    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+                        problems.append(error_line(error))
                 try:
-                    state = state._replace(**{name: step(connection)})
+                    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                    problems += [] if found == "ok" else [str(found).splitlines()[0]]
+                except (sqlite3.Error, UnicodeDecodeError) as error:
+                    problems.append(error_line(error))
+                try:
+                    rows = entry_rows_of(connection, 0, _FARTHEST)
                 except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
                     problems.append(error_line(error))
-            try:
-                (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-                problems += [] if found == "ok" else [str(found).splitlines()[0]]
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                problems.append(error_line(error))
-            try:
-                rows = entry_rows_of(connection, 0, _FARTHEST)
-            except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-                problems.append(error_line(error))
-                rows, last = list[tuple[object, ...]](), max(state.last, expected_last)
-                for number in range(max(last - _SEARCHED, 0) + 1, last + 1):  # what can still be read
-                    with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
-                        rows += entry_rows_of(connection, number, number)
-            entries = intact_entries(rows)
-            if damaged := len(rows) - len(entries):
-                problems.append(f"{damaged} of its entries do not match their checksum")
-            problem = f"{JOURNAL} is damaged: {problems[0]}" if problems else None
-            return state._replace(entries=entries, problem=problem)
-    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-        return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
+                    rows, last = list[tuple[object, ...]](), max(state.last, expected_last)
+                    for number in range(max(last - _SEARCHED, 0) + 1, last + 1):  # what can still be read
+                        with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
+                            rows += entry_rows_of(connection, number, number)
+                entries = intact_entries(rows)
+                if damaged := len(rows) - len(entries):
+                    problems.append(f"{damaged} of its entries do not match their checksum")
+                problem = f"{JOURNAL} is damaged: {problems[0]}" if problems else None
+                return state._replace(entries=entries, problem=problem)
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+            return state._replace(problem=f"{JOURNAL} cannot be read: {error_line(error)}")
+
+    @classmethod
+    def read(cls, directory: Path, *, expected_last: int = 0) -> "JournalState":
+        """The state of a store's journal. expected_last: the last acknowledged entry. Raises OSError."""
+        if not (directory / JOURNAL).exists():
+            return ABSENT
+        with tempfile.TemporaryDirectory(prefix="agentlearn-journal-") as folder:
+            for name in (JOURNAL, JOURNAL + "-wal"):  # the third part, -shm, is only an index
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(directory / name, Path(folder, name))
+            if (Path(folder, JOURNAL)).stat().st_size == 0:  # SQLite would delete what its log still has
+                return ABSENT._replace(exists=True, problem=f"{JOURNAL} is empty")
+            return cls._read(Path(folder, JOURNAL), expected_last)
+
+
+ABSENT = JournalState(exists=False, identity=None, last=0, entries={}, problem=f"{JOURNAL} is missing")
 
 
 class DatabaseState(NamedTuple):
@@ -124,26 +122,26 @@ class DatabaseState(NamedTuple):
     unacknowledged: int
     """Number of its commits that are later than the watermark; a crash leaves one at most."""
 
+    @classmethod
+    def read(cls, connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> "DatabaseState":
+        """The state of the attached database. Raises duckdb.Error."""
+        if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
+            return cls(None, 0, 0, 0)
+        query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
+        last, taken = connection.execute(query).fetchall()[0]
+        identity = connection.execute("SELECT id FROM store_identity").fetchone()
+        later = 0
+        if acknowledged is not None:
+            query = "SELECT count(*) FROM commit_log WHERE seq > ?"
+            later = connection.execute(query, [acknowledged.commit]).fetchall()[0][0]
+        return cls(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
+
 
 class _Contradiction(NamedTuple):
     """Something that the files of a store disagree about."""
 
     code: str
     words: str
-
-
-def database_state(connection: duckdb.DuckDBPyConnection, acknowledged: Acknowledged | None) -> DatabaseState:
-    """The state of the attached database. Raises duckdb.Error."""
-    if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE database_name = 'store'").fetchone():
-        return DatabaseState(None, 0, 0, 0)
-    query = "SELECT coalesce(max(seq), 0), coalesce(max(journal), 0) FROM commit_log"
-    last, taken = connection.execute(query).fetchall()[0]
-    identity = connection.execute("SELECT id FROM store_identity").fetchone()
-    later = 0
-    if acknowledged is not None:
-        query = "SELECT count(*) FROM commit_log WHERE seq > ?"
-        later = connection.execute(query, [acknowledged.commit]).fetchall()[0][0]
-    return DatabaseState(None if identity is None else str(identity[0]), int(last), int(taken), int(later))
 
 
 def file_contradictions(acknowledged: Acknowledged | None, database: Path) -> Iterator[_Contradiction]:
@@ -245,7 +243,7 @@ class Database:
                 self._lock = StoreLock(directory)
                 undo.callback(self._lock.release)
                 shutil.rmtree(self.staging, ignore_errors=True)
-                self._acknowledged = read_watermark(directory / WATERMARK)
+                self._acknowledged = Acknowledged.read(directory / WATERMARK)
                 self._root = self._open()
                 undo.callback(self._disconnect)
                 make_private(directory)
@@ -320,7 +318,7 @@ class Database:
             return
         self._watch.forget(self._log)
         with self.cursor() as cursor:
-            taken = database_state(cursor, None).taken
+            taken = DatabaseState.read(cursor, None).taken
             self.journal.note_size(0)  # a checkpoint may cut off unused blocks
             cursor.execute("CHECKPOINT store")
         self.journal.note_size(self._path.stat().st_size)
@@ -354,7 +352,7 @@ class Database:
         try:
             _attach(connection, self._path)
             made = has_schema(connection, self.directory)
-            self._verify(database_state(connection, self._acknowledged))
+            self._verify(DatabaseState.read(connection, self._acknowledged))
             if not made:
                 _make_schema(connection)
             if self._acknowledged is None:
@@ -388,12 +386,12 @@ class Database:
         """Raise StoreDamaged when anything that was acknowledged is missing."""
         mark = self._acknowledged
         if mark is None:  # the store is new, or its making was interrupted
-            if read_journal(self.directory).last or (database.identity is not None and database.last):
+            if JournalState.read(self.directory).last or (database.identity is not None and database.last):
                 raise self._damaged(f"{str(self.directory / WATERMARK)!r} is missing")
             return
         found = [*database_contradictions(mark, database)]
         if not found and not self._opened:  # it is opened once only
-            journal = read_journal(self.directory, expected_last=mark.journal)
+            journal = JournalState.read(self.directory, expected_last=mark.journal)
             found = [*journal_contradictions(mark, database.taken, journal)]
         if found:
             raise self._damaged(found[0].words)
@@ -456,8 +454,8 @@ def _complete_store(connection: duckdb.DuckDBPyConnection, directory: Path) -> A
         connection.execute("CHECKPOINT store")
     make_journal(directory / JOURNAL, identity)
     size_bytes = (directory / DATABASE).stat().st_size
-    acknowledged = Acknowledged(identity, 0, database_state(connection, None).last, size_bytes)
-    write_watermark(directory / WATERMARK, acknowledged)
+    acknowledged = Acknowledged(identity, 0, DatabaseState.read(connection, None).last, size_bytes)
+    acknowledged.write(directory / WATERMARK)
     return acknowledged
 
 

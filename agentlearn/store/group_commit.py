@@ -23,7 +23,7 @@ from agentlearn.store.codec import (
     unescape,
     unfit_number,
 )
-from agentlearn.store.database import CHECKPOINT_BYTES, Database, database_state
+from agentlearn.store.database import CHECKPOINT_BYTES, Database, DatabaseState
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.ids import RolloutId, RunId, TaskId
 from agentlearn.types.trajectory import DEMONSTRATION, ModelTurn, Trajectory, Treatment, Verdict
@@ -122,7 +122,7 @@ class GroupCommit:
         self._database = database
         self._journal = database.journal
         with database.cursor() as cursor:
-            state = database_state(cursor, None)
+            state = DatabaseState.read(cursor, None)
         self._seq, self._taken = state.last, state.taken
         self._connection: duckdb.DuckDBPyConnection | None = database.cursor()
         self._appenders: dict[str, duckdb.Appender] = {}
@@ -270,7 +270,7 @@ class GroupCommit:
     def _stored_already(self) -> int | None:
         """The last journal entry in the database, if the commit under way turns out to be there; otherwise None."""
         with self._database.cursor() as cursor:
-            state = database_state(cursor, None)
+            state = DatabaseState.read(cursor, None)
         self._forget(state.taken)
         return state.taken if state.last >= self._seq else None
 

@@ -26,8 +26,6 @@ from agentlearn.store.store_files import (
     StoreLock,
     Watermark,
     make_private,
-    read_watermark,
-    write_watermark,
 )
 
 JOURNAL = "journal.sqlite"
@@ -269,7 +267,7 @@ def begin_store(directory: Path) -> None:
     """
     give_up = time.monotonic() + _PATIENCE_S
     try:
-        while read_watermark(directory / WATERMARK) is None:
+        while Acknowledged.read(directory / WATERMARK) is None:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_links(directory)
             try:
@@ -291,13 +289,13 @@ def begin_store(directory: Path) -> None:
 
 def _begin(directory: Path) -> bool:
     """Make the files; False when there is an unfinished store. The caller holds the store's lock."""
-    if read_watermark(directory / WATERMARK) is not None:
+    if Acknowledged.read(directory / WATERMARK) is not None:
         return True
     if (directory / _DATABASE).exists():
         return False
     identity = secrets.token_hex(16)
     make_journal(directory / JOURNAL, identity)
-    write_watermark(directory / WATERMARK, Acknowledged(identity, 0, 0))  # last: without it, all of this is done again
+    Acknowledged(identity, 0, 0).write(directory / WATERMARK)  # last: without it, all of this is done again
     make_private(directory)
     return True
 

@@ -19,7 +19,7 @@ from agentlearn.store.codec import (
     task_rows,
     trajectory_rows,
 )
-from agentlearn.store.database import Database, read_journal
+from agentlearn.store.database import Database, JournalState
 from agentlearn.store.group_commit import GroupCommit, JournalEntry
 from agentlearn.types.task import Task
 from tests.support.cases import cases
@@ -182,20 +182,20 @@ def test_the_journal_keeps_entries_until_a_checkpoint_and_stays_small(
     most = 0
     for n in range(160):
         assert commits.write([call(n, response="x" * 4_000), task_rows([nouns.TASK])]) == [None, None]
-        most = max(most, len(read_journal(database.directory).entries))
+        most = max(most, len(JournalState.read(database.directory).entries))
     assert 10 < most < 100
     assert (database.directory / "journal.sqlite-wal").stat().st_size < 2**23
     commits.close()
     database.close()
     assert (database.directory / "journal.sqlite").stat().st_size < 2**19
-    assert not read_journal(database.directory).entries
+    assert not JournalState.read(database.directory).entries
 
 
 def test_entries_that_share_a_commit_with_rows_are_in_the_journal_too(database: Database) -> None:
     commits = GroupCommit(database)
     outcomes = commits.write([task_rows([nouns.TASK]), rollout(0), rollout(0), call(0)])
     assert [outcome and outcome.code for outcome in outcomes] == [None, None, "row_refused", None]
-    assert len(read_journal(database.directory).entries) == 2
+    assert len(JournalState.read(database.directory).entries) == 2
     assert stored(database) == [0]
     commits.close()
 

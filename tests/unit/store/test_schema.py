@@ -23,7 +23,7 @@ from agentlearn.store import Store, check_store, database, open_store, read_stor
 from agentlearn.store.codec import FeedbackEntry, LiveEntry, encode_entry
 from agentlearn.store.database import SCHEMA, Database, open_read_only
 from agentlearn.store.journal_file import JournalFile
-from agentlearn.store.store_files import Acknowledged, write_watermark
+from agentlearn.store.store_files import Acknowledged
 from agentlearn.types.experience import Library, library_of
 from agentlearn.types.ids import ProposalId, RolloutId
 from agentlearn.types.operation import Feedback, LessonDecision
@@ -195,7 +195,7 @@ def test_a_watermark_of_another_form_is_refused(tmp_path: Path, monkeypatch: pyt
     Database(tmp_path, create=True).close()
     with monkeypatch.context() as patch:
         patch.setattr("agentlearn.store.store_files._MARK", b"ALSMARK9")
-        write_watermark(tmp_path / "store.hwm", Acknowledged("ab" * 16, 0, 0))
+        Acknowledged("ab" * 16, 0, 0).write(tmp_path / "store.hwm")
     assert "was written by another version of agentlearn; open the store with that version" in refused(tmp_path)
 
 

@@ -19,11 +19,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from agentlearn.errors import AgentlearnError
-from agentlearn.store.database import database_state
+from agentlearn.store.database import DatabaseState
 from agentlearn.store.database import Database
 try:
     with closing(Database(Path(sys.argv[1]), create=False)) as database, database.cursor() as cursor:
-        print(database_state(cursor, None).last)
+        print(DatabaseState.read(cursor, None).last)
 except AgentlearnError as error:
     print(f"{error.code}: {error}")
 """
