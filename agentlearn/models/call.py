@@ -35,7 +35,7 @@ from agentlearn.models.price import cost_usd, price_of
 from agentlearn.models.refusal import (
     SYSTEM,
     TOOLS,
-    Refusal,
+    RefusedRequest,
 )
 from agentlearn.models.token_estimate import BYTES_PER_TOKEN, ExpectedCall, reply_bytes, request_bytes
 from agentlearn.text import visible
@@ -367,7 +367,7 @@ class ModelCall:
         except ModelHTTPError as error:
             if error.status_code == 429:
                 ticket.refused(min(retry_after_s(error) or 0.0, state.retry.retry_after_cap_s))
-            if Refusal.of(error).is_filtered:
+            if RefusedRequest.of(error).is_filtered:
                 words = f"refused the request with its content filter (status {error.status_code})"
                 fault = ReplyFault("filtered", words)
                 state.count_fault(self.unit.stage, fault)
@@ -485,7 +485,7 @@ class ModelCall:
             words = f"{where} did not answer within {self.state.deadline_s:g} s (asked {tries})"
             return EndpointError(words, code="endpoint_timeout")
         if isinstance(error, ModelHTTPError):
-            refusal = Refusal.of(error)
+            refusal = RefusedRequest.of(error)
             refused = refusal.settings(sent)
             step = refusal.remedy(refused)
             words = f"{where} refused with status {error.status_code} (asked {tries}): {refusal.words}"

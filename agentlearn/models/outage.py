@@ -17,7 +17,7 @@ from random import Random
 from pydantic import Field
 
 from agentlearn.log import get_log
-from agentlearn.models.refusal import Refusal
+from agentlearn.models.refusal import RefusedRequest
 from agentlearn.types.value import Value
 
 _LOG = get_log()
@@ -245,7 +245,7 @@ def is_transient(error: BaseException) -> bool:
         ai.ModelRequestTimeout,
     )
     if isinstance(error, ai.ModelHTTPError):
-        refusal = Refusal.of(error)
+        refusal = RefusedRequest.of(error)
         if refusal.is_out_of_quota or refusal.is_accident:
             return refusal.is_accident
     if isinstance(error, transient):
@@ -287,7 +287,7 @@ def is_silence(error: BaseException) -> bool:
     from agentlearn.models.endings import UnusedReply
 
     if isinstance(error, ModelHTTPError):
-        return (error.status_code in LATER or error.status_code >= 500) and not Refusal.of(error).is_out_of_quota
+        return (error.status_code in LATER or error.status_code >= 500) and not RefusedRequest.of(error).is_out_of_quota
     return is_transient(error) and not is_garbled(error) and not isinstance(error, UnusedReply)
 
 

@@ -107,10 +107,10 @@ _WORDS = (*("message", "msg", "error", "detail", "details", "errors", "title", "
 
 def service_words(body: object) -> str:
     """Return a service's own words in the body of a refusal, on one line and of limited length."""
-    return Refusal(0, body).words
+    return RefusedRequest(0, body).words
 
 
-class Refusal:
+class RefusedRequest:
     """What a service answered instead of a reply."""
 
     def __init__(self, status: int, body: object, *, over_quota: bool = False) -> None:
@@ -118,7 +118,7 @@ class Refusal:
         self.status, self._body, self._read, self._over_quota = status, body, _read(body), over_quota
 
     @classmethod
-    def of(cls, error: "ModelHTTPError") -> "Refusal":
+    def of(cls, error: "ModelHTTPError") -> "RefusedRequest":
         """The refusal in an error of pydantic-ai."""
         from pydantic_ai.exceptions import ModelQuotaExceededError
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agentlearn.models.outage import is_silence, is_transient
-from agentlearn.models.refusal import SYSTEM, TOOLS, Refusal, service_words
+from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest, service_words
 from tests.support.cases import cases
 
 SENT = frozenset({"temperature", "seed", "top_p", "max_tokens", "thinking", SYSTEM, TOOLS})
@@ -36,8 +36,8 @@ REFUSALS = [*cases(__file__, "refusals"), (400, b'{"error": {"message": "seed is
 def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
     for status, body, named in REFUSALS:
         with subtests.test(repr((status, body, named))):
-            assert Refusal(status, body).settings(SENT) == tuple(named)
-            said = Refusal(status, body).remedy(named)
+            assert RefusedRequest(status, body).settings(SENT) == tuple(named)
+            said = RefusedRequest(status, body).remedy(named)
             options = {
                 "temperature": "--temperature none",
                 "seed": "--no-seed",
@@ -53,18 +53,18 @@ def test_the_refused_setting_is_named(subtests: pytest.Subtests) -> None:
 def test_what_was_not_sent_is_not_named(subtests: pytest.Subtests) -> None:
     for status, body, named in REFUSALS:
         with subtests.test(repr((status, body, named))):
-            assert Refusal(status, body).settings(SENT - set(named)) == ()
+            assert RefusedRequest(status, body).settings(SENT - set(named)) == ()
 
 
 def test_other_refusals_name_no_setting(subtests: pytest.Subtests) -> None:
     for status, body in cases(__file__, "others"):
         with subtests.test(repr((status, body))):
-            assert Refusal(status, body).settings(SENT - {"max_tokens"}) == ()
+            assert RefusedRequest(status, body).settings(SENT - {"max_tokens"}) == ()
 
 
 def test_a_limit_that_the_service_needs_is_asked_for() -> None:
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: Field required"}}
-    assert Refusal(400, body).remedy(Refusal(400, body).settings({"temperature"})) == (
+    assert RefusedRequest(400, body).remedy(RefusedRequest(400, body).settings({"temperature"})) == (
         "give the limit that the service needs with --max-output-tokens N"
     )
 
@@ -89,11 +89,11 @@ JSON = st.recursive(
 
 @given(st.integers(400, 599), JSON, st.sets(st.sampled_from(sorted(SENT))))
 def test_any_body_gives_words_and_names_only_what_was_sent(status: int, body: object, sent: set[str]) -> None:
-    named = Refusal(status, body).settings(sent)
+    named = RefusedRequest(status, body).settings(sent)
     assert set(named) <= sent
     assert len(set(named)) == len(named)
     assert 0 < len(service_words(body)) <= 400
-    Refusal(status, body).remedy(named)
+    RefusedRequest(status, body).remedy(named)
 
 
 def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pytest.Subtests) -> None:
@@ -101,8 +101,11 @@ def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pyt
         with subtests.test(status=status, body=body):
             error = ModelHTTPError(status, "m", body)
             assert (is_transient(error), is_silence(error)) == (again, silence)
-            assert (Refusal.of(error).is_filtered, Refusal.of(error).code) == (filtered, f"endpoint_{code}")
+            assert (RefusedRequest.of(error).is_filtered, RefusedRequest.of(error).code) == (
+                filtered,
+                f"endpoint_{code}",
+            )
     quota = {"error": openai("You exceeded your current quota.", code="insufficient_quota")}
-    assert Refusal(429, quota).remedy(()) == "add credit to the account of this key"
+    assert RefusedRequest(429, quota).remedy(()) == "add credit to the account of this key"
     failed = {"error": openai("Failed to call a function.", code="tool_use_failed")}
-    assert Refusal(400, failed).settings(SENT) == ()
+    assert RefusedRequest(400, failed).settings(SENT) == ()
