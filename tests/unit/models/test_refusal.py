@@ -101,7 +101,8 @@ def test_quota_accidents_and_filters_are_told_apart_by_their_codes(subtests: pyt
         with subtests.test(status=status, body=body):
             error = ModelHTTPError(status, "m", body)
             assert (is_transient(error), is_silence(error)) == (again, silence)
-            assert (RefusedRequest.of(error).is_filtered, RefusedRequest.of(error).code) == (
+            refused = RefusedRequest.of(error)
+            assert (refused.is_filtered, refused.code) == (
                 filtered,
                 f"endpoint_{code}",
             )
