@@ -164,9 +164,8 @@ async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitabl
     from agentlearn.config import BudgetOptions, CallOptions
     from agentlearn.doctor.model_probe import MemoryJournal
     from agentlearn.models.budget import Budget
-    from agentlearn.models.call_context import CallContext
+    from agentlearn.models.call_context import CallContext, WorkUnit
     from agentlearn.models.endpoint import open_endpoint
-    from agentlearn.models.work_unit import WorkUnit
     from agentlearn.types.ids import derive_seed, new_run_id
 
     async with open_endpoint(model, CallOptions()) as endpoint:

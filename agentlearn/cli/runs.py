@@ -48,7 +48,7 @@ def runs_show(
 ) -> None:
     """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
     from agentlearn.store import read_store
-    from agentlearn.views.runs import RunRecord, run_lines
+    from agentlearn.views.runs import RunRecord
 
     with read_store(store) as reader:
         record = RunRecord.read(reader, run)
@@ -56,7 +56,7 @@ def runs_show(
         print_json(record.as_json())
         return
     out = console()
-    for line in run_lines(record, short=short, columns=out.width if out.is_terminal else None):
+    for line in record.lines(short=short, columns=out.width if out.is_terminal else None):
         out.print(line)
 
 
@@ -102,9 +102,9 @@ def trace(
     proposals. The rollouts of one task are shown with their summaries, the comparison, and the end of every proposal.
     """
     from agentlearn.store import RunRow, read_store
-    from agentlearn.views.groups import GroupRecord, group_json, group_lines, group_list_lines, run_groups
+    from agentlearn.views.groups import GroupRecord, group_json, group_list_lines, run_groups
     from agentlearn.views.records import GroupAddress, resolve
-    from agentlearn.views.rollouts import RolloutRecord, rollout_lines
+    from agentlearn.views.rollouts import RolloutRecord
 
     with read_store(store) as reader:
         found = resolve(reader, what)
@@ -115,10 +115,10 @@ def trace(
                 plain = {"run": found.run, "groups": [group_json(found, one) for one in groups]} if json else {}
             case GroupAddress():
                 group = GroupRecord.read(reader, found)
-                lines, plain = group_lines(group, full=full), group.as_json() if json else {}
+                lines, plain = group.lines(full=full), group.as_json() if json else {}
             case _:
                 rollout = RolloutRecord.read(reader, found)
-                lines, plain = rollout_lines(rollout, full=full), rollout.as_json() if json else {}
+                lines, plain = rollout.lines(full=full), rollout.as_json() if json else {}
     if json:
         print_json(plain)
         return

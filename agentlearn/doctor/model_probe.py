@@ -26,13 +26,12 @@ from agentlearn.errors import ConfigError, EndpointError, RolloutError
 from agentlearn.learning.costs import known_price
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageReply, stage_agent
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.call_settings import CallSettings
 from agentlearn.models.endings import fault_remedy
 from agentlearn.models.endpoint import Endpoint, open_endpoint
 from agentlearn.models.outage import RetryPolicy
 from agentlearn.models.refusal import SYSTEM
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.sandbox.python_tool import TOOL
 from agentlearn.types.ids import CallId, derive_seed, new_run_id
 

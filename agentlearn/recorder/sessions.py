@@ -44,10 +44,9 @@ from agentlearn.learning.lessons.run_learning import run_learning
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.subject import Given
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.call_settings import call_settings
 from agentlearn.models.endpoint import Endpoint, open_endpoint
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.prompts import load_prompt
 from agentlearn.recorder.recorder import Recorder
 from agentlearn.rollout.recorded_run import recorded_run, started_event

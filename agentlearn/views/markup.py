@@ -36,7 +36,7 @@ def shown(text: str) -> str:
     These are control, direction, zero-width and tag characters and lone surrogates. Tabs, line ends, and the joiners
     that emoji and scripts need, are kept.
     """
-    return written_out(_LINE_END.sub("\n", text), _code_point)
+    return written_out(_LINE_END.sub("\n", text), lambda character: f"⟨U+{ord(character):04X}⟩")
 
 
 def clipped(text: str, most: int) -> str:
@@ -88,7 +88,3 @@ def _attribute(name: str, value: Attribute) -> str:
     if value is True:
         return f" {name}"
     return f' {name}="{escape(shown(str(value)))}"'
-
-
-def _code_point(character: str) -> str:
-    return f"⟨U+{ord(character):04X}⟩"

@@ -38,7 +38,7 @@ from agentlearn.types.operation import (
     Rejected,
 )
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.views.learn_record import FamilyScore, LearnRecord
+from agentlearn.views.learn_record import LearnRecord, _FamilyScore
 from agentlearn.views.lesson_origins import LessonOrigin
 from agentlearn.views.records import GroupRow
 
@@ -208,8 +208,8 @@ def learn_record(
             for n, (task, problem) in enumerate(problems.items())
         ),
         families=(
-            FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
-            FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
+            _FamilyScore(family=text, tasks=3, before=0.2, after=0.9),
+            _FamilyScore(family="other", tasks=2, before=0.5, after=0.5),
         ),
         proposals=proposals(tasks, epochs, text, lesson),
         problems=problems,

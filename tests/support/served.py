@@ -25,12 +25,11 @@ from pydantic_ai.usage import RequestUsage
 
 from agentlearn.config import BudgetOptions
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext, CallRecord
+from agentlearn.models.call_context import CallContext, CallRecord, WorkUnit
 from agentlearn.models.client import ModelClient
 from agentlearn.models.endpoint_state import EndpointState
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.token_estimate import request_bytes
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.types.ids import CallId
 from tests.support.stages import RUN, ListJournal
 

@@ -78,7 +78,6 @@ PRINTING = {
     "agentlearn.doctor.machine": "keeps what a check prints from the report",
     "agentlearn.plugins": "sends to stderr what a plug-in prints",
     "agentlearn.cli.ask": "asks whether stdin is a terminal",
-    "agentlearn.sandbox.inside.cell": "runs in the sandbox: its output is a result",
     "agentlearn.sandbox.inside.session": "runs in the sandbox: its output is a result",
     "agentlearn_web.reading.worker": "a process of its own: its output is a result",
 }

@@ -26,9 +26,8 @@ from pydantic_core import from_json
 
 from agentlearn.answers.thoughts import split_thoughts
 from agentlearn.config.options import LessonOptions
-from agentlearn.models.call_context import CallContext, Stage
+from agentlearn.models.call_context import CallContext, Stage, WorkUnit
 from agentlearn.models.endpoint import Endpoint
-from agentlearn.models.work_unit import WorkUnit
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import storable
 from agentlearn.types.experience import Library

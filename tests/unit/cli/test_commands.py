@@ -8,7 +8,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.store import read_store
-from agentlearn.store.store_files import read_watermark, write_watermark
+from agentlearn.store.store_files import Acknowledged
 from tests.support.command import output, result
 
 
@@ -121,9 +121,9 @@ def test_a_damaged_store_fails_its_check_and_is_repaired(capsys: pytest.CaptureF
     asked, answered = {"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}
     log.write_text(json.dumps({"messages": [asked, answered]}))
     assert run(["store", "import", str(log), "--domain", "sums", "--store", str(store)]) == 0
-    mark = read_watermark(store / "store.hwm")
+    mark = Acknowledged.read(store / "store.hwm")
     assert mark is not None
-    write_watermark(store / "store.hwm", mark._replace(commit=7))
+    mark._replace(commit=7).write(store / "store.hwm")
     assert run(["store", "check", "--store", str(store)]) == 1
     printed = capsys.readouterr()
     assert "broken: the database holds commits up to 3, but 7 were acknowledged" in printed.out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import AnswerRules, check_source, detectable
+from agentlearn.data.check import AnswerRules, check_source, detectable
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import Columns, SourceRow, read_tasks, rows
+from agentlearn.data import Columns, SourceRow, read_tasks
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError
 from agentlearn.store.parquet import write_parquet
 from tests.support.cases import cases

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentlearn.data import read_tasks, rows, scorer
-from agentlearn.data.gym import _entries, could_call
+from agentlearn.data import read_tasks, scorer
+from agentlearn.data.gym import _could_call, _entries
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra, VerifierError
 from tests.support.cases import cases
 from tests.unit.data.online import absent
@@ -61,7 +62,7 @@ def test_every_task_of_the_package_is_read_and_gives_its_expected_answer_full_po
 
 @pytest.mark.parametrize("answer", cases(__file__, "a_scorer_evaluates_no_answer_that_could_run_code"))
 def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
-    assert could_call(answer)
+    assert _could_call(answer)
     with pytest.raises(VerifierError, match="could run code in the scorer of 'gym:polynomial_multiplication"):
         scorer("gym:polynomial_multiplication?size=1&seed=1#0")(answer)
 
@@ -98,7 +99,7 @@ def test_an_answer_is_not_evaluated_whatever_the_scorer_does(
 def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType, answer: str) -> None:
     """Its score here is the length of the expected answer divided by that of the answer."""
     text = answer.format(real.create_dataset("syllogism", size=1, seed=1)[0]["answer"])
-    assert could_call(text)
+    assert _could_call(text)
     assert 0 < scorer("gym:syllogism?size=1&seed=1#0")(text) < 1
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data import name_of, read_tasks, rows
+from agentlearn.data import name_of, read_tasks
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain
@@ -135,7 +136,7 @@ def test_a_hub_that_does_not_answer_is_named_at_once_and_the_cache_is_read(
 ) -> None:
     before = list(rows(source))
     silent = "huggingface.co does not answer (Temporary failure in name resolution)"
-    monkeypatch.setattr("agentlearn.data.hub.why_unreachable", lambda: silent)
+    monkeypatch.setattr("agentlearn.data.hub._why_unreachable", lambda: silent)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DataError) as error:
         list(rows("hf:other/set"))

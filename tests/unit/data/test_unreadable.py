@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import LearnSettings
-from agentlearn.data import AnswerRules, check_source, readable_tasks
-from agentlearn.data.check import by_reason
+from agentlearn.data import readable_tasks
+from agentlearn.data.check import AnswerRules, _by_reason, check_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets
 from agentlearn.types.task import Task
@@ -60,7 +60,7 @@ def test_a_source_with_too_many_of_them_is_refused(tmp_path: Path, rows: list[di
 
 
 def test_reasons_are_counted_without_places_and_values() -> None:
-    found = by_reason(
+    found = _by_reason(
         [
             "a.jsonl line 3 has the answer 'x', which holds no single number; write one",
             "a.jsonl line 12 has the answer 'it\\'s', which holds no single number; write one",

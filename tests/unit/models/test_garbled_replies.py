@@ -18,14 +18,13 @@ from pydantic_ai.models import ModelRequestParameters
 from agentlearn.config import BudgetOptions, CallOptions
 from agentlearn.errors import EndpointError
 from agentlearn.models.budget import Budget
-from agentlearn.models.call_context import CallContext
+from agentlearn.models.call_context import CallContext, WorkUnit
 from agentlearn.models.chat_model import MOST_BYTES
 from agentlearn.models.endings import FAULT_REMEDIES
 from agentlearn.models.endpoint import Endpoint, TokenRequest, open_endpoint, open_service
 from agentlearn.models.endpoint_state import GARBLED
 from agentlearn.models.outage import RetryPolicy
-from agentlearn.models.refusal import refused_settings, remedy, service_words
-from agentlearn.models.work_unit import WorkUnit
+from agentlearn.models.refusal import RefusedRequest, service_words
 from agentlearn.rollout.transcript import steps_of
 from tests.support.cases import cases
 from tests.support.raw_http import Script, scripted
@@ -385,5 +384,5 @@ def test_the_words_of_a_refusal_are_found_in_any_body(body: Any) -> None:
         deep = {"error": deep, "detail": [deep]} if not isinstance(deep, dict) else {"error": deep}
     for one in (body, deep):
         assert len(service_words(one)) <= 400
-        refused_settings(400, one, {"temperature"})
-        remedy(400, one, ())
+        RefusedRequest(400, one).settings({"temperature"})
+        RefusedRequest(400, one).remedy(())

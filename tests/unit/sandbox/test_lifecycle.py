@@ -136,37 +136,6 @@ def test_the_environment_does_not_reach_the_code(monkeypatch: pytest.MonkeyPatch
     asyncio.run(scenario())
 
 
-@each_sandbox
-def test_kept_state_comes_back_after_a_timeout_and_a_crash(name: str) -> None:
-    async def scenario() -> None:
-        async with open_sandbox(name, keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
-            await session.run("import random\nx = random.random()")
-            before = (await session.run("x")).stdout
-            stopped = await session.run("x = 'changed'\nwhile True: pass", timeout_s=0.1)
-            assert stopped.error == "timed out after 0.1 s; the variables are as they were before this call"
-            assert (await session.run("x")).stdout == before
-            assert (await session.run("import os\nos._exit(1)")).error.endswith("as they were before this call")
-            assert (await session.run("x")).stdout == before
-
-    asyncio.run(scenario())
-
-
-def test_state_that_cannot_be_kept_is_said_to_be_lost() -> None:
-    async def scenario() -> None:
-        async with open_sandbox("unsafe-local", keep_state_on_timeout=True) as sandbox, sandbox.open(1) as session:
-            await session.run("import time\ntime.time_ns()")
-            await session.run("while True: pass", timeout_s=0.1)
-            lost = await session.run("1")
-            assert (lost.status, lost.stdout) == ("state_lost", "")
-            assert lost.error == (
-                "repeating the earlier calls gave other results; this code was not run;"
-                " the variables are lost and the next call starts in a fresh interpreter"
-            )
-            assert (await session.run("1")).stdout == "1\n"
-
-    asyncio.run(scenario())
-
-
 def test_a_sandbox_that_does_not_exist_is_named_with_those_that_do() -> None:
     with pytest.raises(ConfigError) as caught:
         asyncio.run(open_sandbox("docker").__aenter__())

@@ -12,7 +12,7 @@ import pytest
 
 from agentlearn.errors import StoreDamaged, StoreLocked, StoreMissing
 from agentlearn.store import check_store, open_store, read_store, repair_store
-from agentlearn.store.database import Database, last_seq_of, open_read_only
+from agentlearn.store.database import Database, DatabaseState, open_read_only
 from tests.unit.store import nouns
 from tests.unit.store.damage import flip, left_by_a_crash
 
@@ -118,7 +118,7 @@ def test_wherever_the_log_is_cut_or_flipped_it_is_whole_or_refused(store: Path) 
             try:
                 with open_read_only(store / DATABASE) as connection:
                     rows = connection.execute("SELECT count(*) FROM trajectory").fetchone()
-                    whole = rows == (2,) and last_seq_of(connection) == 4
+                    whole = rows == (2,) and DatabaseState.read(connection, None).last == 4
             except duckdb.Error:
                 whole = False
             with suppress(StoreDamaged), closing(Database(store, create=False)):

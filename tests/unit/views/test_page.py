@@ -5,35 +5,21 @@ import hashlib
 
 from hypothesis import given, settings
 
-from agentlearn.views import (
-    Bar,
-    BarGroup,
-    Bars,
+from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
+from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
+from agentlearn.views.markup import shown
+from agentlearn.views.page import Details, HtmlPage, PagePart, Section, render_page
+from agentlearn.views.table import (
     CodeBlock,
     Column,
-    Details,
-    Dumbbell,
-    DumbbellRow,
-    Forest,
-    ForestRow,
-    HtmlPage,
     KeyFigure,
     KeyFigures,
-    LineChart,
     Note,
-    PagePart,
     Paragraph,
-    Point,
-    Scatter,
-    ScatterPoint,
-    Section,
-    Series,
     Statement,
     Table,
     TableCell,
-    render_page,
 )
-from agentlearn.views.markup import shown
 from tests.support.hostile import texts
 from tests.support.markup import Read
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentlearn.cli.app import run
 from agentlearn.text import visible
-from agentlearn.views.runs import leaf_lines, plain
+from agentlearn.views.runs import _leaf_lines, plain
 from tests.support.command import output, result
 from tests.support.small_math import few_math_tasks
 
@@ -46,7 +46,7 @@ def assert_whole(capsys: pytest.CaptureFixture[str], store: Path, shown: str) ->
 
 @given(value=JSON)
 def test_every_value_has_its_line(value: Any) -> None:
-    lines = "\n".join(leaf_lines(value))
+    lines = "\n".join(_leaf_lines(value))
     for one in leaves(value):
         for part in visible(plain(one)).split("\n"):
             assert part in lines
