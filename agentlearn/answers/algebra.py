@@ -16,7 +16,7 @@ from typing import Literal as OneOf
 import mpmath
 
 from agentlearn.answers.form_comparison import EXACTLY, Algebra
-from agentlearn.answers.match import Match, decided, different, equal, unclear
+from agentlearn.answers.match import Match
 from agentlearn.answers.numeric import Evaluation, NoValue
 from agentlearn.answers.syntax import Apply, Node, Symbol, exact_value, free_symbols, nodes, renamed
 
@@ -29,7 +29,7 @@ MIN_POINTS = 3
 LogBase = OneOf["10", "e"]
 PointKind = OneOf["whole", "positive", "signed"]
 POINTS: tuple[PointKind, ...] = (*repeat("whole", 3), *repeat("positive", 4), *repeat("signed", 4))
-_OTHER_LETTER = unclear("they are equal but for the name of a letter")
+_OTHER_LETTER = Match.unclear("they are equal but for the name of a letter")
 
 
 class NumericAlgebra(Algebra):
@@ -39,7 +39,7 @@ class NumericAlgebra(Algebra):
         """Whether two formulas are equal for all values of their letters."""
         found = [_Pair(answer, gold, base).same_value() for base in _log_bases(answer, gold)]
         if len({match.status for match in found}) > 1:
-            return unclear("a logarithm without base leaves it open")
+            return Match.unclear("a logarithm without base leaves it open")
         other = _with_letters_of(gold, answer) if found[0].status == "different" else None
         return _OTHER_LETTER if other and _Pair(other, gold).same_value().status == "equal" else found[0]
 
@@ -47,7 +47,7 @@ class NumericAlgebra(Algebra):
         """Equal up to a factor; different when one has a solution that the other does not have."""
         left, right = (Apply("add", (one, Apply("neg", (other,)))) for one, other in (answer, gold))
         if len(_log_bases(left, right)) > 1:
-            return unclear("an equation holds a logarithm without base")
+            return Match.unclear("an equation holds a logarithm without base")
         found = _Pair(left, right).same_roots()
         other = _with_letters_of(right, left) if found.status == "different" else None
         return _OTHER_LETTER if other and _Pair(other, right).same_roots().status == "equal" else found
@@ -55,27 +55,27 @@ class NumericAlgebra(Algebra):
     def is_finite(self, node: Node) -> Match:
         """Equal when the formula has a finite value."""
         if free_symbols(node):
-            return equal("a formula with letters")
+            return Match.equal("a formula with letters")
         try:
             _value(node, {}, DIGITS)
         except NoValue as failed:
-            return unclear(f"one side {failed}")
-        return equal("finite")
+            return Match.unclear(f"one side {failed}")
+        return Match.equal("finite")
 
     def ordered(self, values: Sequence[Node]) -> list[int] | Match:
         """Return the ranks of real values; values are equal when `same_value` says so."""
         if any(free_symbols(node) for node in values):
-            return unclear("an interval's end holds a letter")
+            return Match.unclear("an interval's end holds a letter")
         try:
             numbers = [_value(node, {}, 2 * DIGITS)[0] for node in values]
         except NoValue as failed:
-            return unclear(f"an interval's end {failed}")
+            return Match.unclear(f"an interval's end {failed}")
         if any(isinstance(number, mpmath.mpc) for number in numbers):
-            return unclear("an interval's end is not real")
+            return Match.unclear("an interval's end is not real")
         order = sorted(range(len(values)), key=lambda at: numbers[at])
         ranks, rank = [0] * len(values), 0
         for at, before in zip(order, [None, *order], strict=False):
-            found = different("first") if before is None else self.same_value(values[at], values[before])
+            found = Match.different("first") if before is None else self.same_value(values[at], values[before])
             if found.status not in {"equal", "different"}:
                 return found
             rank += found.status == "different"
@@ -145,20 +145,20 @@ class _Pair:
             return self._same_function()
         one, other = exact_value(self.answer), exact_value(self.gold)
         if one is not None and other is not None:
-            return decided(one == other, EXACTLY)
+            return Match.decided(one == other, EXACTLY)
         try:
             for digits, apart in ((DIGITS, DIGITS // 2), (MANY_DIGITS, APART)):
                 if self._differ_at({}, digits, apart):
-                    return different(f"compared at {digits:,} digits")
+                    return Match.different(f"compared at {digits:,} digits")
             (a, extreme_a), (b, extreme_b) = self.values({}, MANY_DIGITS)
         except NoValue as failed:
-            return unclear(f"one side {failed}")
+            return Match.unclear(f"one side {failed}")
         if extreme_a or extreme_b:
-            return unclear("numbers of hundreds of digits leave it open")
+            return Match.unclear("numbers of hundreds of digits leave it open")
         with mpmath.workdps(MANY_DIGITS):
             if abs(a - b) <= max(abs(a), abs(b)) * mpmath.mpf(10) ** -SAME:
-                return equal(f"compared at {MANY_DIGITS:,} digits")
-        return unclear("the values are too close to tell apart")
+                return Match.equal(f"compared at {MANY_DIGITS:,} digits")
+        return Match.unclear("the values are too close to tell apart")
 
     def _differ_at(self, point: dict[str, Fraction], digits: int, apart: int) -> bool:
         """Whether the values differ by more than 10^-apart of their size, and clearly more than two precisions of one
@@ -179,13 +179,13 @@ class _Pair:
         if "different" in statuses:
             first = POINTS[statuses.index("different")]
             if "equal" not in statuses[: POINTS.index(first)]:
-                return different("compared at points")
-            return unclear(f"they are equal for {'whole' if first == 'positive' else 'positive'} numbers only")
+                return Match.different("compared at points")
+            return Match.unclear(f"they are equal for {'whole' if first == 'positive' else 'positive'} numbers only")
         if {"one-sided", "unclear"} & set(statuses):
-            return unclear("they are not defined for the same values")
+            return Match.unclear("they are not defined for the same values")
         if statuses.count("equal") < MIN_POINTS:
-            return unclear("they have a value at too few points")
-        return equal("compared at points")
+            return Match.unclear("they have a value at too few points")
+        return Match.equal("compared at points")
 
     def _at(self, point: dict[str, Fraction]) -> OneOf["equal", "different", "unclear", "undefined", "one-sided"]:
         """Compare both at one point; `one-sided`: only one of them has a value there."""
@@ -213,7 +213,7 @@ class _Pair:
         """Whether both are 0 for the same values of their letters."""
         letters = self.letters()
         if not letters:
-            return unclear("an equation holds no letter")
+            return Match.unclear("an equation holds no letter")
         ratios: list[Any] = []
         points = self.points()
         for point in islice(points, len(POINTS)):
@@ -226,11 +226,11 @@ class _Pair:
         with mpmath.workdps(DIGITS):
             agree = [abs(ratio - ratios[0]) <= abs(ratio) * mpmath.mpf(10) ** -(DIGITS // 2) for ratio in ratios]
         if len(ratios) >= MIN_POINTS and all(agree):
-            return equal("compared up to a factor")
+            return Match.equal("compared up to a factor")
         for mine, other in ((self.answer, self.gold), (self.gold, self.answer)):
             if any(_solution_tells(mine, other, letter, next(points)) for letter in letters for _ in range(3)):
-                return different("a solution of one is none of the other")
-        return unclear("the equations may have the same solutions")
+                return Match.different("a solution of one is none of the other")
+        return Match.unclear("the equations may have the same solutions")
 
 
 def _solution_tells(mine: Node, other: Node, letter: str, point: dict[str, Fraction]) -> bool:

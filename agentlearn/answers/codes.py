@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, Match, different, equal, unclear
+from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, Match
 from agentlearn.answers.question import QuestionHints
-from agentlearn.answers.times import parse_dates
-from agentlearn.answers.units import case_changes_unit
+from agentlearn.answers.times import Day
+from agentlearn.answers.units import MeasureUnit
 
 _VERSION = re.compile(
     r"(?P<name>(?:[a-z][\w+#.-]* ){0,3}?)(?P<mark>(?:version|release|ver\.?|rel\.?|build|revision) ?|)"
@@ -95,19 +95,19 @@ def compare_versions(one: str, other: str, hints: QuestionHints) -> Match | None
     answer, gold = _parse_version(one), _parse_version(other)
     if answer is None or gold is None or not (hints.asks("version") or answer.marked or gold.marked):
         return None
-    if parse_dates(one) or parse_dates(other):
+    if Day.readings(one) or Day.readings(other):
         return None
     if answer.name and answer.name != gold.name and (gold.name or answer.name not in hints.text):
-        return unclear("a version of something else")
+        return Match.unclear("a version of something else")
     shared = min(len(answer.parts), len(gold.parts))
     if answer.parts[:shared] != gold.parts[:shared]:
-        return different("another version")
+        return Match.different("another version")
     if len(answer.parts) != len(gold.parts):
-        return unclear("a version with more or fewer parts")
+        return Match.unclear("a version with more or fewer parts")
     if answer.suffix == gold.suffix:
         return SAME_VALUE
     early = any(_BEFORE_RELEASE.fullmatch(one) for one in (answer.suffix, gold.suffix))
-    return OTHER_VALUE if early else unclear("a version with another addition")
+    return OTHER_VALUE if early else Match.unclear("a version with another addition")
 
 
 def compare_phones(answer: str, gold: str, hints: QuestionHints) -> Match | None:
@@ -118,7 +118,7 @@ def compare_phones(answer: str, gold: str, hints: QuestionHints) -> Match | None
     if one == other:
         return SAME_VALUE
     short, long = sorted((one.lstrip("0"), other.lstrip("0")), key=len)
-    return unclear("has more or fewer digits") if long.endswith(short[-6:]) else OTHER_VALUE
+    return Match.unclear("has more or fewer digits") if long.endswith(short[-6:]) else OTHER_VALUE
 
 
 def is_flag(text: str) -> bool:
@@ -143,7 +143,7 @@ def compare_codes(answer: str, gold: str, hints: QuestionHints) -> Match | None:
             answer.startswith("--") != gold.startswith("--")
             or answer.split("=", maxsplit=1)[0] == gold.split("=", maxsplit=1)[0]
         )
-        return SAME_VALUE if answer == gold else unclear("another spelling of a flag") if related else OTHER_VALUE
+        return SAME_VALUE if answer == gold else Match.unclear("another spelling of a flag") if related else OTHER_VALUE
     if both(_MAIL):
         return SAME_VALUE if one == other else OTHER_VALUE
     texts = (answer, gold)
@@ -189,7 +189,7 @@ def _compare_chords(answer: str, gold: str) -> Match | None:
     if one == other:
         return SAME_VALUE
     same_letter = one[0] == other[0] and one[1].casefold() == other[1].casefold()
-    return unclear("the same keys in another case") if same_letter else OTHER_VALUE
+    return Match.unclear("the same keys in another case") if same_letter else OTHER_VALUE
 
 
 def _compare_flag_forms(answer: str, gold: str, hints: QuestionHints) -> Match | None:
@@ -207,7 +207,7 @@ def _compare_flag_forms(answer: str, gold: str, hints: QuestionHints) -> Match |
     if given == wanted:
         return SAME_VALUE
     if given < wanted:
-        return None if _ASKS_SEVERAL.search(hints.text) else equal("one form of the same flag")
+        return None if _ASKS_SEVERAL.search(hints.text) else Match.equal("one form of the same flag")
     return None if given & wanted else OTHER_VALUE
 
 
@@ -219,10 +219,10 @@ def compare_case(answer: str, gold: str, hints: QuestionHints) -> Match:
         if word == wanted:
             continue
         if _CASED_TOKEN.fullmatch(word) or _CASED_TOKEN.fullmatch(wanted):
-            return different("the same letters in another case")
+            return Match.different("the same letters in another case")
         stuck = _DIGITS_WITH_UNIT.match(word)
-        is_unit = at > 0 and _DIGITS_WITH_UNIT.fullmatch(one[at - 1]) and case_changes_unit(word, wanted)
-        is_stuck = stuck and case_changes_unit(word[stuck.end() :], wanted[stuck.end() :])
+        is_unit = at > 0 and _DIGITS_WITH_UNIT.fullmatch(one[at - 1]) and MeasureUnit.case_matters(word, wanted)
+        is_stuck = stuck and MeasureUnit.case_matters(word[stuck.end() :], wanted[stuck.end() :])
         if (hints.asks("code") and len(one) == 1) or is_unit or is_stuck:
-            return unclear("the same letters in another case")
-    return equal("the same words")
+            return Match.unclear("the same letters in another case")
+    return Match.equal("the same words")

@@ -36,8 +36,8 @@ from agentlearn.answers.latex import MAX_CHARACTERS, normalise, split_outside, u
 from agentlearn.answers.numbers import LARGE_NUMBERS, SMALL_NUMBERS, number_value
 from agentlearn.answers.parts import EVERYTHING, PartReader
 from agentlearn.answers.syntax import Literal, Symbol, exact_value, nodes
-from agentlearn.answers.times import parse_time
-from agentlearn.answers.units import known_unit
+from agentlearn.answers.times import ClockTime
+from agentlearn.answers.units import MeasureUnit
 
 EMPTY = Unreadable("is empty")
 PERCENT, DEGREES = "%", "°"
@@ -140,7 +140,7 @@ class _Reader:
         if found := _E_NOTATION.fullmatch(text):
             return Readings((_formula(text), number(Fraction(found[1]) * Fraction(10) ** int(found[2]))))
         said = " ".join(_WRAPPERS.sub(r" \1 ", text).split()).casefold().strip(" .")
-        time = parse_time(said) if _MAYBE_TIME.match(text) else None
+        time = ClockTime.read(said) if _MAYBE_TIME.match(text) else None
         if time is not None and time.marked and not time.zone:  # a text that does not say so is no time of day
             return Readings((time, _formula(text))) if text.isalnum() and not text.isalpha() else time
         if (words := _words_in(text)) is not None:
@@ -264,7 +264,7 @@ def _with_unit(amount: str, words: str, power: str | None) -> tuple[str, int, st
         if unit.startswith(prefix):
             unit, power = unit.removeprefix(prefix), exponent
     singular = " ".join(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in unit.split())
-    known = known_unit(unit) or known_unit(singular)
+    known = MeasureUnit.named(unit) or MeasureUnit.named(singular)
     name = _OTHER_NAMES.get(singular) or (known.name if known else singular)
     return without_brackets(amount), factor, f"{name}^{power}" if power else name
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agentlearn.answers.answer_text import normal_text
-from agentlearn.answers.units import PERCENT, MeasureUnit, known_unit
+from agentlearn.answers.units import PERCENT, MeasureUnit
 
 Asked = Literal[
     "version", "amount", "time", "when", "year", "percent", "fraction", "least", "most", "numbered", "identifier",
@@ -105,14 +105,14 @@ def read_question(question: str) -> QuestionHints:
     for match in _UNIT_AFTER.finditer(cased):
         for name in dict.fromkeys((match["one"], re.split(r"[ -]", match["one"])[0])):
             alone = _UNIT_ENDS.match(cased, match.start("one") + len(name))
-            unit = known_unit(name)
+            unit = MeasureUnit.named(name)
             if unit is not None and unit != PERCENT and (alone or len(name) > 2):
                 units.add(unit)
                 break
     words = re.findall(r"[€$£¥₹]|[\w$^°]+", text)
     # Single letters are usually words, not units: `a` question, player `s`.
     names = (one for one in [*words, *map(" ".join, pairwise(words))] if len(one) > 1 or one in "€$£¥₹")
-    named = {unit for unit in map(known_unit, names) if unit is not None and unit != PERCENT}
+    named = {unit for unit in map(MeasureUnit.named, names) if unit is not None and unit != PERCENT}
     order = "yes" if _ORDERED.search(text) else "possible" if _MAYBE_ORDERED.search(text) else "no"
     return QuestionHints(text, frozenset(kinds), order, frozenset(units), frozenset(units | named))
 
