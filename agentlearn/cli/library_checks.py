@@ -115,12 +115,12 @@ def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
     from agentlearn.library.audit import AuditedLesson, audited
     from agentlearn.library.formats import format_of
-    from agentlearn.library.formats.source_files import read_source
+    from agentlearn.library.formats.source_files import SourceFiles
     from agentlearn.views.lesson_origins import find_library
 
     if not _is_file(what):
         return audited(find_library(store, what).library)
-    source = read_source(what)
+    source = SourceFiles.read(what)
     read = format_of(source).read(source)
     if read.library is not None:
         return audited(read.library)

@@ -19,7 +19,7 @@ from agentlearn.library.curate.hostile import screened
 from agentlearn.library.curate.lesson_text import checked_lesson
 from agentlearn.library.curate.library_draft import CheckContext
 from agentlearn.library.curate.similarity import NearIndex, lower_case_words, refusal_key, shingles, words_line
-from agentlearn.library.formats.markdown_list import description_fault, escaped
+from agentlearn.library.formats.markdown import AgentSkill, escaped
 from agentlearn.prompts import Prompt, load_prompt
 from agentlearn.text import visible_line
 from agentlearn.types.experience import (
@@ -753,8 +753,8 @@ async def written_description(library: Library, model: "Model | KnownModelName |
     @agent.output_validator
     def checked(reply: _SkillReply) -> _SkillReply:  # pyright: ignore[reportUnusedFunction]  # the agent calls it
         text = " ".join(reply.description.split())
-        end = None if description_fault(text) else screened(text)
-        if fault := description_fault(text) or (end.reason if end else ""):
+        end = None if AgentSkill.description_fault(text) else screened(text)
+        if fault := AgentSkill.description_fault(text) or (end.reason if end else ""):
             raise ModelRetry(f"this cannot describe a skill: {fault}")
         return _SkillReply(description=text)
 

@@ -24,7 +24,6 @@ from agentlearn.library.formats.source_files import (
     ImportLimits,
     ReadLessons,
     SourceFiles,
-    read_source,
 )
 from agentlearn.library.history.three_way import Ancestry
 from agentlearn.library.store import LibraryStore
@@ -127,7 +126,7 @@ def import_lessons(
     name, those that it published under any. Raises LibraryError when the file cannot be read, and MissingExtra for
     YAML without PyYAML and for Markdown without markdown-it-py.
     """
-    source = read_source(path, limits)
+    source = SourceFiles.read(path, limits)
     chosen = library_format(format) if format else format_of(source)
     return checked_lessons(source, chosen.read(source), chosen.name, into=into, name=name, store=store, limits=limits)
 

@@ -6,46 +6,27 @@ counts may be absent, as in those of its AppWorld experiments, and a line may co
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from agentlearn.errors import LibraryError, MissingExtra
 from agentlearn.files import write_whole
-from agentlearn.library.formats.agents_md import AGENTS_MD, write_block
-from agentlearn.library.formats.markdown_list import (
-    AGENT_SKILL,
-    MARKDOWN_LIST,
-    REFERENCE,
-    tags_of_heading,
-    write_skill,
-)
+from agentlearn.library.formats.markdown import AgentSkill, AgentsMd, MarkdownList, tags_of_heading
 from agentlearn.library.formats.our_json import (
-    AGENTLEARN_JSON,
     FORMAT,
-    LESSON_LINES,
     LINES_FILE,
+    LessonLines,
+    LibraryJson,
     check_format,
     json_value,
-    library_of_lines,
+    library_of,
     new_library,
-    ours,
 )
-from agentlearn.library.formats.source_files import SKILL, Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
+from agentlearn.library.formats.source_files import Form, FoundLesson, LibraryFormat, ReadLessons, SourceFiles
 from agentlearn.types.experience import Library
 from agentlearn.types.rendering import in_sections
-
-
-def _experiences_of(document: object) -> dict[str, Any] | None:
-    """The lessons by label of a document of the original; None when it is none."""
-    match document:
-        case {"format": str()}:
-            return None
-        case {"experiences": dict(lessons)}:
-            return cast("dict[str, Any]", lessons)
-        case _:
-            return None
 
 
 def _one_line(text: object) -> object:
@@ -53,26 +34,43 @@ def _one_line(text: object) -> object:
     return " ".join(text.split()) if isinstance(text, str) else text
 
 
-def _sniff_original(source: SourceFiles) -> bool:
-    """Whether the text is a JSON object with experiences in an object."""
-    if source.is_folder or source.only.lstrip()[:1] != "{":
-        return False
-    try:
-        return _experiences_of(json_value(source.only, source.path)) is not None
-    except LibraryError:
-        return False
+class _OriginalJson(LibraryFormat):
+    """The JSON of the original implementation."""
 
+    name = "training-free-grpo"
+    keeps = "lessons"
 
-def _read_original(source: SourceFiles) -> ReadLessons:
-    found = _experiences_of(json_value(source.only, source.path))
-    if found is None:
-        raise LibraryError(f'{source.path!r} needs "experiences", an object of lessons such as {{"G0": "…"}}')
-    return ReadLessons(tuple(FoundLesson(label, _one_line(text)) for label, text in found.items()))
+    def sniff(self, source: SourceFiles) -> bool:
+        """Whether the text is a JSON object with experiences in an object."""
+        if source.is_folder or source.only.lstrip()[:1] != "{":
+            return False
+        try:
+            return self.lessons(json_value(source.only, source.path)) is not None
+        except LibraryError:
+            return False
 
+    def read(self, source: SourceFiles) -> ReadLessons:
+        """Return the lessons by their labels."""
+        found = self.lessons(json_value(source.only, source.path))
+        if found is None:
+            raise LibraryError(f'{source.path!r} needs "experiences", an object of lessons such as {{"G0": "…"}}')
+        return ReadLessons(tuple(FoundLesson(label, _one_line(text)) for label, text in found.items()))
 
-def _write_original(library: Library, _: str) -> Mapping[str, str]:
-    lessons = {f"G{place}": experience.lesson for place, experience in enumerate(library.experiences)}
-    return {"": json.dumps({"experiences": lessons, "next_id": len(lessons)}, ensure_ascii=False, indent=2) + "\n"}
+    def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
+        """Return the object with the labels `G0`, `G1`, …"""
+        lessons = {f"G{place}": experience.lesson for place, experience in enumerate(library.experiences)}
+        return {"": json.dumps({"experiences": lessons, "next_id": len(lessons)}, ensure_ascii=False, indent=2) + "\n"}
+
+    @staticmethod
+    def lessons(document: object) -> dict[str, Any] | None:
+        """The lessons by label of a document; None when it is no document of the original."""
+        match document:
+            case {"format": str()}:
+                return None
+            case {"experiences": dict(lessons)}:
+                return cast("dict[str, Any]", lessons)
+            case _:
+                return None
 
 
 _LINE = re.compile(r"[ \t]*(?:[-*][ \t]+)?\[([a-z][\w-]{0,40}-\d{1,9})\](.*)", re.IGNORECASE)
@@ -81,51 +79,56 @@ _SECTION = re.compile(r"##[ \t]*([^#].*)")
 _SECTION_NAME = "STRATEGIES & INSIGHTS"
 
 
-def _sniff_ace(source: SourceFiles) -> bool:
-    """Whether two lines, or all lines but the headings, begin with an ACE id."""
-    if source.is_folder:
-        return False
-    lines = [line for line in source.only.split("\n") if line.strip() and not line.startswith("#")]
-    found = sum(_LINE.fullmatch(line) is not None for line in lines)
-    return found > 1 or 0 < found == len(lines)
+class _AcePlaybook(LibraryFormat):
+    """A playbook of ACE."""
 
+    name = "ace"
+    keeps = "lessons and first tags"
 
-def _write_ace(library: Library, _: str) -> Mapping[str, str]:
-    """Return a playbook, all counts 0. Lessons stand together by section, the first tag of each."""
-    blocks, number = list[str](), 0
-    for tag, lessons in in_sections(library.experiences, lambda one: one.tags).items():
-        title = tag.replace("-", " ").upper() or _SECTION_NAME
-        letters = "".join(word[0] for word in re.findall(r"[a-z]+", title.lower())) or "x"
-        lines = [f"## {title}"]
-        for number, one in enumerate(lessons, number + 1):  # noqa: B020  numbers go on from section to section
-            lines.append(f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}")
-        blocks.append("\n".join(lines))
-    return {"": "\n\n".join(blocks or [f"## {_SECTION_NAME}"]) + "\n"}
+    def sniff(self, source: SourceFiles) -> bool:
+        """Whether two lines, or all lines but the headings, begin with an ACE id."""
+        if source.is_folder:
+            return False
+        lines = [line for line in source.only.split("\n") if line.strip() and not line.startswith("#")]
+        found = sum(_LINE.fullmatch(line) is not None for line in lines)
+        return found > 1 or 0 < found == len(lines)
 
+    def read(self, source: SourceFiles) -> ReadLessons:
+        """Return the lines of all sections, with the counts as notes."""
+        lessons, tags = list[FoundLesson](), tuple[str, ...]()
+        label, words, note = "", list[str](), ""
 
-def _ace_lessons(text: str) -> Iterator[FoundLesson]:
-    """The lines of all sections, with the counts as notes."""
-    tags: tuple[str, ...] = ()
-    label, words, note = "", list[str](), ""
+        def finish() -> None:
+            if label:
+                lessons.append(FoundLesson(f"[{label}]", _one_line(" ".join(words)), tags, note))
 
-    def finished() -> Iterator[FoundLesson]:
-        if label:
-            yield FoundLesson(f"[{label}]", _one_line(" ".join(words)), tags, note)
+        for line in source.only.split("\n"):
+            if section := _SECTION.fullmatch(line.strip()):
+                finish()
+                title = section[1].strip(" :")
+                label, tags = "", () if title == _SECTION_NAME else tags_of_heading(section[1].replace(",", " "))
+            elif found := _LINE.fullmatch(line):
+                finish()
+                label, note, words = found[1], "", [found[2]]
+                if counts := _COUNTS.fullmatch(found[2]):
+                    note = f"ACE counted it helpful {counts[1]} and harmful {counts[2]} times"
+                    words = [counts[3]]
+            elif label:
+                words.append(line)
+        finish()
+        return ReadLessons(tuple(lessons))
 
-    for line in text.split("\n"):
-        if section := _SECTION.fullmatch(line.strip()):
-            yield from finished()
-            title = section[1].strip(" :")
-            label, tags = "", () if title == _SECTION_NAME else tags_of_heading(section[1].replace(",", " "))
-        elif found := _LINE.fullmatch(line):
-            yield from finished()
-            label, note, words = found[1], "", [found[2]]
-            if counts := _COUNTS.fullmatch(found[2]):
-                note = f"ACE counted it helpful {counts[1]} and harmful {counts[2]} times"
-                words = [counts[3]]
-        elif label:
-            words.append(line)
-    yield from finished()
+    def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
+        """Return a playbook, all counts 0. Lessons stand together by section, the first tag of each."""
+        blocks, number = list[str](), 0
+        for tag, lessons in in_sections(library.experiences, lambda one: one.tags).items():
+            title = tag.replace("-", " ").upper() or _SECTION_NAME
+            letters = "".join(word[0] for word in re.findall(r"[a-z]+", title.lower())) or "x"
+            lines = [f"## {title}"]
+            for number, one in enumerate(lessons, number + 1):  # noqa: B020  numbers go on from section to section
+                lines.append(f"[{letters[:5]}-{number:05d}] helpful=0 harmful=0 :: {one.lesson}")
+            blocks.append("\n".join(lines))
+        return {"": "\n\n".join(blocks or [f"## {_SECTION_NAME}"]) + "\n"}
 
 
 _DEEPEST = 32
@@ -174,80 +177,71 @@ agent:
 """
 
 
-def _sniff_youtu(source: SourceFiles) -> bool:
-    """Whether a YAML file has instructions with a label."""
-    return (
-        not source.is_folder
-        and source.only.lstrip()[:1] not in {"{", "["}
-        and re.search(r"^[ \t]*instructions:", source.only, re.MULTILINE) is not None
-        and _FIRST.search(source.only) is not None
-    )
+class _YoutuAgent(LibraryFormat):
+    """The configuration of an agent of youtu-agent, with lessons in its instructions."""
+
+    name = "youtu"
+    keeps = "lessons"
+
+    def sniff(self, source: SourceFiles) -> bool:
+        """Whether a YAML file has instructions with a label."""
+        return (
+            not source.is_folder
+            and source.only.lstrip()[:1] not in {"{", "["}
+            and re.search(r"^[ \t]*instructions:", source.only, re.MULTILINE) is not None
+            and _FIRST.search(source.only) is not None
+        )
+
+    def read(self, source: SourceFiles) -> ReadLessons:
+        """Return the labelled lessons of the instructions."""
+
+        def instructions(document: object) -> Iterator[str]:
+            match document:
+                case {"agent": {"instructions": str(text)}} | {"instructions": str(text)}:
+                    yield text
+                case {"agents": dict(agents)}:
+                    for one in cast("dict[str, Any]", agents).values():
+                        yield from instructions(one)
+                case _:
+                    return
+
+        texts = list(instructions(_yaml_value(source.only, source.path)))
+        if not texts:
+            raise LibraryError(f"{source.path!r} has no agent.instructions; give the configuration of an agent")
+        lessons: list[FoundLesson] = []
+        for text in texts:
+            labels = list(_LABEL.finditer(text))
+            ends = [*(found.start() for found in labels[1:]), len(text)]
+            for found, end in zip(labels, ends, strict=False):
+                lessons.append(FoundLesson(f"[{found[1]}]", _one_line(text[found.end() : end])))
+        return ReadLessons(tuple(lessons))
+
+    def write(self, library: Library, name: str, description: str = "") -> Mapping[str, str]:
+        """Return the configuration of an agent of this name."""
+        lines = [f"    [G{number}]. {one.lesson}\n" for number, one in enumerate(library.experiences)]
+        return {"": _HEAD.format(name=re.sub(r"[^A-Za-z0-9_-]", "_", name) or "agent") + "".join(lines)}
 
 
-def _read_youtu(source: SourceFiles) -> ReadLessons:
-    """Return the labelled lessons of the instructions of an agent's configuration."""
-    texts = list(_instructions(_yaml_value(source.only, source.path)))
-    if not texts:
-        raise LibraryError(f"{source.path!r} has no agent.instructions; give the configuration of an agent")
-    lessons: list[FoundLesson] = []
-    for text in texts:
-        labels = list(_LABEL.finditer(text))
-        ends = [*(found.start() for found in labels[1:]), len(text)]
-        for found, end in zip(labels, ends, strict=False):
-            lessons.append(FoundLesson(f"[{found[1]}]", _one_line(text[found.end() : end])))
-    return ReadLessons(tuple(lessons))
-
-
-def _write_youtu(library: Library, name: str) -> Mapping[str, str]:
-    lines = [f"    [G{number}]. {one.lesson}\n" for number, one in enumerate(library.experiences)]
-    return {"": _HEAD.format(name=re.sub(r"[^A-Za-z0-9_-]", "_", name) or "agent") + "".join(lines)}
-
-
-def _instructions(document: object) -> Iterator[str]:
-    match document:
-        case {"agent": {"instructions": str(text)}} | {"instructions": str(text)}:
-            yield text
-        case {"agents": dict(agents)}:
-            for one in cast("dict[str, Any]", agents).values():
-                yield from _instructions(one)
-        case _:
-            return
-
-
-_ORDER = (
-    AGENT_SKILL,
-    LESSON_LINES,
-    AGENTLEARN_JSON,
-    LibraryFormat("training-free-grpo", _sniff_original, _read_original, _write_original, keeps="lessons"),
-    LibraryFormat(
-        "ace",
-        _sniff_ace,
-        lambda source: ReadLessons(tuple(_ace_lessons(source.only))),
-        _write_ace,
-        keeps="lessons and first tags",
-    ),
-    LibraryFormat("youtu", _sniff_youtu, _read_youtu, _write_youtu, keeps="lessons"),
-    AGENTS_MD,
-    MARKDOWN_LIST,
-)
+_LINES, _JSON, _AGENTS_MD = LessonLines(), LibraryJson(), AgentsMd()
+_ORDER = (AgentSkill(), _LINES, _JSON, _OriginalJson(), _AcePlaybook(), _YoutuAgent(), _AGENTS_MD, MarkdownList())
 """Every format, in the order in which they are tried."""
-FORMATS: dict[str, LibraryFormat] = {name: one for name in get_args(Form) for one in _ORDER if one.name == name}
+_FORMATS: dict[str, LibraryFormat] = {name: one for name in get_args(Form) for one in _ORDER if one.name == name}
 """Every format by its name."""
 
 
 def library_format(form: str) -> LibraryFormat:
     """Return the format of that name. Raises LibraryError for an unknown one."""
-    if form not in FORMATS:
-        known = ", ".join(map(repr, FORMATS))
+    if form not in _FORMATS:
+        known = ", ".join(map(repr, _FORMATS))
         raise LibraryError(f"unknown library format {form!r} (known: {known})", code="unknown_format")
-    return FORMATS[form]
+    return _FORMATS[form]
 
 
 def format_of(source: SourceFiles) -> LibraryFormat:
     """Return the format that the source is in. Raises LibraryError when it is in none."""
     found = next((one for one in _ORDER if one.sniff(source)), None)
     if found is None:
-        known = ", ".join(map(repr, FORMATS))
+        known = ", ".join(map(repr, _FORMATS))
         raise LibraryError(
             f"{source.path!r} is in no format that is known here; name one with --format ({known})",
             code="unknown_format",
@@ -255,12 +249,9 @@ def format_of(source: SourceFiles) -> LibraryFormat:
     return found
 
 
-def format_library(library: Library, form: str) -> str:
-    """Return the library as one text in that format. Raises LibraryError for an unknown format, and for `skill`."""
-    texts = library_format(form).write(library, "library")
-    if "" not in texts:
-        raise LibraryError(f"the format {form!r} is a folder and not one text; write it with library export --out")
-    return texts[""]
+def library_text(library: Library) -> str:
+    """Return the library in our JSON."""
+    return _JSON.write(library)[""]
 
 
 def parse_library(text: str, source: str) -> Library:
@@ -269,14 +260,14 @@ def parse_library(text: str, source: str) -> Library:
     Files of other formats are imported, because their lessons have to be checked. Raises LibraryError.
     """
     given = SourceFiles.of_text(text, source)
-    if LESSON_LINES.sniff(given):
-        return library_of_lines(given)
+    if _LINES.sniff(given):
+        return _LINES.library(given)
     document = json_value(text, source)
     match document:
         case {"format": str(form)}:
             check_format(form, FORMAT, source)
-            return ours(cast("dict[str, Any]", document), source)
-        case _ if (lessons := _experiences_of(document)) is not None:
+            return library_of(cast("dict[str, Any]", document), source)
+        case _ if (lessons := _OriginalJson.lessons(document)) is not None:
             return new_library([(name, _one_line(lesson), ()) for name, lesson in lessons.items()], "import", source)
         case _:
             raise LibraryError(
@@ -300,7 +291,7 @@ def write_form(
     name: of the library, for the title, or of the skill; when it is empty, that of the file or folder. A skill whose
     name is not that of the folder gets a folder of its name in it, because programs want both to be the same. In the
     format `lines`, a folder that exists stands for its file `lessons.jsonl`. describe: returns the description of a
-    skill. In the format `agents-md` only the block of this name in a file is replaced, see `write_block`. known: the
+    skill. In the format `agents-md` only the block of this name in a file is replaced, see `AgentsMd.put`. known: the
     published versions of the library; read only where `out` exists.
     """
     chosen = library_format(form)
@@ -310,23 +301,31 @@ def write_form(
         out = out / name
     name = name or (out.resolve().name if form == "skill" else out.stem) or "library"
 
-    def export(one: Library) -> Mapping[str, str]:
-        return write_skill(one, name, describe(one)) if form == "skill" else chosen.write(one, name)
+    def export(one: Library) -> dict[str, bytes]:
+        texts = chosen.write(one, name, describe(one) if form == "skill" else "")
+        return {part: text.encode("utf-8", "backslashreplace") for part, text in texts.items()}
 
     texts = export(library)
     if form == "agents-md":
         try:
-            return write_block(out, texts[""], name)
+            return _AGENTS_MD.put(out, texts[""], name)
         except OSError as error:
             raise LibraryError(f"the lessons could not be written to {str(out)!r}: {error}") from error
+
+    def holds(part: str, content: bytes) -> bool:
+        """Whether a part is a file of its own with this content."""
+        file = out / part if part else out
+        return file.is_file() and not file.is_symlink() and file.read_bytes() == content
+
     exports = chain([texts], map(export, known))
     parts = set[str]()
     try:
         if "" in texts:
-            free = not (out.exists() or out.is_symlink()) or any(_holds(out, one[""]) for one in exports)
-        else:
-            parts = _parts(out)
-            free = not out.exists() or any(_is_skill(out, parts, one) for one in exports)
+            free = not (out.exists() or out.is_symlink()) or any(holds("", one[""]) for one in exports)
+        else:  # other files in the folder of a skill are left alone
+            parts = AgentSkill.parts_in(out)
+            free = not out.exists() or not any(out.iterdir())
+            free = free or any(parts == set(one) and all(holds(part, one[part]) for part in parts) for one in exports)
         if not free:
             raise LibraryError(
                 f"{str(out)!r} exists, and it is not an unchanged export of this library; give another --out, or move"
@@ -335,10 +334,11 @@ def write_form(
             )
         for file in parts - texts.keys():
             (out / file).unlink()
-        for path, text in texts.items():
-            if path:
-                (out / path).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(out / path if path else out, _encoded(text))
+        for part, content in texts.items():
+            file = out / part if part else out
+            if part:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, content)
     except OSError as error:
         raise LibraryError(f"the library could not be written to {str(out)!r}: {error}") from error
     return out
@@ -348,27 +348,3 @@ def loss_sentence(library: Library, form: str) -> str:
     """What the format does not keep of this library, in one sentence; empty when it keeps everything."""
     lost = library_format(form).losses(library)
     return f"the format {form!r} does not keep: {', '.join(lost)}" if lost else ""
-
-
-def _holds(file: Path, text: str) -> bool:
-    """Whether the file is a file of its own with this text."""
-    return file.is_file() and not file.is_symlink() and file.read_bytes() == _encoded(text)
-
-
-def _parts(folder: Path) -> set[str]:
-    """The names of the files in a folder that a skill of ours consists of."""
-    found = (folder / "references").glob("*") if (folder / "references").is_dir() else ()
-    parts = {name for file in found if REFERENCE.fullmatch(name := f"references/{file.name}")}
-    return parts | {name for name in SKILL if (folder / name).exists() or (folder / name).is_symlink()}
-
-
-def _is_skill(folder: Path, parts: Collection[str], export: Mapping[str, str]) -> bool:
-    """Whether the folder is empty, or holds all files of an export, unchanged. Other files in it are left alone."""
-    if not any(folder.iterdir()):
-        return True
-    return set(parts) == set(export) and all(_holds(folder / part, export[part]) for part in parts)
-
-
-def _encoded(text: str) -> bytes:
-    """The text as UTF-8. A lone surrogate becomes JSON's escape for it."""
-    return text.encode("utf-8", "backslashreplace")

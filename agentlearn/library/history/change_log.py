@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 
 from agentlearn.errors import LibraryError
 from agentlearn.files import own, own_folder, sync, write_whole
-from agentlearn.library.formats import format_library, parse_library
+from agentlearn.library.formats import library_text, parse_library
 from agentlearn.types.experience import Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 from agentlearn.types.operation import Add, Delete, Merge, Modify
@@ -467,7 +467,7 @@ class VersionFiles:
         """Write the version unless it is there, and return its file. Raises OSError."""
         file = self.folder / f"{library.version}.json"
         if not file.exists():
-            write_whole(file, format_library(library, "agentlearn").encode("utf-8", "backslashreplace"), private=True)
+            write_whole(file, library_text(library).encode("utf-8", "backslashreplace"), private=True)
         return file
 
     def load(self, version: LibraryVersion) -> Library:
