@@ -16,11 +16,11 @@ from agentlearn.answers.forms import (
     Set,
     Tuple,
     Union,
+    as_interval,
     has_letters,
     node_of,
 )
 from agentlearn.answers.match import Match
-from agentlearn.answers.parts import as_interval
 from agentlearn.answers.syntax import Node
 
 MAX_ITEMS = 100

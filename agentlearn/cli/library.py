@@ -229,9 +229,9 @@ def library_export(
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.library_checks import asked_model
     from agentlearn.library import LibraryStore
-    from agentlearn.library.audit import written_description
     from agentlearn.library.formats import loss_sentence, write_form
     from agentlearn.library.formats.markdown import AgentSkill
+    from agentlearn.library.model_checks import written_description
     from agentlearn.views.learn_record import learned_from
     from agentlearn.views.lesson_origins import find_library
 

@@ -30,11 +30,12 @@ from agentlearn.library.history.change_log import (
     ChangeKind,
     ChangeLog,
     HeadEntry,
-    checked_library_name,
-    head_entries,
+    LibraryState,
+    checked_name,
     is_library_name,
 )
-from agentlearn.library.history.three_way import Ancestry, HeldLesson, lessons_from
+from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.library.history.three_way import Ancestry, HeldLesson
 from agentlearn.text import nearest_name
 from agentlearn.types.author import Author
 from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Origin
@@ -219,8 +220,13 @@ class LibraryStore:
         Raises LibraryError for a version that cannot be read.
         """
         histories = [(name, self.history(name)) for name in self.names()]
-        named = ((name, history.load(version)) for name, history in histories for version in history.versions())
-        return lessons_from(identities, named)
+        named = [(name, history.load(version)) for name, history in histories for version in history.versions()]
+        found = Ancestry((library for _, library in named), ()).with_descendants(identities)
+        held = [(f"{name}@{library.version}", held_lessons(library)) for name, library in named]
+        return tuple(
+            HeldLesson(experience=one, versions=tuple(name for name, lessons in held if one.id in lessons))
+            for one in found
+        )
 
     def ancestry(self) -> Ancestry:
         """Return what all libraries know of where their versions and lessons come from. What is damaged is left out."""
@@ -253,7 +259,7 @@ class LibraryStore:
         return [self._current(name) for name in self.names()]
 
     def _folder(self, name: str) -> Path:
-        return self.directory / checked_library_name(name)
+        return self.directory / checked_name(name)
 
     def _known(self, name: str) -> bool:
         return ChangeLog(self._folder(name)).exists()
@@ -270,7 +276,7 @@ class LibraryStore:
 
     def _heads(self, name: str) -> tuple[HeadEntry, ...]:
         """Versions with the times at which the name came to mean them, oldest first."""
-        return head_entries(self.history(name).changes)
+        return LibraryState.heads(self.history(name).changes)
 
     def _current(self, name: str) -> StoredLibrary:
         version, at = self._heads(name)[-1]
