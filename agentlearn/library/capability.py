@@ -16,7 +16,7 @@ from pydantic_ai.tools import RunContext
 
 from agentlearn.errors import LibraryError
 from agentlearn.library.retrieval import ChosenLessons, Retrieval, Retriever
-from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of, with_shown
+from agentlearn.library.shown import Shown, asked_in, hidden_in_episode, share_of, text_of
 from agentlearn.library.store import GivenLibrary, LibrarySource, WhenMissing, open_source
 from agentlearn.types.experience import Library, counted_lessons
 from agentlearn.types.ids import ExperienceId
@@ -182,7 +182,7 @@ class Experiences(AbstractCapability[Any]):
             shown = self.shown
             request = next((one for one in reversed(ctx.messages) if isinstance(one, ModelRequest)), None)
             if request is not None:
-                request.metadata = with_shown(request.metadata, self.id or DEFAULT_ID, shown)
+                request.metadata = shown.added_to(request.metadata, self.id or DEFAULT_ID)
             _add_to_span(self._run_span, shown)
         return request_context
 

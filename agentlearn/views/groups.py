@@ -7,7 +7,6 @@ from typing import Any
 
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.library.shown import render
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, RunRow, StoreReader
 from agentlearn.types.experience import Library
@@ -229,7 +228,7 @@ def group_lines(record: GroupRecord, *, full: bool) -> Iterator[str]:
     if run.kind != "learn" or measures(address.phase):
         yield labelled("learned", "nothing: these rollouts measure, or train weights; they were not compared")
         return
-    labels = {} if record.library is None else {one: name for name, one in render(record.library).labels.items()}
+    labels = {} if record.library is None else {one: name for name, one in record.library.render().labels.items()}
     for one in record.trajectories:
         if (summary := record.summaries.get(one.id)) is not None:
             yield ""

@@ -20,7 +20,6 @@ from agentlearn.learning.costs import (
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
 from agentlearn.library.curate.similarity import shingles, words_line
-from agentlearn.library.shown import render
 from agentlearn.measure.contrasts import estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate, text_clusters
@@ -329,6 +328,6 @@ def arm_library_tokens(arm: Arm, plan: ComparePlan) -> int:
 
     Where lessons are chosen, the number is that of as many lessons of average length.
     """
-    tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
+    tokens = estimated_tokens(arm.library.render(masked=arm.without).text)
     shown = shown_tokens(arm.library.experiences, plan.settings.retrieval)
     return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens
