@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentlearn.answers.answer_text import normal_lines, normal_text, without_citation
-from agentlearn.answers.codes import compare_case, is_flag
+from agentlearn.answers.codes import CodeComparator, is_flag
 from agentlearn.answers.match import Match
 from agentlearn.answers.numbers import MAGNITUDES, leading_number, parse_number
-from agentlearn.answers.question import NO_HINTS, QuestionHints, read_question
+from agentlearn.answers.question import NO_HINTS, QuestionHints
 from agentlearn.answers.times import ClockTime, Day, calendar_name
 from agentlearn.answers.units import MeasureUnit
-from agentlearn.answers.values import YES, compare_values, is_value
+from agentlearn.answers.values import YES, ValueComparator, is_value
 
 _OTHER_WORDS = Match.unclear("says it in other words, or something else")
 _SAME_WORDS = Match.equal("the same words")
@@ -93,7 +93,7 @@ def match_answers(answer: str, gold: str, question: str = "") -> Match:
     The answer may omit the unit of the expected answer. A unit that only the answer has must fit the question.
     question: text of the task.
     """
-    comparator = _AnswerComparator(read_question(question))
+    comparator = _AnswerComparator(QuestionHints.of(question))
     match = comparator.compare(answer, gold)
     plain = without_citation(answer)
     return match if match.status == "equal" or plain == answer else comparator.compare(plain, gold)
@@ -144,9 +144,9 @@ class _AnswerComparator:
         """Compare two texts as values, then as words; None if nothing is known."""
         if answer == gold:
             return _SAME_WORDS
-        if match := compare_values(answer, gold, self.hints):
+        if match := ValueComparator(self.hints).compare(answer, gold):
             return match
-        return compare_case(answer, gold, self.hints) if normal_text(answer) == normal_text(gold) else None
+        return CodeComparator(self.hints).case(answer, gold) if normal_text(answer) == normal_text(gold) else None
 
     def _asked_parts(self, answer: str, gold: str) -> Match | None:
         """Compare what is left without titles, remarks and words of the question; None if nothing can be left out."""
@@ -260,7 +260,7 @@ class _AnswerComparator:
         elif MeasureUnit.named(remark) is not None or remark.casefold() in MAGNITUDES:
             return text
         elif (holds_digit or leading_number(remark.casefold()) is not None) and not is_harmless:
-            match = compare_values(kept, remark, NO_HINTS)
+            match = ValueComparator(NO_HINTS).compare(kept, remark)
             if match is None or match.status != "equal":
                 return text
         remark = remark.strip()

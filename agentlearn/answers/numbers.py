@@ -64,7 +64,7 @@ _ORDINAL_DIGITS = re.compile(r"(?P<digits>\d{1,12})(?:st|nd|rd|th)\b ?")
 
 
 @dataclass(frozen=True, slots=True)
-class WordNumber:
+class _WordNumber:
     """The number that the first words of a text name."""
 
     value: Fraction
@@ -102,20 +102,20 @@ class _Sum:
         return _Sum(self.total + whole, group * large - whole, large)
 
 
-def leading_number(text: str) -> WordNumber | None:
+def leading_number(text: str) -> _WordNumber | None:
     """Return the number that the first words of a text name; None if it begins with no such words.
 
     text: in lower case. `half a million euros` gives 500,000 and `euros`; `two thirds` is a fraction, but `three
     quarters` counts quarters, unless it is `three quarters of`. None if a second number follows the first.
     """
     if found := _HALF_MORE.fullmatch(text):
-        return WordNumber(Fraction(3, 2), ordinal=False, rest=f"{found['noun']}s")
+        return _WordNumber(Fraction(3, 2), ordinal=False, rest=f"{found['noun']}s")
     if found := _FRACTION.fullmatch(text):
         top = SMALL_NUMBERS.get(found["top"] or "one")
         counts_quarters = found["part"] == "quarter" and not found["of"]
         plural = bool(found["plural"]) or found["part"] == "halves"
         if top is not None and (top == 1) != plural and not counts_quarters:
-            return WordNumber(Fraction(top, PARTS[found["part"]]), ordinal=False, rest=found["rest"] or "")
+            return _WordNumber(Fraction(top, PARTS[found["part"]]), ordinal=False, rest=found["rest"] or "")
     words = _WORD.findall(text)
     used, ordinal, sum_ = 0, False, _Sum(started=False)
     while used < len(words) and not ordinal:
@@ -141,7 +141,7 @@ def leading_number(text: str) -> WordNumber | None:
         and (_cardinal(after[0]) in SMALL_NUMBERS or after[0] in LARGE_NUMBERS or after[0][0].isdigit())
     ):
         return None
-    return WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
+    return _WordNumber(sum_.total + sum_.group, ordinal, " ".join(rest))
 
 
 _MAX_CHARACTERS = 80

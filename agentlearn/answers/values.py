@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from agentlearn.answers.codes import compare_codes, compare_phones, compare_versions
+from agentlearn.answers.codes import CodeComparator
 from agentlearn.answers.match import OTHER_VALUE, SAME_VALUE, SEVERAL_READINGS, Match
 from agentlearn.answers.numbers import NumberWithUnit, parse_number
 from agentlearn.answers.question import NO_HINTS, QuestionHints
@@ -65,24 +65,19 @@ def is_value(text: str) -> bool:
     return bool(Day.readings(folded) or ClockTime.read(folded) or parse_number(text))
 
 
-def compare_values(answer: str, gold: str, hints: QuestionHints) -> Match | None:
-    """Compare two texts as values of one kind; None if they are not. The texts are in the case of their writers."""
-    return _ValueComparator(hints).compare(answer, gold)
-
-
 @dataclass(frozen=True, slots=True)
-class _ValueComparator:
+class ValueComparator:
     """Compares two texts as answers to one question."""
 
     hints: QuestionHints
 
     def compare(self, answer: str, gold: str) -> Match | None:
         """Compare two texts as values of one kind; None if they are not. The texts are in the case of their writers."""
-        one, other = answer.casefold(), gold.casefold()
+        one, other, codes = answer.casefold(), gold.casefold(), CodeComparator(self.hints)
         if match := (
             self._bounds(answer, gold)
-            or compare_versions(one, other, self.hints)
-            or compare_phones(one, other, self.hints)
+            or codes.versions(one, other)
+            or codes.phones(one, other)
             or self._words(one, other)
         ):
             return match
@@ -91,7 +86,7 @@ class _ValueComparator:
             return readings[0] if len({match.status for match in readings}) == 1 else SEVERAL_READINGS
         return (
             self._days(one, other)
-            or compare_codes(answer, gold, self.hints)
+            or codes.codes(answer, gold)
             or self._numbers(answer, gold)
             or self._ranges(answer, gold)
             or self._templates(one, other)
@@ -236,7 +231,7 @@ class _ValueComparator:
             a, b = parse_number(one), parse_number(other)
             # `3` and `3.10` may be one version
             apart = not one.startswith(other) and not other.startswith(one)
-            if a and b and apart and _ValueComparator(NO_HINTS).amounts(a, b).status == "different":
+            if a and b and apart and ValueComparator(NO_HINTS).amounts(a, b).status == "different":
                 return OTHER_VALUE
         return None
 
