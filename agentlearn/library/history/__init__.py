@@ -28,7 +28,7 @@ from agentlearn.library.history.hand_edits import HandEdit, HandEdits, LibraryDi
 from agentlearn.library.history.three_way import Ancestry, BlamedLesson, JoinSide, LibraryJoin
 from agentlearn.text import storable
 from agentlearn.types.author import Author
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, Withheld
+from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion
 
 _OF_RUNS = frozenset({"add", "modify", "merge"})
@@ -323,7 +323,7 @@ class History:
                 join = LibraryJoin(library=ours, base=theirs)
             if nothing_new or (join.conflicts and prefer is None):
                 return JoinedLibraries(None, join, theirs.version)
-            join = _held_back(join) if screened else join
+            join = join.held_back() if screened else join
             self._files.save(theirs)
             self._files.save(join.library)
             change = self._append(writer, "join", join.library.version, branch, **signed)
@@ -487,28 +487,3 @@ class History:
 
     def _named(self, reference: str | None) -> str:
         return self.name if reference in {None, MAIN} else f"{self.name}@{reference}"
-
-
-def _held_back(join: LibraryJoin) -> LibraryJoin:
-    """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
-    taken = {one.id for one in join.taken if one.origin.strangers}
-    held = [one for one in join.library.experiences if one.id in taken]
-    if not held:
-        return join
-    replaced = {parent for one in held for parent in one.origin.parents}
-    ours = [one for one in join.dropped if one.id in replaced]
-    library = Library(
-        parent=join.library.parent,
-        joined=join.library.joined,
-        experiences=(*(one for one in join.library.experiences if one.id not in taken), *ours),
-        withheld=(
-            *join.library.withheld,
-            *(
-                Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}")
-                for one in held
-            ),
-        ),
-    )
-    return join.model_copy(
-        update={"library": library, "dropped": tuple(one for one in join.dropped if one.id not in replaced)}
-    )

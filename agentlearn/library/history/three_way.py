@@ -12,7 +12,7 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate.similarity import NEAR, LessonWords
 from agentlearn.library.history.change_log import Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
-from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library
+from agentlearn.types.experience import EMPTY_LIBRARY, Experience, Library, Withheld
 from agentlearn.types.ids import ExperienceId, LibraryVersion, RunId
 from agentlearn.types.value import Value
 
@@ -45,6 +45,26 @@ class LibraryJoin(Value):
     """Lessons of theirs that ours did not hold."""
     dropped: tuple[Experience, ...] = ()
     """Lessons of ours that the joined library does not hold."""
+
+    def held_back(self) -> "LibraryJoin":
+        """The join with lessons of strangers withheld, and with the lessons of ours that they would replace."""
+        taken = {one.id for one in self.taken if one.origin.strangers}
+        held = [one for one in self.library.experiences if one.id in taken]
+        if not held:
+            return self
+        replaced = {parent for one in held for parent in one.origin.parents}
+        shown = (one for one in self.library.experiences if one.id not in taken)
+        waiting = (
+            Withheld(experience=one, status="pending", reason=f"from {one.origin.strangers[0].words}") for one in held
+        )
+        library = Library(
+            parent=self.library.parent,
+            joined=self.library.joined,
+            experiences=(*shown, *(one for one in self.dropped if one.id in replaced)),
+            withheld=(*self.library.withheld, *waiting),
+        )
+        dropped = tuple(one for one in self.dropped if one.id not in replaced)
+        return self.model_copy(update={"library": library, "dropped": dropped})
 
 
 class BlamedLesson(Value):
