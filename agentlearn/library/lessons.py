@@ -15,6 +15,7 @@ from functools import cache, wraps
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, cast
@@ -46,8 +47,8 @@ class _Package(NamedTuple):
     name: str
     clients: tuple[str, str]
     """Its synchronous and its asynchronous client."""
-    calls: Mapping[str, Callable[[Any], Any]]
-    """A call of each kind, by the end of its path."""
+    calls: Mapping[str, tuple[str, Mapping[str, Any]]]
+    """A call of each kind by the end of its path: the method of the client, and its arguments."""
 
     @property
     def installed(self) -> bool:
@@ -79,9 +80,9 @@ class _Package(NamedTuple):
 
         probe: Any = type(client.__name__, (client,), {"request": request})(api_key="none", base_url=_NOWHERE)
         try:
-            for path, call in self.calls.items():
+            for path, (method, arguments) in self.calls.items():
                 try:
-                    _finish(call(probe))
+                    _finish(attrgetter(method)(probe)(**arguments))
                 except _Seen as seen:
                     options = seen.options
                 except Exception as error:
@@ -120,22 +121,22 @@ def _path(url: object) -> str:
     return next((known for known in _FIELDS if path.endswith(known)), path)
 
 
-_CHAT_CALL = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+_CHAT_CALL: Mapping[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 _PACKAGES = (
     _Package(
         "openai",
         ("OpenAI", "AsyncOpenAI"),
         {
-            _CHAT: lambda client: client.chat.completions.create(**_CHAT_CALL),
-            _RESPONSES: lambda client: client.responses.create(model="m", input="x", instructions="x"),
+            _CHAT: ("chat.completions.create", _CHAT_CALL),
+            _RESPONSES: ("responses.create", {"model": "m", "input": "x", "instructions": "x"}),
         },
     ),
     _Package(
         "anthropic",
         ("Anthropic", "AsyncAnthropic"),
-        {_MESSAGES: lambda client: client.messages.create(**_CHAT_CALL, max_tokens=1, system="x")},
+        {_MESSAGES: ("messages.create", {**_CHAT_CALL, "max_tokens": 1, "system": "x"})},
     ),
-    _Package("groq", ("Groq", "AsyncGroq"), {_CHAT: lambda client: client.chat.completions.create(**_CHAT_CALL)}),
+    _Package("groq", ("Groq", "AsyncGroq"), {_CHAT: ("chat.completions.create", _CHAT_CALL)}),
 )
 
 _AddLessons = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]

@@ -104,6 +104,7 @@ def test_an_id_that_agentlearn_never_makes_is_refused(odd: str) -> None:
     made = Experience(id=ExperienceId(odd), lesson="When adding, carry.", origin=Origin(kind="add"))
     with pytest.raises(LibraryError, match="which agentlearn never makes"):
         parse_library(library_text(Library(experiences=(made,))), "odd.json")
-    child = made.model_copy(update={"id": ExperienceId("ab" * 16), "origin": Origin(kind="modify", parents=(odd,))})
+    origin = Origin(kind="modify", parents=(ExperienceId(odd),))
+    child = made.model_copy(update={"id": ExperienceId("ab" * 16), "origin": origin})
     with pytest.raises(LibraryError, match="which agentlearn never makes"):
         parse_library(library_text(Library(experiences=(child,))), "odd.json")
