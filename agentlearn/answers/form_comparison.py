@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from agentlearn.answers.amounts import DEGREES, ONE_LETTER_UNITS, PERCENT
 from agentlearn.answers.forms import (
     Based,
     ChoiceLetter,
@@ -27,7 +28,6 @@ from agentlearn.answers.forms import (
     number,
 )
 from agentlearn.answers.match import OPEN, Match
-from agentlearn.answers.mathematics import DEGREES, ONE_LETTER_UNITS, PERCENT
 from agentlearn.answers.numbers import LARGE_NUMBERS, PARTS, SMALL_NUMBERS
 from agentlearn.answers.sets import CollectionComparator
 from agentlearn.answers.syntax import Apply, Literal, Node, Symbol, with_constants_of

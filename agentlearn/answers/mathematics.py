@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
+from agentlearn.answers.amounts import DEGREES, amount_and_unit
 from agentlearn.answers.forms import (
     Based,
     ChoiceLetter,
@@ -53,13 +54,11 @@ from agentlearn.answers.latex import (
     without_brackets,
     words_as_commas,
 )
-from agentlearn.answers.numbers import LARGE_NUMBERS, SMALL_NUMBERS, number_value
+from agentlearn.answers.numbers import SMALL_NUMBERS, number_value
 from agentlearn.answers.syntax import Literal, Symbol, exact_value, nodes
 from agentlearn.answers.times import ClockTime
-from agentlearn.answers.units import MeasureUnit
 
 EMPTY = Unreadable("is empty")
-PERCENT, DEGREES = "%", "°"
 MAX_DEPTH = 6
 """Most levels of collections inside collections."""
 
@@ -139,31 +138,6 @@ _WORDS = re.compile(r"[^\W\d_][^\\{}^_=<>+*/()\[\]|]*", re.DOTALL)
 _EVERY_NUMBER = re.compile(
     r"(?:all|any|every|all the|the) (?:possible )?real(?:s| numbers?| values?)?(?: of [a-z])?|all reals"
 )
-
-_SHORT_UNITS = frozenset({"cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "lb", "oz", "hr", "min", "sec", "mph"})
-ONE_LETTER_UNITS = frozenset("acfghjklmnsvw")
-"""Letters that may be units behind an amount: `3 h`."""
-_NO_UNITS = frozenset(
-    (
-        *("or", "and", "to", "if", "is", "for", "when", "where", "mod", "pi", "sqrt", "sin", "cos", "tan", "cot"),
-        *("sec", "csc", "log", "ln", "exp", "with"),
-    )
-)
-_OTHER_NAMES = {"in": "inch", "deg": "°", "buck": "usd", "percentage": "%", "inche": "inch"}
-_PREFIXES = {"square ": "2", "sq ": "2", "cubic ": "3", "cu ": "3"}
-_POWER = r"(?: ?\^ ?\{? ?([23]) ?\}?)?"
-_WRAPPER = r"\\(?:text|textrm|textbf|textit|textsf|textnormal|mathrm|mathbf|mbox|hbox)"
-_UNIT_IN_WRAPPER = re.compile(rf"(.*?\S?) ?{_WRAPPER} ?\{{([^{{}}]*)\}}{_POWER}", re.DOTALL)
-_BARE_UNIT = re.compile(rf"(.*[\d)}}]) ([a-zA-Z][a-zA-Z ]*?)\.?{_POWER}", re.DOTALL)
-_PER = re.compile(rf"(.*[\d)}}]) ([a-z]{{1,5}}) ?/ ?([a-z]{{1,5}}){_POWER}", re.DOTALL)
-_GLUED = re.compile(
-    rf"(.*\d) ?({'|'.join(sorted(_SHORT_UNITS | {'st', 'nd', 'rd', 'th', 'am', 'pm'}))}){_POWER}", re.DOTALL
-)
-_DEGREE = re.compile(r"(.*?) ?(?:\^ ?\{? ?\\circ ?\}?|\\degree)(?: ?(?:\\text ?\{ ?)?([CF]) ?\}?)?", re.DOTALL)
-_PERCENT = re.compile(r"(.*?) ?\\?%", re.DOTALL)
-_CURRENCIES = {"dollar": "usd", "euro": "eur", "pound": "gbp", "yen": "jpy", "rupee": "inr"}
-_COMMANDS = "|".join(_CURRENCIES)
-_CURRENCY = re.compile(rf"([+-]?) ?(?:USD?)? ?\\({_COMMANDS}) ?(.+)|(.+?) ?\\({_COMMANDS})", re.DOTALL)
 
 
 @lru_cache(maxsize=4_096)
@@ -245,7 +219,7 @@ class _Reader:
         return Ratio(tuple(map(self.part, sides)), _CLOCK.fullmatch(text) is not None)
 
     def _quantity(self, text: str) -> Form | None:
-        if (found := _amount_and_unit(text)) is None:
+        if (found := amount_and_unit(text)) is None:
             return None
         written, factor, unit = found
         amount = self.part(written)
@@ -538,50 +512,6 @@ def _based(text: str) -> Form | None:
     except ValueError:
         return Unreadable(f"holds the digits {digits!r}, which base {base} does not have")
     return Based(digits, base)
-
-
-def _amount_and_unit(text: str) -> tuple[str, int, str] | None:
-    """Return the text of an amount, by what a word such as `million` multiplies it, and its unit in one spelling.
-
-    The unit is empty for a magnitude alone. None for a text without a unit.
-    """
-    if found := _CURRENCY.fullmatch(text):
-        written, currency = found[3] or found[4], _CURRENCIES[found[2] or found[5]]
-        if _CURRENCY.fullmatch(written):
-            return None
-        amount, factor, unit = _amount_and_unit(written) or (written, 1, "")
-        return ((found[1] or "") + amount, factor, currency) if unit in {currency, ""} else None
-    if found := _PERCENT.fullmatch(text):
-        return found[1], 1, PERCENT
-    if found := _DEGREE.fullmatch(text):
-        return found[1], 1, DEGREES + (found[2] or "").lower()
-    if (found := _UNIT_IN_WRAPPER.fullmatch(text)) and found[1] and re.search(r"[a-zA-Z%$°]", found[2]):
-        return _with_unit(found[1], found[2], found[3])
-    if found := _BARE_UNIT.fullmatch(text):
-        words = found[2].casefold().split()
-        if not _NO_UNITS & set(words) and (len(words[0]) > 2 or words[0] in _SHORT_UNITS):
-            return _with_unit(found[1], found[2], found[3])
-    if (found := _PER.fullmatch(text)) and {found[2], found[3]} <= _SHORT_UNITS | ONE_LETTER_UNITS:
-        return _with_unit(found[1], f"{found[2]}/{found[3]}", found[4])
-    found = _GLUED.fullmatch(text)
-    return _with_unit(found[1], found[2], found[3]) if found else None
-
-
-def _with_unit(amount: str, words: str, power: str | None) -> tuple[str, int, str] | None:
-    unit = " ".join(words.replace(".", " ").replace("\\", " ").casefold().split())
-    is_letter = len(unit) == 1 and unit not in ONE_LETTER_UNITS
-    if not unit or is_letter or unit in _NO_UNITS or re.search(r"\d", unit):
-        return None
-    factor, (first, _, rest) = 1, unit.partition(" ")
-    if first.removesuffix("s") in LARGE_NUMBERS:
-        factor, unit = LARGE_NUMBERS[first.removesuffix("s")], rest
-    for prefix, exponent in _PREFIXES.items():
-        if unit.startswith(prefix):
-            unit, power = unit.removeprefix(prefix), exponent
-    singular = " ".join(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in unit.split())
-    known = MeasureUnit.named(unit) or MeasureUnit.named(singular)
-    name = _OTHER_NAMES.get(singular) or (known.name if known else singular)
-    return without_brackets(amount), factor, f"{name}^{power}" if power else name
 
 
 def _formula(text: str) -> Form:

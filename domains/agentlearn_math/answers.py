@@ -5,9 +5,10 @@ GSM8K writes its final answer after `####`. AIME pads it with zeros, and an AIME
 
 from fractions import Fraction
 
+from agentlearn.answers.amounts import PERCENT
 from agentlearn.answers.forms import ChoiceLetter, Equation, Form, Number, Quantity, Readings, Words
 from agentlearn.answers.latex import MAX_CHARACTERS, normalise, spaced_parts
-from agentlearn.answers.mathematics import PERCENT, form_of
+from agentlearn.answers.mathematics import form_of
 from agentlearn.answers.numbers import number_value
 from agentlearn.data import boxed_answer
 
