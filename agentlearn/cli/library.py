@@ -229,9 +229,9 @@ def library_export(
     """Write a library to a file that `--from`, `--library` and other programs can read, or to a folder as a skill."""
     from agentlearn.cli.library_checks import asked_model
     from agentlearn.library import LibraryStore
-    from agentlearn.library.audit import written_description
     from agentlearn.library.formats import loss_sentence, write_form
-    from agentlearn.library.formats.markdown_list import skill_description, skill_name
+    from agentlearn.library.formats.markdown import AgentSkill
+    from agentlearn.library.model_checks import written_description
     from agentlearn.views.learn_record import learned_from
     from agentlearn.views.lesson_origins import find_library
 
@@ -243,7 +243,7 @@ def library_export(
     library = find_library(store, reference).library
     is_file = reference.endswith(".json") or "/" in reference
     called = Path(reference).stem if is_file else reference.partition("@")[0] or library.version[:8]
-    name = name or (skill_name(called) if form == "skill" else called)
+    name = name or (AgentSkill.usual_name(called) if form == "skill" else called)
 
     if model:
         wanted = model
@@ -252,7 +252,7 @@ def library_export(
         )
 
     def described(one: "Library") -> str:
-        return description or (skill_description(one, name, learned_from(store, one)) if form == "skill" else "")
+        return description or (AgentSkill.description(one, name, learned_from(store, one)) if form == "skill" else "")
 
     known = LibraryStore(store / "libraries").exported(reference)
     written = write_form(library, out, form, name, describe=described, known=known)

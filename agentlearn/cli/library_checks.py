@@ -81,12 +81,13 @@ def library_card(
     """Write one page about a library: what it was learned from, what it gains, its lessons and their costs."""
     from agentlearn.config.outputs import Outputs
     from agentlearn.files import write_whole
-    from agentlearn.library.audit import audit_lessons, audited, card_page
-    from agentlearn.views.learn_record import card_facts
+    from agentlearn.library.audit import AuditedLesson, LibraryAudit
+    from agentlearn.views.learn_record import library_card
     from agentlearn.views.lesson_origins import find_library
 
     library = find_library(store, reference).library
-    page = card_page(card_facts(store, reference, library, audit_lessons(audited(library))))
+    audit = LibraryAudit.of(AuditedLesson.all_of(library))
+    page = library_card(store, reference, library, audit).page()
     if out is None:
         console().print(block(page.rstrip("\n")))
         return
@@ -113,17 +114,17 @@ def _is_file(what: str) -> bool:
 
 def _lessons(store: Path, what: str) -> "tuple[AuditedLesson, ...]":
     """The lessons of a library, or all lessons that can be read in a file or folder of any format."""
-    from agentlearn.library.audit import AuditedLesson, audited
+    from agentlearn.library.audit import AuditedLesson
     from agentlearn.library.formats import format_of
-    from agentlearn.library.formats.source_files import read_source
+    from agentlearn.library.formats.source_files import SourceFiles
     from agentlearn.views.lesson_origins import find_library
 
     if not _is_file(what):
-        return audited(find_library(store, what).library)
-    source = read_source(what)
+        return AuditedLesson.all_of(find_library(store, what).library)
+    source = SourceFiles.read(what)
     read = format_of(source).read(source)
     if read.library is not None:
-        return audited(read.library)
+        return AuditedLesson.all_of(read.library)
     return tuple(
         AuditedLesson(
             one.place,
@@ -145,18 +146,14 @@ def _known_tasks(against: tuple[Path, ...]) -> "KnownTasks":
 
 
 def _audit(lessons: "tuple[AuditedLesson, ...]", given: "KnownTasks", model: str | None) -> "LibraryAudit":
-    from agentlearn.library.audit import (
-        audit_contradictions,
-        audit_lessons,
-        contradiction_findings,
-        with_findings,
-    )
+    from agentlearn.library.audit import LibraryAudit
+    from agentlearn.library.model_checks import contradictions
 
-    audit = audit_lessons(lessons, given)
+    audit, texts = LibraryAudit.of(lessons, given), [one.text for one in lessons]
     if model is None:
         return audit
-    pairs = run_async(lambda: asked_model(model, "audit", lambda client: audit_contradictions(lessons, client)))
-    return with_findings(audit, contradiction_findings(lessons, pairs))
+    pairs = run_async(lambda: asked_model(model, "audit", lambda client: contradictions(texts, client)))
+    return audit.with_contradictions(pairs, "the model says: ")
 
 
 async def asked_model(model: str, purpose: str, ask: "Callable[[Model], Awaitable[_T]]") -> _T:

@@ -15,8 +15,8 @@ from agentlearn.config import DEFAULT_STORE
 from agentlearn.config.command_words import command_words
 from agentlearn.errors import AgentlearnError, LibraryError
 from agentlearn.library import LibraryStore
-from agentlearn.library.history import MAIN, Change, History, diff_libraries
-from agentlearn.library.history.hand_edits import held_lessons
+from agentlearn.library.history import MAIN, Change, History
+from agentlearn.library.history.hand_edits import LibraryDiff, held_lessons
 from agentlearn.types.experience import MAX_LESSON_WORDS
 from agentlearn.views.figure import count_words
 
@@ -71,7 +71,7 @@ def library_diff(
     elif after is None:
         raise LibraryError(f"{before!r} is one file; give the file or the version to compare it with", code="one_file")
     else:
-        found = diff_libraries(find_library(store, before).library, find_library(store, after).library)
+        found = LibraryDiff.of(find_library(store, before).library, find_library(store, after).library)
     if json:
         print_json(found)
         return

@@ -26,7 +26,7 @@ from agentlearn.errors import Interrupted, ProcessLost, may_go_on
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import CostEstimate
 from agentlearn.learning.report import HeldOutScore
-from agentlearn.library.curate import EndCounts, count_ends
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.score_table import clustered_score
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
@@ -113,7 +113,7 @@ class LiveView:
     """Cluster of each task."""
     lessons: int | None = None
     ended: list[Ended] = field(default_factory=list[Ended])
-    _ends: EndCounts = field(default_factory=lambda: count_ends(()))
+    _ends: EndCounts = field(default_factory=lambda: EndCounts.of(()))
 
     def start_phase(self, name: str, label: str, rollouts: int) -> None:
         """Show a new phase."""
@@ -143,7 +143,7 @@ class LiveView:
         """Add a finished update of the library."""
         self.lessons = len(update.library)
         self.ended.extend(update.evidence.ended)
-        self._ends = count_ends(self.ended)
+        self._ends = EndCounts.of(self.ended)
 
     def words(self) -> str:
         """The state of the run in one line."""

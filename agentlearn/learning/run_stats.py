@@ -10,7 +10,7 @@ from agentlearn.learning.callbacks import Callbacks, Held, Update
 from agentlearn.learning.lessons.stage_agent import FAULTS
 from agentlearn.learning.report import Allocated, EpochLine, StageLine
 from agentlearn.learning.warnings import REMEDIES, RunSnapshot, RunWarning, fallen_reward, run_warnings
-from agentlearn.library.curate import count_ends
+from agentlearn.library.curate import EndCounts
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint_state import EndpointState
@@ -130,7 +130,7 @@ class RunStats:
     def epoch_line(self, epoch: int, lessons: int, seconds: float) -> EpochLine:
         """Return the epoch's line, and keep it for the report. lessons: size of the library."""
         current = self.epoch(epoch)
-        ends = count_ends(current.ended)
+        ends = EndCounts.of(current.ended)
         line = EpochLine(
             epoch=epoch,
             reward=sum(current.rewards) / len(current.rewards) if current.rewards else None,

@@ -7,7 +7,6 @@ from typing import Any
 
 from agentlearn.config.command_words import command_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.library.shown import render
 from agentlearn.models.call_context import CallRecord
 from agentlearn.store import ProposalRow, RunRow, StoreReader
 from agentlearn.types.experience import Library
@@ -230,7 +229,7 @@ class GroupRecord:
         if run.kind != "learn" or measures(address.phase):
             yield labelled("learned", "nothing: these rollouts measure, or train weights; they were not compared")
             return
-        labels = {} if self.library is None else {one: name for name, one in render(self.library).labels.items()}
+        labels = {} if self.library is None else {one: name for name, one in self.library.render().labels.items()}
         for one in self.trajectories:
             if (summary := self.summaries.get(one.id)) is not None:
                 yield ""

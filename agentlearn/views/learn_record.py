@@ -18,7 +18,8 @@ from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings,
 from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.learning.report import LearnReport
 from agentlearn.library import NO_LIBRARY
-from agentlearn.library.audit import CardFacts, CardRun, LibraryAudit
+from agentlearn.library.audit import LibraryAudit
+from agentlearn.library.card import CardRun, LibraryCard
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow, read_store
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 from agentlearn.types.ids import ExperienceId, LibraryVersion, TaskId
@@ -193,7 +194,7 @@ def run_command(row: RunRow, start: str | None) -> str:
     return shlex.join(words)
 
 
-def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudit) -> CardFacts:
+def library_card(store: Path, reference: str, library: Library, audit: LibraryAudit) -> LibraryCard:
     """The facts about one version. A library that is a file may come from a store that is not here."""
     runs: tuple[CardRun, ...] = ()
     try:
@@ -206,7 +207,7 @@ def card_facts(store: Path, reference: str, library: Library, audit: LibraryAudi
     arm = reference if is_file else f"{reference.partition('@')[0]}@{library.version[:12]}"
     made = next((run for run in runs if run.made_this), None)
     options = ["--domain", made.domain, "--model", made.model] if made else []
-    return CardFacts(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
+    return LibraryCard(name, library, audit, runs, command_words("compare", "none", arm, *options, store=store))
 
 
 def learned_from(store: Path, library: Library) -> str:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 from agentlearn.errors import ConfigError
-from agentlearn.library.shown import render
 from agentlearn.store import ProposalRow, StoreReader
 from agentlearn.types.experience import Library
 from agentlearn.types.group import Summary
@@ -153,7 +152,7 @@ class RolloutRecord:
         """The lessons as the agent was shown them."""
         if self.library is None:
             return Rendered(text="", labels={})
-        return render(self.library, self.trajectory.treatment.masked)
+        return self.library.render(masked=self.trajectory.treatment.masked)
 
     def as_json(self) -> dict[str, Any]:
         """The record for JSON output."""

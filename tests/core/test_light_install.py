@@ -93,7 +93,7 @@ except ModuleNotFoundError as error:
 FILES = """
 from pathlib import Path
 from agentlearn.errors import MissingExtra
-from agentlearn.library.audit import audit_lessons, audited
+from agentlearn.library.audit import AuditedLesson, LibraryAudit
 from agentlearn.library.formats import write_form
 from agentlearn.library.import_lessons import import_lessons
 from agentlearn.types.experience import library_of
@@ -101,7 +101,7 @@ from agentlearn.types.experience import library_of
 library = library_of(["When counting a grid, count each cell once."])
 for form in ("agentlearn", "lines", "training-free-grpo", "ace"):
     assert len(import_lessons(write_form(library, Path(f"math-{form}"), form)).lessons) == 1, form
-assert audit_lessons(audited(library)).score == 100
+assert LibraryAudit.of(AuditedLesson.all_of(library)).score == 100
 for path, form in (("math.yaml", "youtu"), ("math.md", "markdown"), ("math", "skill")):
     try:
         import_lessons(write_form(library, Path(path), form))

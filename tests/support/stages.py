@@ -9,7 +9,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.config import BudgetOptions
 from agentlearn.learning.lessons.stage_agent import StageContext
-from agentlearn.library.shown import render
 from agentlearn.models.budget import Budget
 from agentlearn.models.call_context import CallContext, CallRecord
 from agentlearn.models.endpoint import Endpoint
@@ -91,7 +90,7 @@ def stage_context(reply: Reply, library: Library = EMPTY_LIBRARY, step: str = "e
         seed=0,
         step=step,
         library=library,
-        shown=render(library),
+        shown=library.render(),
     )
 
 

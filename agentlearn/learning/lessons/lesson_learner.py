@@ -15,7 +15,6 @@ from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StageContext,
 from agentlearn.learning.lessons.stages import compare, consolidate, summarise
 from agentlearn.learning.lessons.trust import authors_read, texts_of_strangers, unapproved
 from agentlearn.library.curate import CheckContext, next_version
-from agentlearn.library.shown import render
 from agentlearn.log import get_log
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
@@ -177,7 +176,7 @@ class LessonLearner:
             seed=self.settings.seed,
             step=step,
             library=self.library,
-            shown=render(self.library),
+            shown=self.library.render(),
             options=self.settings,
             show_gold=self.settings.labels == "gold",
             show_reasons=self._shows_reasons,

@@ -31,7 +31,7 @@ from agentlearn.learning.report import (
 from agentlearn.learning.run_result import RunResult, verdict_notes
 from agentlearn.learning.warnings import unprotected
 from agentlearn.library import LibraryStore
-from agentlearn.library.curate import count_ends
+from agentlearn.library.curate import EndCounts
 from agentlearn.library.curate.answer_search import class_answers
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.types.experience import Library
@@ -137,7 +137,7 @@ class LessonRun(RunLoop[LearnSettings]):
         """
         settings, stats, held_out = self.settings, result.stats, result.held_out
         train = len(result.sets.train)
-        ends = count_ends([one for epoch in stats.epochs.values() for one in epoch.ended])
+        ends = EndCounts.of([one for epoch in stats.epochs.values() for one in epoch.ended])
         groups = sum((epoch.groups for epoch in stats.epochs.values()), Counter[str]())
         taught = Taught.of(sum((epoch.taught for epoch in stats.epochs.values()), Counter[str]()))
         delta = held_out.delta if held_out else None

@@ -19,7 +19,6 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 
-from agentlearn.library.shown import render
 from agentlearn.sandbox.protocol import CodeResult
 from agentlearn.sandbox.python_tool import TOOL, render_result
 from agentlearn.serving.chat_request import CallInMessage, Message
@@ -118,7 +117,7 @@ def examples(seed: int) -> Iterator[TrainingExample]:
 
 def system_with(lessons: Sequence[str]) -> str:
     """Return the system message: the agent's instructions and, if there are any, the fenced lessons."""
-    return "\n\n".join(filter(None, (solve_prompt().text, render(library_of(lessons)).text)))
+    return "\n\n".join(filter(None, (solve_prompt().text, library_of(lessons).render().text)))
 
 
 def _example(rng: Random, progress: float) -> TrainingExample:

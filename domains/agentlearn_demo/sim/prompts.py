@@ -120,7 +120,7 @@ class SummarisePrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ComparedAttempt:
     """The summary of one attempt."""
 
     right: bool
@@ -135,7 +135,7 @@ class ComparePrompt:
 
     problem: str
     gold: str | None
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ComparedAttempt, ...]
     experiences: tuple[ShownLesson, ...]
 
     @classmethod
@@ -146,7 +146,7 @@ class ComparePrompt:
             problem=_section(text, "problem"),
             gold=_section(text, "gold") or None,
             attempts=tuple(
-                Attempt(
+                ComparedAttempt(
                     # Right, or better than others where rewards are partial.
                     right=dict(_ATTRIBUTE.findall(head)).get("verdict", "").lower().startswith(("right", "better")),
                     text=without_reasons(body).strip(),
@@ -171,7 +171,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedItem:
     """A refused item: its number (from 1) and the code of the refusal."""
 
     item: int
@@ -202,10 +202,10 @@ def stage_of(text: str) -> ReflectorStage | None:
     return _TAGS[found[1]] if found and f"</{found[1]}" in text else None
 
 
-def refusals_in(text: str) -> tuple[Refusal, ...]:
+def refusals_in(text: str) -> tuple[RefusedItem, ...]:
     """The refusals that a message lists; empty for other messages."""
     found = _REFUSAL.findall(text) if _REFUSED.search(text) else []
-    return tuple(Refusal(int(number), code.lower()) for number, code in found)
+    return tuple(RefusedItem(int(number), code.lower()) for number, code in found)
 
 
 def summarise(prompt: SummarisePrompt, vocabulary: Vocabulary, rng: Random) -> list[Mapping[str, object]]:

@@ -17,7 +17,7 @@ from agentlearn_demo.sim.prompts import (
     ComparePrompt,
     ConsolidatePrompt,
     ReflectorStage,
-    Refusal,
+    RefusedItem,
     Suggestion,
     SummarisePrompt,
     refusals_in,
@@ -308,7 +308,7 @@ class ReflectorState:
             return [{"op": "modify", "target": one.targets[0], "lesson": one.lesson, "rests_on": labels}]
         return [{"op": "add", "lesson": one.lesson, "rests_on": labels}] if one.lesson else []
 
-    def repair(self, refusals: Sequence[Refusal], previous: str, again: Sequence[Item]) -> list[Item]:
+    def repair(self, refusals: Sequence[RefusedItem], previous: str, again: Sequence[Item]) -> list[Item]:
         """Return the items that can be repaired, in the same form.
 
         previous: the refused reply as it was sent. again: a new answer of the stage, used for what is missing in it.

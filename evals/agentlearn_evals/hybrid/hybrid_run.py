@@ -27,7 +27,6 @@ from agentlearn.learning.resume import of_this_version, settings_of, started_wit
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.history.change_log import ParkLesson
-from agentlearn.library.shown import render
 from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import decide
 from agentlearn.rollout.recorded_run import started_event
@@ -269,8 +268,8 @@ def lessons_to_measure(library: Library, most: int) -> tuple[Experience, ...]:
 
 def _tokens_without(library: Library, lessons: Sequence[ExperienceId]) -> int:
     """The estimated tokens that a prompt saves without these lessons, where all lessons of a library are shown."""
-    whole = estimated_tokens(render(library).text)
-    return whole - estimated_tokens(render(library, masked=tuple(lessons)).text)
+    whole = estimated_tokens(library.render().text)
+    return whole - estimated_tokens(library.render(masked=tuple(lessons)).text)
 
 
 @dataclass(slots=True)

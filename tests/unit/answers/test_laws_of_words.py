@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentlearn.answers.matching import answer_match_key, match_answers
 from agentlearn.answers.numbers import leading_number
-from agentlearn.answers.units import known_unit
+from agentlearn.answers.units import MeasureUnit
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
 SMALL = [*ONES.split(), "eighteen", "nineteen"]
@@ -152,7 +152,7 @@ def test_the_key_of_a_quantity_is_its_own_key(text: str) -> None:
     key = answer_match_key(text)
     assert key is not None
     assert answer_match_key(key) == key
-    assert key.isdecimal() or "." in key or known_unit(key.split(" ", 1)[1]) is not None
+    assert key.isdecimal() or "." in key or MeasureUnit.named(key.split(" ", 1)[1]) is not None
 
 
 LOWER, UPPER = ["at least {}", "{} or more", "minimum of {}", "≥ {}", "no fewer than {}"], ["at most {}", "up to {}"]

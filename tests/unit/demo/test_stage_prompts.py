@@ -11,10 +11,10 @@ from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Merge, Modify, Proposal
 from agentlearn.types.trajectory import ModelTurn, ToolCall, ToolResult
 from agentlearn_demo.sim.prompts import (
-    Attempt,
+    ComparedAttempt,
     ComparePrompt,
     ConsolidatePrompt,
-    Refusal,
+    RefusedItem,
     SummarisePrompt,
     _ShownStep,
     refusals_in,
@@ -91,7 +91,9 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
     assert (compared.problem, compared.gold) == (TASK.problem, TASK.answer), CHANGED
     assert [shown.text for shown in compared.experiences] == [one.lesson for one in LIBRARY.experiences], CHANGED
     said = "1. It counted. (used G1)"
-    assert compared.attempts == (Attempt(True, said), Attempt(False, said, "an end is missing")), CHANGED
+    assert compared.attempts == (ComparedAttempt(True, said), ComparedAttempt(False, said, "an end is missing")), (
+        CHANGED
+    )
 
     read = ConsolidatePrompt.read(asked[-1]).suggestions
     assert [(one.label, one.op, one.targets, one.lesson, one.task) for one in read] == [
@@ -100,4 +102,4 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
         ("P3", "merge", ("G1", "G2"), "When done, check.", 1),
         ("P4", "delete", ("G2",), "", 1),
     ], CHANGED
-    assert refusals_in(repair) == (Refusal(1, "unknown_id"),), CHANGED
+    assert refusals_in(repair) == (RefusedItem(1, "unknown_id"),), CHANGED

@@ -26,7 +26,7 @@ from pydantic_ai.models.test import TestModel
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.capability import Experiences
-from agentlearn.library.shown import METADATA_KEY, Shown, all_shown_in, shown_in
+from agentlearn.library.shown import METADATA_KEY, Shown, shown_in
 from agentlearn.types.experience import EMPTY_LIBRARY, Library
 
 CARRY = Library.of(["When adding, carry.", "When counting, check the ends."])
@@ -169,7 +169,7 @@ def test_they_are_recorded_once_per_run_however_many_requests_it_makes_next_to_w
     assert [METADATA_KEY in (one.metadata or {}) for one in requests] == [True, False]
     assert (requests[0].metadata or {})["mine"] == 1
     shown = Shown(version=CARRY.version, lessons=(second,), masked=(first,))
-    assert all_shown_in(run.all_messages()) == {"style": SHOWN, "experiences": shown}
+    assert Shown.all_in(run.all_messages()) == {"style": SHOWN, "experiences": shown}
     assert "[G2]" in instructions_of(run.all_messages())
 
 
