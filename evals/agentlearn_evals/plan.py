@@ -17,7 +17,6 @@ from agentlearn.installed import version
 from agentlearn.learning.costs import refuse_unpriced
 from agentlearn.learning.subject import agent_of, named_model
 from agentlearn.library import LibraryStore
-from agentlearn.library.shown import render
 from agentlearn.measure.contrasts import Rules
 from agentlearn.models.call_settings import CallSettings, call_settings, local_answer_limit
 from agentlearn.models.endpoint import check_endpoint
@@ -266,7 +265,7 @@ class ComparePlan:
 
         Where lessons are chosen, the number is that of as many lessons of average length.
         """
-        tokens = estimated_tokens(render(arm.library, masked=arm.without).text)
+        tokens = estimated_tokens(arm.library.render(masked=arm.without).text)
         shown = shown_tokens(arm.library.experiences, self.settings.retrieval)
         return tokens if shown == arm.library.tokens else tokens * shown // arm.library.tokens
 
