@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
-from pydantic.fields import FieldInfo
 
-from agentlearn.config import LOGIN, OrNone, SiteOptions, environment_settings, misspelt_variables, read_login
+from agentlearn.config import LOGIN, SiteOptions
+from agentlearn.config.environment import environment_settings, misspelt_variables
+from agentlearn.config.options import OrNone
+from agentlearn.config.recipes import read_login
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.printing import print_line
 from agentlearn.types.value import Value
@@ -102,17 +104,33 @@ def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _option(kind: type[Value], name: str, option_names: tuple[str, ...], annotation: Any) -> inspect.Parameter:
-    """The keyword parameter of one field. Its value is None when the user did not give it."""
-    setting = kind.model_fields[name]
-    words = _description(kind, name)
+    """The keyword parameter of one field. Its value is None when the user did not give it.
+
+    Its help is the docstring of the field, with settings that it names as options. A field that only changes the
+    default has the docstring of its base. The default is shown unless there is none or the docstring names it.
+    """
+    setting, fields = kind.model_fields[name], kind.model_fields
+    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
+    described = next((words for base in bases if (words := base.model_fields[name].description)), "")
+    words = re.sub(
+        r"`([a-z_]+)`",
+        lambda found: f"--{found[1].replace('_', '-')}" if found[1] in fields else found[1],
+        " ".join(described.split()),
+    )
+    default = setting.get_default(call_default_factory=True)
+    hidden = default is None or default is False or default in ((), "") or "Default:" in words
     option = Parameter(
         name=option_names,
         help=words,
-        show_default=_shown_default(setting, words),
+        show_default=False if hidden or setting.is_required() else str(default),
         negative=None if setting.default is True else "",
         group=_SITES if name in SiteOptions.model_fields else _ADVANCED if name in ADVANCED else _USUAL,
     )
-    kept = Annotated[Union[annotation or _OTHER_TYPES.get(name) or _taken(setting), None], option]  # noqa: UP007  a type made at run time
+    taken = annotation or _OTHER_TYPES.get(name) or _plain(setting.annotation)
+    if not annotation and any(isinstance(one, OrNone) for one in setting.metadata):
+        types_of = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
+        taken = Union[*types_of, Literal["none"]]  # the word comes before None: else it would be read as "not given"
+    kept = Annotated[Union[taken, None], option]  # noqa: UP007  a type made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kept)
 
 
@@ -123,35 +141,6 @@ def _in_order(kind: type[Value]) -> tuple[str, ...]:
         *(name for base in kind.__bases__ if issubclass(base, Value) for name in _in_order(base)),
     ]
     return tuple(name for name in dict.fromkeys(names) if name in kind.model_fields)
-
-
-def _description(kind: type[Value], name: str) -> str:
-    """The docstring of a field, with settings that it names as options.
-
-    A field that only changes the default has the docstring of its base.
-    """
-
-    def option(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" if found[1] in kind.model_fields else found[1]
-
-    bases = (base for base in kind.__mro__ if issubclass(base, Value) and name in base.model_fields)
-    words = next((words for base in bases if (words := base.model_fields[name].description)), "")
-    return re.sub(r"`([a-z_]+)`", option, " ".join(words.split()))
-
-
-def _shown_default(setting: FieldInfo, words: str) -> str | bool:
-    """The default for the help, unless there is none to show or the description names it."""
-    default = setting.get_default(call_default_factory=True)
-    hidden = default is None or default is False or default in ((), "") or "Default:" in words
-    return False if hidden or setting.is_required() else str(default)
-
-
-def _taken(setting: FieldInfo) -> Any:
-    """The type of an option: that of its setting, and the word `none` where the setting takes it."""
-    if any(isinstance(one, OrNone) for one in setting.metadata):
-        taken = [_plain(one) for one in get_args(setting.annotation) if one is not type(None)]
-        return Union[*taken, Literal["none"]]  # the word comes before None: else it would be read as "not given"
-    return _plain(setting.annotation)
 
 
 def _plain(annotation: Any) -> Any:

@@ -9,12 +9,11 @@ from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
 from agentlearn.config.options import (
-    AllocationOptions,
     BudgetOptions,
     EvalOptions,
-    EvidenceOptions,
     GroupOptions,
     LessonOptions,
+    LessonRunOptions,
     LoopOptions,
     ModelName,
     ModelOptions,
@@ -23,10 +22,7 @@ from agentlearn.config.options import (
     RequestOptions,
     RetrievalOptions,
     RolloutOptions,
-    SamplingOptions,
     SeedOptions,
-    SelectionOptions,
-    StoredRolloutOptions,
     StoreOptions,
     TaskOptions,
     Temperature,
@@ -42,7 +38,6 @@ S = TypeVar("S", bound=Value)
 class RunSettings(
     TaskOptions,
     ModelOptions,
-    SamplingOptions,
     LoopOptions,
     RolloutOptions,
     RetrievalOptions,
@@ -97,10 +92,7 @@ class LearnSettings(
     LessonOptions,
     OwnTaskOptions,
     GroupOptions,
-    AllocationOptions,
-    SelectionOptions,
-    EvidenceOptions,
-    StoredRolloutOptions,
+    LessonRunOptions,
 ):
     """Settings of `learn`."""
 
@@ -182,12 +174,9 @@ def given_settings(kind: type[S], fields: Mapping[str, Any]) -> S:
             raise ConfigError(f"there is no setting {name!r}; {hint}", code="unknown_setting") from error
         if name == "api_key":
             raise ConfigError("api_key is not a text; put it into quotes", code="out_of_range") from None
+        words = first["msg"]
         shown = first["input"].variable if isinstance(first["input"], EnvironmentText) else name
         raise ConfigError(
-            f"{shown} is {first['input']!r}, but {_lower(first['msg'])}; give a value in that range",
+            f"{shown} is {first['input']!r}, but {words[:1].lower()}{words[1:]}; give a value in that range",
             code="out_of_range",
         ) from error
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -2,13 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agentlearn.errors import AgentlearnError
 from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, WeightsRecord
-from agentlearn.measure.contrast import Contrast
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import ScoreTable, arm_score, comparable, passes, tabulate
@@ -34,26 +32,26 @@ class Scores:
     def of(cls, trajectories: Sequence[Trajectory], tasks: Sequence[Task], k: int) -> "Scores":
         """Return what counts of these rollouts of held-out tasks."""
         by_id = {task.id: task for task in tasks}
-        return cls(k, tuple(_observation(one, by_id[one.task]) for one in trajectories))
+        observations = (
+            Observation(
+                arm=one.phase,
+                task=one.task,
+                g=one.g,
+                score=one.reward,
+                status=one.outcome,
+                error=one.code,
+                cluster=by_id[one.task].cluster,
+                domain=by_id[one.task].domain,
+                problem=by_id[one.task].problem,
+            )
+            for one in trajectories
+        )
+        return cls(k, tuple(observations))
 
     def named(self, arm: str, tasks: Sequence[Task]) -> list[Observation]:
         """Return the rollouts of these tasks under another arm name."""
         wanted = {task.id for task in tasks}
         return [one.model_copy(update={"arm": arm}) for one in self.observations if one.task in wanted]
-
-
-def _observation(trajectory: Trajectory, task: Task) -> Observation:
-    return Observation(
-        arm=trajectory.phase,
-        task=task.id,
-        g=trajectory.g,
-        score=trajectory.reward,
-        status=trajectory.outcome,
-        error=trajectory.code,
-        cluster=task.cluster,
-        domain=task.domain,
-        problem=task.problem,
-    )
 
 
 def held_out(
@@ -63,81 +61,62 @@ def held_out(
 
     before, after: the same object when nothing changed, so that there is nothing to compare. name: of these tasks.
     """
-    observations = [*before.named(arms[0], tasks), *after.named(arms[1], tasks)]
-    families = len({task.family for task in tasks})
-    if not comparable(observations, arms):
-        sides = [_no_score(one.named(arm, tasks), one.k) for one, arm in zip((before, after), arms, strict=True)]
+    sides = [one.named(arm, tasks) for one, arm in zip((before, after), arms, strict=True)]
+    observations = [*sides[0], *sides[1]]
+    table = tabulate(observations, arms) if comparable(observations, arms) else None
+    scores = [_score(table, arms[at], sides[at], one.k) for at, one in enumerate((before, after))]
+    if table is None:
         words = "No verdict: no held-out task has a decided rollout both before and after learning."
         delta = Delta(mean=None, ci=None, p=None, n=0, withheld=words, sentence=words)
-        return HeldOut(name=name, before=sides[0], after=sides[1], delta=delta, families=families)
-    table = tabulate(observations, arms)
-    rules = Rules(level=_LEVEL, seed=seed)
-    [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
-    return HeldOut(
-        name=name,
-        before=_score(table, arms[0], before.k),
-        after=_score(table, arms[1], after.k),
-        delta=_unchanged(len(table.tasks)) if before is after else _delta(contrast),
-        families=families,
-    )
+    elif before is after:
+        words = "the library is the one at the start, so the held-out tasks were measured once and nothing was compared"
+        delta = Delta(mean=0.0, ci=None, p=None, n=len(table.tasks), sentence=words, compared=False)
+    else:
+        rules = Rules(level=_LEVEL, seed=seed)
+        [contrast] = with_verdicts(estimate_contrasts(table, rules), table, rules)
+        delta = Delta(
+            mean=contrast.mean,
+            ci=_ci(contrast.low, contrast.high),
+            p=contrast.p_adjusted,
+            p_mean=contrast.p_mean_adjusted,
+            n=contrast.tasks,
+            clusters=contrast.clusters,
+            only_family=contrast.only_cluster,
+            worst=contrast.worst,
+            verdict=contrast.verdict,
+            withheld=contrast.withheld,
+            left_open=contrast.left_open,
+            caution=contrast.caution,
+            carried=contrast.carried,
+            sentence=contrast.sentence,
+        )
+    families = len({task.family for task in tasks})
+    return HeldOut(name=name, before=scores[0], after=scores[1], delta=delta, families=families)
 
 
 def score_of(tasks: Sequence[Task], scores: Scores) -> HeldOutScore:
     """Return the score of one evaluation on these tasks. Undecided rollouts are left out."""
     observations = scores.named(_ONE_ARM, tasks)
-    if not comparable(observations, (_ONE_ARM,)):
-        return _no_score(observations, scores.k)
-    return _score(tabulate(observations, (_ONE_ARM,)), _ONE_ARM, scores.k)
+    known = comparable(observations, (_ONE_ARM,))
+    return _score(tabulate(observations, (_ONE_ARM,)) if known else None, _ONE_ARM, observations, scores.k)
 
 
-def _score(table: ScoreTable, arm: str, k: int) -> HeldOutScore:
-    interval = arm_score(table, arm, _LEVEL)
-    return HeldOutScore(
-        mean=interval.mean,
-        ci=_ci(interval.low, interval.high),
-        n=len(table.tasks),
-        k=k,
-        passes=passes(table, arm),
-        **_counts(table.all[arm]),
-    )
-
-
-def _no_score(rollouts: Sequence[Observation], k: int) -> HeldOutScore:
-    return HeldOutScore(mean=None, ci=None, n=0, k=k, **_counts(rollouts))
-
-
-def _counts(rollouts: Sequence[Observation]) -> Mapping[str, Any]:
+def _score(table: ScoreTable | None, arm: str, rollouts: Sequence[Observation], k: int) -> HeldOutScore:
+    """The score of an arm. table: None when no task is counted."""
+    interval = None if table is None else arm_score(table, arm, _LEVEL)
+    rollouts = rollouts if table is None else table.all[arm]
     statuses = Counter(one.status for one in rollouts)
-    return {
-        "rollouts": len(rollouts),
-        "failed": statuses["failed"],
-        "undecided": statuses["undecided"],
-        "errors": dict(Counter(one.error for one in rollouts if one.status != "ok").most_common()),
-    }
-
-
-def _delta(contrast: Contrast) -> Delta:
-    return Delta(
-        mean=contrast.mean,
-        ci=_ci(contrast.low, contrast.high),
-        p=contrast.p_adjusted,
-        p_mean=contrast.p_mean_adjusted,
-        n=contrast.tasks,
-        clusters=contrast.clusters,
-        only_family=contrast.only_cluster,
-        worst=contrast.worst,
-        verdict=contrast.verdict,
-        withheld=contrast.withheld,
-        left_open=contrast.left_open,
-        caution=contrast.caution,
-        carried=contrast.carried,
-        sentence=contrast.sentence,
+    return HeldOutScore(
+        mean=None if interval is None else interval.mean,
+        ci=None if interval is None else _ci(interval.low, interval.high),
+        n=0 if table is None else len(table.tasks),
+        k=k,
+        passes=() if table is None else passes(table, arm),
+        rollouts=len(rollouts),
+        failed=statuses["failed"],
+        undecided=statuses["undecided"],
+        errors=dict(Counter(one.error for one in rollouts if one.status != "ok").most_common()),
     )
-
-
-def _unchanged(tasks: int) -> Delta:
-    words = "the library is the one at the start, so the held-out tasks were measured once and nothing was compared"
-    return Delta(mean=0.0, ci=None, p=None, n=tasks, sentence=words, compared=False)
 
 
 def _ci(low: float | None, high: float | None) -> tuple[float, float] | None:

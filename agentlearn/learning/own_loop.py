@@ -7,25 +7,18 @@ is, and so does asyncio's policy.
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 R = TypeVar("R")
-
-_LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 def run_in_own_loop(main: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine in a new event loop and return its result, as `asyncio.run` does."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if sys.platform != "win32":
+        with suppress(ImportError):  # uvloop is missing or cannot be imported: asyncio's own is used
+            new_loop = import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
-
-
-def _loop_factory() -> _LoopFactory | None:
-    """Return what makes a new loop of uvloop; None, for asyncio's own, where it is missing or cannot be imported."""
-    if sys.platform == "win32":
-        return None
-    try:
-        return cast("_LoopFactory", import_module("uvloop").new_event_loop)
-    except ImportError:
-        return None

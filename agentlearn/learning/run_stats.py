@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agentlearn.config import GroupOptions, RunSettings
 from agentlearn.config.command_words import command_words
@@ -114,6 +115,10 @@ class RunStats:
             saved=self.saved,
             skipped=sum(one.skipped for one in epochs),
         )
+
+    def total(self, name: Literal["groups", "taught"]) -> Counter[str]:
+        """Return these groups of all epochs together."""
+        return sum((getattr(one, name) for one in self.epochs.values()), Counter[str]())
 
     def add_update(self, epoch: int, update: Update) -> None:
         """Count an update."""

@@ -1,6 +1,6 @@
 """Warnings during a run: each names a problem, its cause, and what the user can change."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -100,10 +100,7 @@ class RunSnapshot:
 
 def run_warnings(counts: RunSnapshot, *, ended: bool = False) -> tuple[RunWarning, ...]:
     """Return all warnings that hold. ended: no more groups will follow, so even a few without a mixed one count."""
-    return tuple(_warnings(counts, ended=ended))
-
-
-def _warnings(counts: RunSnapshot, *, ended: bool) -> Iterator[RunWarning]:
+    found = list[RunWarning]()
     listed = _TRACE.format(trace=counts.trace)
     total, teach = sum(counts.groups.values()), counts.groups.get("mixed", 0) + counts.taught_wrong
     useless = {kind: counts.groups.get(kind, 0) for kind in _KINDS}
@@ -118,32 +115,33 @@ def _warnings(counts: RunSnapshot, *, ended: bool) -> Iterator[RunWarning]:
         if kind == "all_wrong" and counts.no_answers > _NO_ANSWERS * counts.rollouts:
             remedy = "most replies have no answer that can be read, see the note about them"
         words = f"{count:,} of {total:,} groups {were} and teach nothing: {remedy.format(trace=counts.trace)}"
-        yield RunWarning(code="groups", subject=kind, words=words)
+        found.append(RunWarning(code="groups", subject=kind, words=words))
     of_all = f"of {counts.rollouts:,} rollouts"
     if counts.rollouts >= _MIN_ROLLOUTS and counts.undecided >= _UNDECIDED * counts.rollouts:
         words = f"{counts.undecided:,} {of_all} are undecided and teach nothing: {listed}"
-        yield RunWarning(code="undecided", words=words)
+        found.append(RunWarning(code="undecided", words=words))
     for code, count in sorted(counts.failures.items()):
         if counts.rollouts >= _MIN_ROLLOUTS and count >= _FAILED * counts.rollouts:
             words = f"{count:,} {of_all} failed with {code}: {REMEDIES.get(code, listed)}"
-            yield RunWarning(code="failed", subject=code, words=words)
+            found.append(RunWarning(code="failed", subject=code, words=words))
     reduced = [one for one in counts.limiters if one.lowest <= one.most / 2]
     if (limiter := min(reduced, key=lambda one: one.lowest, default=None)) is not None:
         lowest = int(limiter.lowest)
         why = "answers became slow" if limiter.slow_rounds > limiter.refused_rounds else "it refused more (429)"
         words = f"the service accepted only {lowest} of {limiter.most} calls at once, because {why}"
-        yield RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}")
+        found.append(RunWarning(code="limiter", words=f"{words}: use --concurrency {lowest}"))
     if counts.max_cost_usd is not None and counts.unpriced_calls:
         words = (
             f"{counts.unpriced_calls:,} calls have no known price and do not count towards --max-cost-usd"
             f" {counts.max_cost_usd:g}: use --max-tokens, which counts them"
         )
-        yield RunWarning(code="unpriced", words=words)
+        found.append(RunWarning(code="unpriced", words=words))
     for stage, count in sorted(counts.malformed.items()):
         replies = counts.replies.get(stage, 0)
         if replies >= _MIN_REPLIES and count > _MALFORMED * replies:
             words = f"{count:,} of {replies:,} replies of the stage {stage} were malformed: use a stronger --reflector"
-            yield RunWarning(code="malformed", subject=stage, words=words)
+            found.append(RunWarning(code="malformed", subject=stage, words=words))
+    return tuple(found)
 
 
 def fallen_reward(

@@ -31,22 +31,18 @@ def in_python_words(
                 error.message = python_words(error.message, settings)
                 error.args = (error.message,)
                 raise
-            return _with_notes(result, settings)
+            texts = {name: getattr(result, name, ()) for name in ("notes", "warnings")}
+            changed = {name: tuple(python_words(one, settings) for one in said) for name, said in texts.items() if said}
+            if not isinstance(result, Value) or not changed:
+                return result
+            report = result.model_copy(update=changed)
+            own = vars(result).keys() - type(result).model_fields.keys()
+            vars(report).update({name: vars(result)[name] for name in own})
+            return cast("R", report)
 
         return called
 
     return decorate
-
-
-def _with_notes(result: R, settings: type[Value]) -> R:
-    """Return a report with its notes and warnings in the words of Python."""
-    texts = {name: getattr(result, name, ()) for name in ("notes", "warnings")}
-    changed = {name: tuple(python_words(one, settings) for one in given) for name, given in texts.items() if given}
-    if not isinstance(result, Value) or not changed:
-        return result
-    report = result.model_copy(update=changed)
-    vars(report).update({name: vars(result)[name] for name in vars(result).keys() - type(result).model_fields.keys()})
-    return cast("R", report)
 
 
 def without_loop(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:

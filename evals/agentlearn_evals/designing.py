@@ -7,7 +7,7 @@ from typing import TypedDict
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.learning.costs import StageEstimate, rollout_size, sized_rollouts
+from agentlearn.learning.costs import RolloutSize, StageEstimate
 from agentlearn.stats import (
     Clusters,
     VarianceParts,
@@ -110,7 +110,7 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             rollouts=rollouts,
             detectable=detectable_effect(parts, number, k_before=k, k_after=k, power=wanted, **known),
             chance=planned_power(parts, effect, number, k_before=k, k_after=k, **known),
-            price=sized_rollouts(settings.model, "rollout", rollouts, _LESSONS, rollout_size(RolloutShape())),
+            price=RolloutSize.of(RolloutShape()).times(rollouts, settings.model, "rollout", library=_LESSONS),
         )
         designs.append(design)
     return PowerReport(

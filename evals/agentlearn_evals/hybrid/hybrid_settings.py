@@ -8,18 +8,18 @@ from pydantic import BeforeValidator, Field
 
 from agentlearn.config import (
     LAB,
-    CustomTaskOptions,
     LearnSettings,
     SeedOptions,
     StoreOptions,
     TaskSource,
-    default_reflector,
     given_settings,
     is_lab,
     learn_settings,
     packaged_recipe,
 )
 from agentlearn.config.endpoint_address import has_login
+from agentlearn.config.model_names import default_reflector
+from agentlearn.config.options import CustomTaskOptions
 from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
