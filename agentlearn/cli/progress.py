@@ -11,11 +11,10 @@ from agentlearn.cli.output import console
 from agentlearn.config import LearnSettings, is_lab
 from agentlearn.config.command_words import command_words, python_words
 from agentlearn.learning.batch import Allocation
-from agentlearn.learning.callbacks import Callbacks, RolledBack, Update
+from agentlearn.learning.callbacks import Callbacks, RolledBack, RunWarning, Update
 from agentlearn.learning.costs import assumed_size, estimate, mean_problem_tokens, measured_size
 from agentlearn.learning.lessons.start import start_words
 from agentlearn.learning.report import EpochLine, HeldOutScore, LearnReport
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.models.services import found_models

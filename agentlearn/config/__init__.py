@@ -1,6 +1,6 @@
 """Settings: option groups, the settings of runs, recipes, and the names of built-in models."""
 
-from agentlearn.config.model_names import (
+from agentlearn.config.names import (
     LAB,
     SIMULATED_MODEL,
     default_model,

@@ -26,7 +26,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from agentlearn.config.endpoint_address import endpoint_name, has_login
 from agentlearn.config.environment import BUILT_IN_STORE, default_store
-from agentlearn.config.model_names import SIMULATED_MODEL
+from agentlearn.config.names import SIMULATED_MODEL
 from agentlearn.errors import ConfigError
 from agentlearn.types.author import TrustedAuthor
 from agentlearn.types.experience import ASKED_LESSON_WORDS, MAX_LESSON_WORDS

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
-from agentlearn.config.model_names import SIMULATED_MODEL, default_model, default_reflector
+from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, name_of_result
 from agentlearn.config.options import (
     BudgetOptions,
     EvalOptions,
@@ -27,7 +27,6 @@ from agentlearn.config.options import (
     TaskOptions,
     Temperature,
 )
-from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.text import meant_or_known
 from agentlearn.types.value import Value

@@ -68,7 +68,7 @@ TEACHING = frozenset[GroupUse]({"mixed", "all_wrong", "single"})
 
 
 @dataclass(frozen=True, slots=True)
-class Teaching:
+class TeachingRules:
     """What the model that writes lessons sees, and what it learns from."""
 
     threshold: float = 1.0
@@ -309,7 +309,7 @@ class BatchRunner:
     def _report(self, group: Group) -> None:
         """Count a complete group."""
         domain, gold = self.rollouts.domain, self.settings.labels == "gold"
-        teaching = Teaching(
+        teaching = TeachingRules(
             domain.threshold,
             self.allocation.margin,
             reasons=gold and domain.explains,

@@ -315,10 +315,11 @@ def judge(blocks: Iterable[LessonBlock], rules: EvidenceRules | None = None) -> 
             ps |= {index: _p_like_these(counted[index].units, sign) for index in labelled}
             corrected = benjamini_hochberg([ps[one] if one in labelled else 1.0 for one in range(len(counted))])
             like_these |= {index for index, p in enumerate(corrected) if p <= rules.alpha}
-    found, place = list[LessonEvidence](), 0
+    index_of = {(one.known.lesson, one.known.model): index for index, one in enumerate(counted)}
+    found = list[LessonEvidence]()
     for each in tested:
-        one, index = each.known, place if each.known.blocks else -1
-        place += one.blocks > 0
+        one = each.known
+        index = index_of.get((one.lesson, one.model), -1)
         label: EvidenceLabel = "harmful" if index in chosen[-1] else "proven" if index in chosen[1] else "unknown"
         scope: _Scope = "" if label == "unknown" else "tasks_like_these" if index in like_these else "these_tasks"
         withheld = ""

@@ -1,17 +1,33 @@
-"""What a call from Python has that the command line has not: a twin without an event loop, and messages for Python."""
+"""Event loops of our own, and what a call from Python has besides: a twin without a loop, and messages for Python."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import wraps
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, cast
 
 from agentlearn.config.command_words import python_words
 from agentlearn.errors import AgentlearnError, ConfigError
-from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.types.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def run_in_own_loop(main: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in a new event loop and return its result, as `asyncio.run` does.
+
+    The loop is one of `uvloop` where that is installed, which takes less CPU time. A loop that an application runs
+    stays as it is, and so does asyncio's policy.
+    """
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if sys.platform != "win32":
+        with suppress(ImportError):  # uvloop is missing or cannot be imported: asyncio's own is used
+            new_loop = import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
 
 
 def in_python_words(

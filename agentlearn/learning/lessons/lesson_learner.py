@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from agentlearn.config import LearnSettings
 from agentlearn.config.options import LessonOptions
 from agentlearn.errors import EndpointError
-from agentlearn.learning.batch_runner import TEACHING, Teaching
+from agentlearn.learning.batch_runner import TEACHING, TeachingRules
 from agentlearn.learning.callbacks import Advanced, Evidence, Held, Outcome, RolledBack, Update
 from agentlearn.learning.lessons.candidates import Candidates
 from agentlearn.learning.lessons.stage_agent import STAGE_PROMPTS, StagePrompts, shown_reason
@@ -210,9 +210,9 @@ class LessonLearner:
         return strangers((*read, *unapproved(self.library, self.accepted)))
 
     @property
-    def _teaching(self) -> Teaching:
+    def _teaching(self) -> TeachingRules:
         gold, all_wrong = self.settings.labels == "gold", self.settings.all_wrong == "teach"
-        return Teaching(self.threshold, self.margin, reasons=self._shows_reasons, gold=gold, all_wrong=all_wrong)
+        return TeachingRules(self.threshold, self.margin, reasons=self._shows_reasons, gold=gold, all_wrong=all_wrong)
 
     async def _learn_from(self, group: Group, stages: Stages, answers: frozenset[str]) -> _GroupResult:
         """Summaries and proposals of one group. A group without anything to learn from costs no model call.

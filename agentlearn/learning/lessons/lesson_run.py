@@ -9,7 +9,7 @@ from agentlearn.learning.batch import Allocation, Batch
 from agentlearn.learning.batch_runner import HiddenLessons, hiding_note
 from agentlearn.learning.callbacks import Update
 from agentlearn.learning.costs import PilotReport
-from agentlearn.learning.evaluate import ArmNames, weights_record, weights_sha256
+from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes, weights_record, weights_sha256
 from agentlearn.learning.lessons.lesson_learner import LessonLearner
 from agentlearn.learning.lessons.pending_versions import refused_lessons
 from agentlearn.learning.lessons.selection import Choice, Validation, arms_of
@@ -26,8 +26,7 @@ from agentlearn.learning.report import (
     Taught,
     WeightsRecord,
 )
-from agentlearn.learning.run_result import RunResult, verdict_notes
-from agentlearn.learning.warnings import unprotected
+from agentlearn.learning.run_stats import unprotected
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate import count_ends
 from agentlearn.library.curate.answer_search import class_answers

@@ -18,9 +18,8 @@ from agentlearn.config import (
     packaged_recipe,
 )
 from agentlearn.config.endpoint_address import has_login
-from agentlearn.config.model_names import default_reflector
+from agentlearn.config.names import default_reflector, name_of_result
 from agentlearn.config.options import CustomTaskOptions
-from agentlearn.config.result_names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn_evals.compare_settings import CompareSettings
