@@ -169,9 +169,10 @@ def _show_plan(settings: LearnSettings, folder: Path | None, *, json: bool) -> N
     """Print what the run will do. folder: of sessions to learn from, which are only counted; None: none."""
     from agentlearn.learning.costs import plan
     from agentlearn.learning.open_run import domain_of
-    from agentlearn.recorder.sessions import survey
 
     if folder is not None:
+        from agentlearn.recorder.sessions import survey
+
         found = survey(folder)
         questions = f"questions to a model: {found.questions}, before lessons are written"
         print_result(found, (*found.lines(), questions), json=json)

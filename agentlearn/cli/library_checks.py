@@ -352,11 +352,11 @@ class _Row:
 
 
 def _evidence(store: Path, name: str) -> "LibraryEvidence":
-    from agentlearn.learning.evidence import library_evidence
+    from agentlearn.learning.evidence import LibraryEvidence
     from agentlearn.library import LibraryStore
     from agentlearn.store import read_store
 
     libraries = LibraryStore(store / "libraries")
     libraries.load(name)
     with read_store(store) as reader:
-        return library_evidence(reader, libraries, name)
+        return LibraryEvidence.of(reader, libraries, name)

@@ -1,9 +1,10 @@
 """Command-line options: generated from the settings models, and the options that every command shares."""
 
 import inspect
+import os
 import re
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,11 +12,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from agentlearn.config import LOGIN, SiteOptions
-from agentlearn.config.environment import environment_settings, misspelt_variables
+from agentlearn.config.environment import PREFIX, EnvironmentText, variable_of
 from agentlearn.config.options import OrNone
 from agentlearn.config.recipes import read_login
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.printing import print_line
+from agentlearn.text import nearest_name
 from agentlearn.types.value import Value
 
 StoreOption = Annotated[
@@ -49,6 +51,8 @@ ADVANCED = frozenset((
 _NEVER = frozenset({"api_key", "private_addresses", "given"})
 """Settings that are not options: other users can read the arguments of a process; and what a run notes for itself."""
 
+_OTHER_VARIABLES = frozenset({"API_KEY", "CHROMIUM", "LOG", "MODELS", "NO_KEY", "STORE", "VLLM_ARGS", "WALKERS"})
+"""Variables that are not the default of an option, without the prefix."""
 _OTHER_TYPES = {LOGIN: Path}
 """Types of options that differ from those of their settings."""
 
@@ -79,9 +83,10 @@ def setting_options(
         def collect(*arguments: Any, **keywords: Any) -> None:
             values = {name: keywords.pop(name, None) for name in chosen}
             options = {name: value for name, value in values.items() if value is not None}
-            for variable, meant in misspelt_variables(variables.values()):
-                print_line(f"note: {variable} is not read; did you mean {meant}?", to_stderr=True)
-            keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment_settings(variables)))
+            _note_misspelt_variables(variables.values())
+            read = {name: EnvironmentText.read(variable_of(option)) for name, option in variables.items()}
+            environment = {name: text for name, text in read.items() if text is not None}  # still to be validated
+            keywords[parameter] = GivenSettings(_with_login(options), _with_login(environment))
             command(*arguments, **keywords)
 
         signature = inspect.signature(command)
@@ -96,6 +101,18 @@ def setting_options(
         return collect
 
     return decorate
+
+
+def _note_misspelt_variables(options: Iterable[str]) -> None:
+    """Print the variables that are set and nothing reads, each with the known one that was probably meant.
+
+    options: names of the command's options. A variable that resembles none may be for another command.
+    """
+    known = {variable_of(option).removeprefix(PREFIX) for option in options} | _OTHER_VARIABLES
+    given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)} - known
+    for name in sorted(given):
+        if (meant := nearest_name(name, known, alike=0.75)) is not None:
+            print_line(f"note: {PREFIX}{name} is not read; did you mean {PREFIX}{meant}?", to_stderr=True)
 
 
 def _with_login(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -320,13 +320,17 @@ class RolloutOptions(SiteOptions):
     """Folder for recordings of rollouts, such as screenshots; each rollout gets a folder of its own in it."""
 
 
-class LoopOptions(OptionGroup):
-    """How rollouts to learn from are sampled, and how the tasks are divided into updates."""
+class SamplingOptions(OptionGroup):
+    """How rollouts to learn from are sampled."""
 
     group_size: int = Field(default=5, ge=1, le=256)
     """Rollouts per task (G)."""
     temperature: Temperature = 0.7
     """Sampling temperature of rollouts to learn from; none: send no temperature."""
+
+
+class LoopOptions(OptionGroup):
+    """How the tasks are divided into updates."""
 
     epochs: int = Field(default=3, ge=1, le=100)
     """Passes over the tasks."""
@@ -338,8 +342,8 @@ class LoopOptions(OptionGroup):
     """none: learn without expected answers; the majority answer of a group counts as right."""
 
 
-class LessonRunOptions(OptionGroup):
-    """Which rollouts a run that learns lessons learns from, and which version of the library it publishes."""
+class AllocationOptions(OptionGroup):
+    """How many rollouts to learn from are made, and on which tasks."""
 
     stop_after: int = Field(default=3, ge=2, le=256)
     """Rollouts that a task gets at first. It gets more only while all are wrong; `group_size` or more: always all."""
@@ -350,6 +354,10 @@ class LessonRunOptions(OptionGroup):
     reward_margin: float = Field(default=0.05, ge=0, le=1)
     """Rewards of a group that differ by no more than this count as equal."""
 
+
+class SelectionOptions(OptionGroup):
+    """Which version of the library a run continues with and publishes."""
+
     select: Literal["best", "last"] = "best"
     """best: choose the version with the best evidence; last: take the last one, as published."""
     finalists: int = Field(default=3, ge=1, le=20)
@@ -357,8 +365,17 @@ class LessonRunOptions(OptionGroup):
     validation_rollouts: int = Field(default=3, ge=0, le=64)
     """Largest number of rollouts per validation task and version; 0: choose by the rollouts to learn from alone."""
 
+
+class EvidenceOptions(OptionGroup):
+    """How the effect of single lessons is measured while a run learns."""
+
     hidden_rollouts: int = Field(default=0, ge=0, le=255)
     """Rollouts of each group that a lesson is hidden from, to measure its effect; 0: hide none."""
+
+
+class StoredRolloutOptions(OptionGroup):
+    """Learning from rollouts that the store already holds."""
+
     from_store: bool = False
     """Learn from stored rollouts instead of making new ones."""
     from_run: str | None = None

@@ -9,11 +9,12 @@ from agentlearn.config.endpoint_address import credentials_of, has_login
 from agentlearn.config.environment import EnvironmentText
 from agentlearn.config.names import SIMULATED_MODEL, default_model, default_reflector, name_of_result
 from agentlearn.config.options import (
+    AllocationOptions,
     BudgetOptions,
     EvalOptions,
+    EvidenceOptions,
     GroupOptions,
     LessonOptions,
-    LessonRunOptions,
     LoopOptions,
     ModelName,
     ModelOptions,
@@ -22,7 +23,10 @@ from agentlearn.config.options import (
     RequestOptions,
     RetrievalOptions,
     RolloutOptions,
+    SamplingOptions,
     SeedOptions,
+    SelectionOptions,
+    StoredRolloutOptions,
     StoreOptions,
     TaskOptions,
     Temperature,
@@ -37,6 +41,7 @@ S = TypeVar("S", bound=Value)
 class RunSettings(
     TaskOptions,
     ModelOptions,
+    SamplingOptions,
     LoopOptions,
     RolloutOptions,
     RetrievalOptions,
@@ -91,7 +96,10 @@ class LearnSettings(
     LessonOptions,
     OwnTaskOptions,
     GroupOptions,
-    LessonRunOptions,
+    AllocationOptions,
+    SelectionOptions,
+    EvidenceOptions,
+    StoredRolloutOptions,
 ):
     """Settings of `learn`."""
 

@@ -1,7 +1,7 @@
 """What a run will do and roughly cost, before anything is opened or spent; and a pilot, which measures it.
 
 The sizes of rollouts and of the calls of stages come from an earlier run of the same model (`measured_size`), from what
-a domain says about the models that ship, or from assumptions about models that nothing is known of (`assumed_size`).
+a domain says about the models that ship, or from assumptions about models that nothing is known of (`_assumed_size`).
 
 A pilot learns from a few tasks once. It does not measure on held-out tasks and does not publish a library.
 """
@@ -273,18 +273,23 @@ def _count_validation(tasks_of: Callable[..., Sequence[Task]], seed: int) -> int
 
 
 def estimate(
-    settings: LearnSettings, *, train: int | None = None, test: int | None = None, size: _Sizes | None = None
+    settings: LearnSettings,
+    *,
+    train: int | None = None,
+    test: int | None = None,
+    size: _Sizes | None = None,
+    problem_tokens: int = 0,
 ) -> CostEstimate:
     """Return the estimate for a run.
 
     train, test: numbers of tasks; None: the settings' limit, else a usual number. size: what rollouts and stages take;
-    None: as assumed for that model.
+    None: as assumed for that model and problems of that mean length.
     """
     learned_from = train if train is not None else settings.limit or _USUAL_TASKS
     held_out = 0 if not settings.evaluate else test if test is not None else _USUAL_TASKS
     if settings.pilot is not None:
         settings, learned_from, held_out = settings.as_pilot(), min(settings.pilot, learned_from), 0
-    size = size or assumed_size(settings, tasks=learned_from)
+    size = size or _assumed_size(settings, tasks=learned_from, problem_tokens=problem_tokens)
     found = _of_size(settings, learned_from, held_out, size)
     usual = found.tokens_in + found.tokens_out
     whole = _of_size(settings, learned_from, held_out, size.model_copy(update={"validated": 1.0}))
@@ -294,7 +299,7 @@ def estimate(
         return found
     ends = list[int]()
     for answer in (_SHORT_ANSWER, _LONG_ANSWER):
-        end = assumed_size(settings, tasks=learned_from, problem_tokens=size.problem_tokens, answer=answer)
+        end = _assumed_size(settings, tasks=learned_from, problem_tokens=size.problem_tokens, answer=answer)
         cost = _of_size(settings, learned_from, held_out, end)
         ends.append(cost.tokens_in + cost.tokens_out)
     return found.model_copy(update={"tokens_range": (min(ends[0], usual), max(ends[1], usual))})
@@ -381,7 +386,7 @@ def _proposal(settings: LearnSettings) -> int:
     return round(_PROPOSAL * settings.lesson_words / ASKED_LESSON_WORDS)
 
 
-def assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> _Sizes:
+def _assumed_size(settings: LearnSettings, *, tasks: int, problem_tokens: int = 0, answer: int | None = None) -> _Sizes:
     """Return the sizes of a run on that many tasks when no earlier run is known.
 
     problem_tokens: mean length of a problem. answer: tokens per call, instead of the domain's usual number.
@@ -463,7 +468,7 @@ def _size_of(reader: StoreReader, row: RunRow, size: RolloutSize, settings: Lear
         if (one := totals.get(name)) is not None
     }
     answers = f"{size.calls:.1f} calls and {size.tokens_out:,.0f} tokens of answers per rollout"
-    return assumed_size(settings, tasks=tasks).model_copy(
+    return _assumed_size(settings, tasks=tasks).model_copy(
         update={
             **stages,
             "rollout": size,
@@ -622,7 +627,7 @@ def plan(settings: LearnSettings, domain: Domain) -> RunPlan:
     if settings.pilot is not None:
         settings, train, test = settings.as_pilot(), min(settings.pilot, train), 0
     size = measured_size(settings, tasks=train)
-    size = size or assumed_size(settings, tasks=train, problem_tokens=counts.problem_tokens)
+    size = size or _assumed_size(settings, tasks=train, problem_tokens=counts.problem_tokens)
     allocation, saved = Allocation.of(settings), list[str]()
     if allocation.first_wave < allocation.group_size:
         agree, first = f"{size.mixed + size.right:.0%}", allocation.first_wave

@@ -478,25 +478,25 @@ class LibraryEvidence:
     evidence: tuple[LessonEvidence, ...]
     """Of every lesson that was ever tested under this name, with each model."""
 
+    @classmethod
+    def of(cls, reader: StoreReader, libraries: LibraryStore, name: str) -> "LibraryEvidence":
+        """The evidence on a library's lessons. Raises LibraryError for an unknown name.
+
+        Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
+        """
+        versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
+        shown = {lesson for version in versions.values() for lesson in version.by_id}
+        ever = tuple(sorted(shown | {one.experience.id for version in versions.values() for one in version.withheld}))
+        rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
+        hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
+        learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
+        blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
+        return cls(name, libraries.load(name), judge(blocks))
+
     @property
     def tested(self) -> int:
         """Number of tests that share the budget of errors: one for each lesson and model with evidence."""
         return sum(bool(one.blocks) for one in self.evidence)
-
-
-def library_evidence(reader: StoreReader, libraries: LibraryStore, name: str) -> LibraryEvidence:
-    """The evidence on a library's lessons. Raises LibraryError for an unknown name.
-
-    Nothing is kept between two calls but the rollouts themselves, so the result is the same in every process.
-    """
-    versions = {version: libraries.load(f"{name}@{version}") for version in libraries.versions(name)}
-    shown = {lesson for version in versions.values() for lesson in version.by_id}
-    ever = tuple(sorted(shown | {one.experience.id for version in versions.values() for one in version.withheld}))
-    rows = reader.exposed(ever, {version: list(library.by_id) for version, library in versions.items()})
-    hidden = {lesson for row in rows for lesson in row.masked} & {*ever}
-    learned_from = {lesson: reader.tasks_behind(lesson) for lesson in sorted(hidden)}
-    blocks = [one for one in blocks_of(rows, learned_from) if one.lesson in hidden]
-    return LibraryEvidence(name, libraries.load(name), judge(blocks))
 
 
 @dataclass(frozen=True, slots=True)

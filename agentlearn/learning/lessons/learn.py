@@ -177,9 +177,9 @@ async def learn(
             run, settings = resumed_run(reader, resume, settings)
     if not wants_progress(progress, callbacks):
         return await run_learning(settings, callbacks, resume=run, given=given)
-    from agentlearn.cli.progress import progress_in_python
+    from agentlearn.cli.progress import LearnProgress
 
-    with progress_in_python(settings) as shown:
+    with LearnProgress.in_python(settings) as shown:
         return await run_learning(settings, calling_both(shown, callbacks, Callbacks), resume=run, given=given)
 
 
