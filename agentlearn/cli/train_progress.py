@@ -9,9 +9,8 @@ from rich.console import Console
 from agentlearn.cli.live import ProgressLines, Traffic
 from agentlearn.config import LAB
 from agentlearn.config.command_words import command_words
-from agentlearn.learning.callbacks import Update
+from agentlearn.learning.callbacks import RunWarning, Update
 from agentlearn.learning.report import HeldOutScore
-from agentlearn.learning.warnings import RunWarning
 from agentlearn.models.call_context import CallContext
 from agentlearn.models.endpoint import Endpoint
 from agentlearn.train.report import TrainCallbacks, TrainReport, UpdateLine

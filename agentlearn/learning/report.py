@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agentlearn.errors import ConfigError
 from agentlearn.learning.costs import PilotReport
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict, Pass, Worst
 from agentlearn.models.service_record import ServiceRecord
 from agentlearn.types.experience import Library
@@ -230,20 +231,6 @@ _SKIPPED = {
 }
 
 
-class Proposals(Value):
-    """What became of the proposals."""
-
-    applied: int = 0
-    folded: int = 0
-    """Proposals that were merged into applied ones."""
-    dropped: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that were not used, by reason."""
-    rejected: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that were refused, by error code."""
-    quarantined: dict[str, int] = Field(default_factory=dict[str, int])
-    """Proposals that wait for a person, by code."""
-
-
 class StageLine(Value):
     """Calls, tokens and cost of one stage."""
 
@@ -320,7 +307,8 @@ class LearnReport(Value):
     test_sets: tuple[HeldOut, ...] = ()
     """One entry per test set, when there are several."""
     library: LibraryLine
-    proposals: Proposals
+    proposals: EndCounts
+    """What became of the proposals."""
     groups: dict[str, int]
     taught: Taught = Taught()
     rollouts: dict[str, int]

@@ -18,12 +18,11 @@ from agentlearn.errors import AgentlearnError, ProcessLost
 from agentlearn.learning.batch import Allocation, Batch, batches_of
 from agentlearn.learning.batch_runner import rollouts_at_once
 from agentlearn.learning.callbacks import Update
-from agentlearn.learning.evaluate import ArmNames
+from agentlearn.learning.evaluate import ArmNames, RunResult, verdict_notes
 from agentlearn.learning.lessons.start import library_caution
 from agentlearn.learning.loop import RunLoop
 from agentlearn.learning.open_run import TaskSets, budget_of, domain_of, task_sets
-from agentlearn.learning.run_result import RunResult, verdict_notes
-from agentlearn.learning.warnings import FALLEN
+from agentlearn.learning.run_stats import FALLEN
 from agentlearn.learning.without_loop import without_loop
 from agentlearn.library import LibraryStore
 from agentlearn.log import get_log

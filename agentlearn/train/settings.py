@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from agentlearn.config import LAB, OptionGroup, RunSettings, default_model, given_settings
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import name_of_result
 from agentlearn.errors import ConfigError
 from agentlearn.library import NO_LIBRARY
 from agentlearn.train.arguments import Arguments, GRPOArguments, gradient_arguments

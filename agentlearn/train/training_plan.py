@@ -21,9 +21,7 @@ from agentlearn.learning.costs import (
     assumed_rollouts,
     latest_run,
     refuse_unpriced,
-    sized_rollouts,
     source_words,
-    task_counts,
     usual_shape,
 )
 from agentlearn.learning.open_run import domain_of
@@ -199,7 +197,7 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
     stop before it samples are `refusals`.
     """
     domain = domain_of(settings, imports_reward=False)
-    counts = task_counts(settings, domain)
+    counts = TaskCounts.of(settings, domain)
     updates = math.ceil(counts.train / settings.batch_size) * settings.epochs
     learning = counts.train * settings.epochs * settings.group_size
     during = (updates - 1) // settings.eval_every if settings.eval_every else 0  # after the last it is `after`
@@ -240,8 +238,8 @@ def plan_training(settings: TrainSettings, *, lessons_exist: bool = True) -> Tra
         measurements=measurements,
         rollouts=learning + measuring,
         stages=(
-            sized_rollouts(settings.endpoint, "rollout", learning, library.tokens, size),
-            sized_rollouts(settings.endpoint, HELD_OUT, measuring, library.tokens, size),
+            size.times(learning, settings.endpoint, "rollout", library=library.tokens),
+            size.times(measuring, settings.endpoint, HELD_OUT, library=library.tokens),
         ),
         basis=basis,
         seconds=seconds,

@@ -13,12 +13,12 @@ from agentlearn.learning.report import (
     Delta,
     HeldOutScore,
     LibraryLine,
-    Proposals,
     SelectedVersion,
     StageLine,
     Taught,
     VersionLine,
 )
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict
 from agentlearn.store import ProposalRow, RunRow, StoreReader, TrajectoryRow
 from agentlearn.text import Block, block, visible_line
@@ -169,7 +169,7 @@ def _next_step(reader: StoreReader, run: RunRow) -> str:
 
 def library_words(
     library: LibraryLine,
-    proposals: Proposals,
+    proposals: EndCounts,
     taught: Taught,
     *,
     store: Path,
@@ -262,7 +262,7 @@ def _report_lines(reader: StoreReader, run: RunRow) -> Iterator[str]:
             yield labelled("selection", selection_words(selection, versions))
         library, proposals = (
             LibraryLine.model_validate(report["library"]),
-            Proposals.model_validate(report["proposals"]),
+            EndCounts.model_validate(report["proposals"]),
         )
         taught = Taught.model_validate(report.get("taught") or {"mixed": report["groups"].get("mixed", 0)})
         words = library_words(library, proposals, taught, store=reader.directory, selection=selection, latest=False)

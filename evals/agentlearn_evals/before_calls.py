@@ -16,9 +16,8 @@ from agentlearn.learning.costs import (
     StageEstimate,
     assumed_rollouts,
     file_task_shape,
+    latest_run,
     mean_problem_tokens,
-    measured_rollouts,
-    sized_rollouts,
 )
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.answer_search import AnswerSearch, class_answers
@@ -226,7 +225,7 @@ class BeforeCalls:
             size, basis = self._size(arm, task_set)
             bases[basis] = None
             rollouts = len(task_set.tasks) * plan.settings.k - found
-            parts.append(sized_rollouts(arm.model, "rollout", rollouts, plan.library_tokens(arm), size))
+            parts.append(size.times(rollouts, arm.model, "rollout", library=plan.library_tokens(arm)))
         costs = [one.cost_usd for one in parts]
         new = StageEstimate(
             stage="rollout",
@@ -265,9 +264,9 @@ class BeforeCalls:
             )
             return size, f"as {len(rows)} stored rollouts had"
         if reader is not None:
-            found = measured_rollouts(reader, task_set.domain.name, arm.model, plan.settings.data)
+            found = latest_run(reader, "learn", task_set.domain.name, arm.model, data=plan.settings.data)
             if found is not None:
-                return found, "as its last learning run had"
+                return found[1], "as its last learning run had"
         shape = file_task_shape(plan.settings.tools) if task_set.judged_by else task_set.domain.rollout_shape()
         return assumed_rollouts(shape, arm.model, mean_problem_tokens(task_set.tasks))
 

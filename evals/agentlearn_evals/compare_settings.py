@@ -10,7 +10,6 @@ from agentlearn.config import (
     SIMULATED_MODEL,
     BudgetOptions,
     CallOptions,
-    ModelName,
     OptionGroup,
     OwnAgentOptions,
     RequestOptions,
@@ -21,9 +20,9 @@ from agentlearn.config import (
     TaskFileOptions,
     TaskSource,
     Temperature,
-    as_tuple,
 )
 from agentlearn.config.endpoint_address import endpoint_name
+from agentlearn.config.options import ModelName, as_tuple
 from agentlearn.config.solve_options import RolloutKeywords
 from agentlearn.errors import ConfigError
 from agentlearn.measure.contrast import Correction

@@ -6,7 +6,7 @@ from pathlib import Path
 from agentlearn.domain.base import RolloutShape
 from agentlearn.errors import ConfigError
 from agentlearn.files import readable
-from agentlearn.learning.costs import StageEstimate, rollout_size, sized_rollouts
+from agentlearn.learning.costs import RolloutSize, StageEstimate
 from agentlearn.stats import (
     Clusters,
     PlannedComparison,
@@ -108,7 +108,7 @@ def power(settings: PowerSettings, measured: Comparison | None = None) -> PowerR
             rollouts=rollouts,
             detectable=planned.detectable_effect(number, k_before=k, k_after=k, power=wanted),
             chance=planned.power(effect, number, k_before=k, k_after=k),
-            price=sized_rollouts(settings.model, "rollout", rollouts, _LESSONS, rollout_size(RolloutShape())),
+            price=RolloutSize.of(RolloutShape()).times(rollouts, settings.model, "rollout", library=_LESSONS),
         )
         designs.append(design)
     return PowerReport(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.config import LearnSettings
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import name_of_result
 from agentlearn.domain.base import is_domain, load_domain
 from agentlearn.errors import ConfigError
 

@@ -13,12 +13,12 @@ from agentlearn.learning.report import (
     HeldOutScore,
     LearnReport,
     LibraryLine,
-    Proposals,
     SelectedVersion,
     StageLine,
     VersionLine,
     WeightsRecord,
 )
+from agentlearn.library.curate import EndCounts
 from agentlearn.measure.contrast import ContrastVerdict, Worst
 from agentlearn.store import ProposalRow, RunRow, TrajectoryRow
 from agentlearn.types.experience import Experience, Library, Origin
@@ -244,7 +244,7 @@ def full_report(text: str, *, epochs: int, tasks: int, library: Library, simulat
         library=LibraryLine(
             name="math", version=library.version, parent=None, lessons=3, tokens=60, current=library.version
         ),
-        proposals=Proposals(applied=3, rejected={"too_long": 2}),
+        proposals=EndCounts(applied=3, rejected={"too_long": 2}),
         groups={"mixed": 3, "all_right": 2, "all_wrong": 1},
         rollouts={"ok": 100, "failed": 1, "undecided": 2},
         stages={

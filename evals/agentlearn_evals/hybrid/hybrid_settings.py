@@ -8,19 +8,18 @@ from pydantic import BeforeValidator, Field
 
 from agentlearn.config import (
     LAB,
-    CustomTaskOptions,
     LearnSettings,
     SeedOptions,
     StoreOptions,
     TaskSource,
-    default_reflector,
     given_settings,
     is_lab,
     learn_settings,
     packaged_recipe,
 )
 from agentlearn.config.endpoint_address import has_login
-from agentlearn.config.result_names import name_of_result
+from agentlearn.config.names import default_reflector, name_of_result
+from agentlearn.config.options import CustomTaskOptions
 from agentlearn.errors import ConfigError
 from agentlearn.train.settings import TrainSettings, train_settings
 from agentlearn_evals.compare_settings import CompareSettings

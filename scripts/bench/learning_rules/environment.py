@@ -130,7 +130,8 @@ class Environment:
         task = group[0].task
         wrong = all_wrong(group)
         attempts = tuple(
-            ComparedAttempt(not wrong and self._looks_right(one, group), self._summary(one), self._reason(one)) for one in group
+            ComparedAttempt(not wrong and self._looks_right(one, group), self._summary(one), self._reason(one))
+            for one in group
         )
         items = state.compare(ComparePrompt(task.problem, task.answer, attempts, shown(library)))
         return [self._poisoned(self._mistaken(item, state.rng), state.rng) for item in items]

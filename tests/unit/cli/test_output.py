@@ -16,7 +16,7 @@ from rich.console import Console
 
 from agentlearn.cli.app import run
 from agentlearn.cli.output import console, print_json
-from agentlearn.plugins import OWN_PACKAGE, Announced, CommandEntry, Plugin
+from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
 from agentlearn.printing import guard_streams, print_line
 from agentlearn.text import visible, visible_json, visible_line
 from agentlearn.views.terminal import print_table
@@ -168,9 +168,9 @@ class HostileEntry:
         return CommandEntry("agentlearn.cli.setup:init", POISON)
 
 
-def hostile_plugins(group: str, **_: object) -> Announced:
+def hostile_plugins(group: str, **_: object) -> _Announced:
     entry = cast("EntryPoint", HostileEntry())
-    return Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
+    return _Announced({HOSTILE_NAME: Plugin(group, HOSTILE_NAME, "init", OWN_PACKAGE, entry)}, ())
 
 
 @pytest.mark.parametrize("command", [["--help"], [], [HOSTILE_NAME, "--help"]])

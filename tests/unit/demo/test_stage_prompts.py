@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from agentlearn.learning.lessons.stages import compare, consolidate_question, summarise
 from agentlearn.library.curate import CheckContext
 from agentlearn.types.experience import library_of
 from agentlearn.types.group import Group, Summary
@@ -58,10 +57,10 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
     async def stages() -> None:
         summaries: dict[object, Summary] = {}
         for one in both.trajectories:
-            summary = (await summarise(one, TASK, context)).summary
+            summary = (await context.summarise(one, TASK)).summary
             assert summary is not None
             summaries[one.id] = summary
-        await compare(both, summaries, context, CheckContext.of([TASK]))  # type: ignore[arg-type]
+        await context.compare(both, summaries, CheckContext.of([TASK]))  # type: ignore[arg-type]
 
     asyncio.run(stages())
     operations = (
@@ -75,7 +74,7 @@ def test_the_reflector_reads_every_stage_and_a_refusal() -> None:
         for n, one in enumerate(operations, start=1)
     }
     first, second, comparison, repair = asked
-    asked.append(consolidate_question(proposals, context, [both]))
+    asked.append(context.consolidate_question(proposals, [both]))
     assert [stage_of(text) for text in asked] == ["summarise", "summarise", "compare", None, "consolidate"], CHANGED
 
     one, other = SummarisePrompt.read(first), SummarisePrompt.read(second)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentlearn.cli.app import run
-from agentlearn.learning.evidence import LibraryEvidence, library_evidence
+from agentlearn.learning.evidence import LibraryEvidence
 from agentlearn.library import LibraryStore
 from agentlearn.store import open_store, read_store
 from agentlearn.types.experience import Library, library_of
@@ -63,7 +63,7 @@ def filled(folder: Path, made: Sequence[Trajectory]) -> Path:
 
 def evidence(store: Path) -> LibraryEvidence:
     with read_store(store) as reader:
-        return library_evidence(reader, LibraryStore(store / "libraries"), "demo")
+        return LibraryEvidence.of(reader, LibraryStore(store / "libraries"), "demo")
 
 
 def output(capsys: pytest.CaptureFixture[str], store: Path, *arguments: str) -> str:

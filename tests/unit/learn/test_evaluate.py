@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentlearn.learning.evaluate import Scores, held_out, score_of
-from agentlearn.learning.run_result import verdict_notes
+from agentlearn.learning.evaluate import Scores, held_out, score_of, verdict_notes
 from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdicts
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.task import Task

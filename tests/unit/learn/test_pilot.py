@@ -7,7 +7,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learning.costs import Course, PilotReport, StageEstimate, pilot_report, pilot_sets
+from agentlearn.learning.costs import PilotReport, StageEstimate, _Course
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
@@ -57,8 +57,8 @@ def reported(
     drawn: int = 20,
 ) -> PilotReport:
     """A pilot of four tasks; library None: its rollouts read as many lessons as the whole run's are assumed to."""
-    read = Course(settings, len(whole.train)).average_library() if library is None else library
-    return pilot_report(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
+    read = _Course(settings, len(whole.train)).average_library() if library is None else library
+    return PilotReport.of(settings, tasks=4, whole=whole, groups=groups, drawn=drawn, stages=stages, library=read)
 
 
 def by_stage(report: PilotReport) -> dict[str, StageEstimate]:
@@ -78,7 +78,7 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
     whole = sets(4)
     without, found = by_stage(reported(whole=whole)), by_stage(reported(whole=whole, library=0))
     for one in MEASURED:
-        more = 0 if one.stage == "judge" else one.calls * Course(SETTINGS, 4).average_library()
+        more = 0 if one.stage == "judge" else one.calls * _Course(SETTINGS, 4).average_library()
         assert found[one.stage].tokens_in == one.tokens_in + more
         cost, other = found[one.stage].cost_usd, without[one.stage].cost_usd
         assert cost is not None
@@ -88,11 +88,11 @@ def test_lessons_to_come_are_read_in_every_call_but_a_judges() -> None:
 
 def test_the_tasks_are_drawn_by_the_seed() -> None:
     whole = sets(50, test=5)
-    drawn = {seed: pilot_sets(whole, SETTINGS.model_copy(update={"seed": seed})) for seed in range(5)}
-    assert drawn[0] == pilot_sets(whole, SETTINGS)
+    drawn = {seed: whole.sample(4, seed) for seed in range(5)}
+    assert drawn[0] == whole.sample(4, 0)
     assert len({one.train for one in drawn.values()}) == 5
     assert all(len(set(one.train)) == 4 and one.test == () for one in drawn.values())
-    assert set(pilot_sets(sets(3), SETTINGS).train) == set(sets(3).train)
+    assert set(sets(3).sample(4, 0).train) == set(sets(3).train)
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from agentlearn.config.model_folders import (
     FetchedState,
     KnownModel,
     check_fetched,
-    fetched_state,
     model_path,
 )
 from agentlearn.errors import ConfigError
@@ -85,7 +84,7 @@ def refusal(entry: KnownModel) -> ConfigError:
     with pytest.raises(ConfigError) as found:
         fetched(entry)
     assert "\n" not in found.value.message
-    assert fetched_state(entry) is not FetchedState.FETCHED
+    assert entry.state() is not FetchedState.FETCHED
     return found.value
 
 
@@ -206,7 +205,7 @@ def test_an_old_or_damaged_folder_is_fetched_again(
 ) -> None:
     folder = fetched(tiny)
     change_record(folder, **changes)
-    assert fetched_state(tiny) is state
+    assert tiny.state() is state
     if state is FetchedState.FETCHED:
         check_fetched(NAME)
         return

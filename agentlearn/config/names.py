@@ -1,4 +1,6 @@
-"""Names of models that agentlearn itself provides, and which model is used when none is named."""
+"""Names that are used when none is given: of models that agentlearn itself provides, and of what a run makes."""
+
+import re
 
 from agentlearn.plugins import every_plugin
 
@@ -7,6 +9,7 @@ SIMULATED_REFLECTOR = "sim:reflector"
 LAB = "lab:"
 """Prefix of lab models: tiny transformers that a domain's package ships. They are real models with little skill."""
 LAB_MODEL = "lab:novice"
+_LONGEST = 64
 
 
 def is_lab(model: str) -> bool:
@@ -25,3 +28,17 @@ def default_reflector(model: str) -> str:
     A lab model is too small to write lessons.
     """
     return SIMULATED_REFLECTOR if is_lab(model) else model
+
+
+def name_of_result(domain: str) -> str:
+    """Return the domain's name; of a name with a prefix, such as `bfcl:multiple`, the form `bfcl-multiple`.
+
+    Of a file, only its stem is kept: `inspect:tests/Math.py@add` becomes `inspect-math-add`.
+    """
+    prefix, colon, rest = domain.partition(":")
+    if not colon:
+        return domain
+    file, _, task = rest.partition(".py")
+    named = f"{file.rpartition('/')[2]}-{task}" if ".py" in rest else rest
+    name = re.sub(r"[^a-z0-9_]+", "-", f"{prefix}-{named}".lower())
+    return name[:_LONGEST].strip("-_") or "tasks"
