@@ -6,7 +6,7 @@ This package knows no domain: how an answer is read and judged is passed in.
 from agentlearn.data.check import ReadableTasks, readable_tasks
 from agentlearn.data.gym import scorer
 from agentlearn.data.reading import StartAndPath, name_of, read_tasks
-from agentlearn.data.row import ColumnChoice, Columns, SourceRow, parse_columns
+from agentlearn.data.row import ColumnChoice, Columns, SourceRow, boxed_answer, cell, parse_columns
 
 __all__ = [
     "ColumnChoice",
@@ -14,6 +14,8 @@ __all__ = [
     "ReadableTasks",
     "SourceRow",
     "StartAndPath",
+    "boxed_answer",
+    "cell",
     "name_of",
     "parse_columns",
     "read_tasks",
