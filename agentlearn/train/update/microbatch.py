@@ -153,8 +153,9 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return a copy on a device."""
-        tensors: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        return MicroBatch(**{name: None if tensor is None else tensor.to(device) for name, tensor in tensors.items()})
+        moved: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        moved = {name: tensor if tensor is None else tensor.to(device) for name, tensor in moved.items()}
+        return MicroBatch(**moved)
 
 
 def canonical_order(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
