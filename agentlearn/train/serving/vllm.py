@@ -249,13 +249,14 @@ async def vllm_endpoint(
     seed: int = 0,
     trained: bool = False,
     options: VllmOptions = DEFAULT_OPTIONS,
+    arguments: Sequence[str] = (),
     command: Sequence[str] | None = None,
 ) -> AsyncGenerator[VllmService]:
     """Serve a model, a directory or a hub id, while the block runs.
 
-    An adapter is merged into its base model. trained: serve a copy whose weights `sync` can replace. command:
-    the server's command; None: vLLM. Raises MissingExtra without vLLM, ConfigError for a directory without a model,
-    EndpointError when the server does not start.
+    An adapter is merged into its base model. trained: serve a copy whose weights `sync` can replace. arguments: extra
+    server arguments. command: the server's command; None: vLLM. Raises MissingExtra without vLLM, ConfigError for a
+    directory without a model, EndpointError when the server does not start.
     """
     path, name = _directory(model), ""
     if command is None:
@@ -290,6 +291,7 @@ async def vllm_endpoint(
                 *options.server_arguments(cpu=cpu),
                 *(("--worker-extension-cls", EXTENSION) if trained else ()),
                 *shlex.split(os.environ.get(ARGUMENTS, "")),
+                *arguments,
             ),
             health=f"http://{HOST}:{port}/health",
             environment=environment | options.server_environment(),
