@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_ai import ModelRetry
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from agentlearn.answers.reply import boxed, final_answer_in
-from agentlearn.answers.thoughts import split_thoughts
+from agentlearn.answers.thoughts import Spoken, split_thoughts
 from agentlearn.domain.custom.reward import judgement_in
 from agentlearn.recorder.captured import captured, given_of
 from agentlearn.rollout.transcript import steps_of
@@ -59,6 +61,13 @@ PROSE = (
 )
 
 
+BITS = (
+    *("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+    *("<|end|>", "analysisWe have", "assistantfinal", "<|channel>thought", "<channel|>", "<|START_THINKING|>"),
+    *("Here is my thought process:", "Here is my response:", "`", "```", "~~~", "\n", " ", ".", '"', "word", "\x0b"),
+)
+
+
 def test_what_is_said_is_left(subtests: pytest.Subtests) -> None:
     for reply in MARKED.values():
         with subtests.test(repr(reply)):
@@ -75,6 +84,16 @@ def test_a_thought_that_never_ends_says_nothing_more_and_a_text_without_thoughts
             spoken = split_thoughts(reply)
             assert spoken.said in {"", "Let me see."} if reply in UNFINISHED else spoken.said is reply
             assert spoken.unfinished == (reply in UNFINISHED)
+
+
+def test_the_thoughts_are_given_in_order() -> None:
+    assert split_thoughts("a<think>b</think>c<think>d</think>e") == Spoken("a\nc\ne", "b\nd", unfinished=False)
+
+
+@given(st.lists(st.sampled_from(BITS), max_size=12).map("".join))
+def test_splitting_again_changes_nothing(reply: str) -> None:
+    said = split_thoughts(reply).said
+    assert split_thoughts(said) == Spoken(said, "", unfinished=False)
 
 
 @pytest.mark.parametrize("bit", ["<think>", "</think>", "```\n<think>\n```\n</think>\n", "a <think> b ", "` "])

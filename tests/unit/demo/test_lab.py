@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,19 @@ from agentlearn.serving.chat_request import Message, Tool
 from agentlearn.serving.engine import Sampling
 from agentlearn_demo.endpoints import lab_endpoint
 from agentlearn_demo.lab import lab
+from agentlearn_demo.lab.corpus import DIALOGUES, TrainingExample, examples
 from agentlearn_demo.lab.engine import LabFormat, open_lab_engine
 from agentlearn_demo.lab.evaluation import evaluate_lab_model, evaluation_tasks
 from agentlearn_demo.lab.files import TOKENIZER, WEIGHTS, check_present, read_checkpoint
+from agentlearn_demo.math.families import FAMILIES
+from agentlearn_demo.math.problem import Problem
+from agentlearn_demo.math.tasks import home, math_tasks
 
 TOOL = Tool("run_python", {}, "{}")
+
+
+def problem_in(text: str) -> Problem | None:
+    return next(filter(None, (family.recognise(text) for family in FAMILIES)), None)
 
 
 def test_an_unknown_name_is_refused_in_a_sentence() -> None:
@@ -95,6 +104,22 @@ def test_a_served_answer_has_text_a_tool_call_and_its_tokens() -> None:
             assert answers[0]["system_fingerprint"] == "lab"
 
     asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def made() -> list[TrainingExample]:
+    return list(islice(examples(0), 100))
+
+
+def test_the_corpus_follows_from_its_seed_and_has_no_problem_of_the_test_split(made: list[TrainingExample]) -> None:
+    assert list(islice(examples(0), 5)) == made[:5] != list(islice(examples(1), 5))
+    asked = {dialogue.messages[0].text for example in made for dialogue in example.dialogues}
+    assert len(asked) > 0.4 * DIALOGUES * len(made)
+    for text in asked:
+        problem = problem_in(text)
+        assert problem is not None
+        assert home(problem) != "test"
+    assert not asked & {task.problem for task in math_tasks("test", 0)}
 
 
 # What the shipped weights take from lessons: the same on any machine, up to rounding.

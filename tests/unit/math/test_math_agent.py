@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agentlearn.domain.base import Answer, Domain, RolloutContext, load_domain
+from agentlearn.errors import ToolError
 from agentlearn.sandbox.protocol import CodeResult, CodeStatus, SandboxReport, Session
 from agentlearn.sandbox.python_tool import FAILED, printed_value, render_result
 from agentlearn.types.task import Task
@@ -118,6 +120,17 @@ def test_the_tool_is_described_and_called_one_at_a_time() -> None:
 def test_the_answer_is_the_last_box() -> None:
     for text, answer in {"so \\boxed{5}": "5", "no box": None, "\\boxed{}": None, "\\boxed{1} \\boxed{2}": "2"}.items():
         assert asyncio.run(boxed_answer(text)) == Answer(text=text, answer=answer)
+
+
+def test_without_a_sandbox_nothing_opens() -> None:
+    async def enter() -> None:
+        async with domain.open(CONTEXT):
+            pass
+
+    with pytest.raises(
+        ToolError, match=r"^the math domain has no sandbox to run code in; bind one with `domain\.with_sandbox"
+    ):
+        asyncio.run(enter())
 
 
 def test_every_failure_is_told_apart_from_output() -> None:

@@ -8,7 +8,7 @@ from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import Trajectory, Treatment, Verdict
 from agentlearn_math import domain
-from agentlearn_math.answers import answer_key
+from agentlearn_math.answers import answer_key, rational
 from agentlearn_math.verify import judge_exactly
 
 
@@ -41,6 +41,11 @@ def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None
     for text, key in {**keys, r"\text{Yes}": "yes", "": None, " ": None, "$$": None, "{}": None}.items():
         assert answer_key(text) == key
     assert answer_key("-1/2") != answer_key("1/2")
+
+
+def test_what_is_no_plain_number_has_no_rational_value() -> None:
+    for text in ("x", "1/0", r"\frac{1}{0}", "1,2", "--7", "1e5", "5 million", r"50\%", "1 2", "9" * 2000):
+        assert rational(text) is None, text
 
 
 def rollout(task: Task, answer: str | None) -> Trajectory:

@@ -55,6 +55,15 @@ def test_the_detectable_effect_agrees_with_statsmodels(n: int):
     assert float(TTestPower().solve_power(None, nobs=n, power=0.8, alpha=0.05)) == pytest.approx(effect, rel=1e-5)
 
 
+def test_the_published_sample_sizes():
+    assert (MILLER.before, MILLER.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
+    assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
+    assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
+    one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
+    assert tasks_needed(one, 0.5, k_before=1, k_after=1) == 34
+    assert tasks_needed(MILLER, 0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
+
+
 @settings(max_examples=25)
 @given(st.floats(0.1, 2), st.sampled_from([0.5, 0.8, 0.9]), st.integers(1, 8), st.integers(1, 8))
 def test_the_tasks_needed_are_the_fewest(effect: float, power: float, k_before: int, k_after: int):
@@ -105,6 +114,14 @@ def test_the_parts_worked_by_hand():
     assert parts.unclamped == pytest.approx(0.1875 - (0.25 + 0.25 + 0.0625) / 3)
 
 
+def test_a_task_with_one_rollout_borrows_the_variance_of_its_arm():
+    parts = variance_parts([[0, 1], [0]], [[1, 0], [1, 1]])
+    assert parts is not None
+    assert parts.before == 0.5
+    assert parts.unclamped == pytest.approx(0.5 - (0.5 / 2 + 0.5 + 0.5 / 2) / 2)
+    assert parts.true_difference == 0
+
+
 def test_parts_that_cannot_be_told_apart_are_none():
     assert variance_parts([[0], [1]], [[0, 1], [1, 1]]) is None
     assert variance_parts([[0, 1]], [[0, 1]]) is None
@@ -119,10 +136,28 @@ def test_clusters_that_gain_alike_count_once():
     assert together < planned_power(parts, 0.1, 60, k_before=4, k_after=4)
 
 
+def test_more_tasks_of_the_same_clusters_may_never_be_enough():
+    parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(count=10)) is None
+    assert rollouts_needed(parts, 0.05, 60, clusters=Clusters(count=10)) is None
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(size=6)) is not None
+
+
 def test_five_clusters_are_too_few_for_random_signs():
     parts = VarianceParts(true_difference=0.01, before=0.0, after=0.0, unclamped=0.01)
     assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=5)) == 0
     assert planned_power(parts, 0.9, 50, k_before=1, k_after=1, clusters=Clusters(count=6)) > 0.99
+
+
+def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
+    parts = VarianceParts(true_difference=0.0001, before=0.0, after=0.0, unclamped=0.0001)
+    layout = Clusters(count=10)
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout) > 0.99
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) < 0.01
+    least = detectable_effect(parts, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5)
+    assert planned_power(parts, least, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) == pytest.approx(
+        0.8, abs=1e-6
+    )
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))

@@ -17,7 +17,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
+from types import SimpleNamespace  # noqa: E402
+
+from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train.arguments import gradient_arguments  # noqa: E402
 from agentlearn.train.update.microbatch import forward_length, plan_microbatches  # noqa: E402
+from agentlearn.train.update.updater import Updater  # noqa: E402
 from tests.support.one_of_several import ROWS, trained  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm, worst_difference  # noqa: E402
 
@@ -126,3 +131,13 @@ def check_equal(found: dict[str, Any], alone: dict[str, Any]) -> None:
     assert found["figures"].keys() == alone["figures"].keys()
     for name in alone["figures"].keys() - TIMED:
         assert found["figures"][name] == pytest.approx(alone["figures"][name], rel=1e-4, abs=1e-6), name
+
+
+def test_an_accelerator_that_accumulates_too_is_refused() -> None:
+    accelerator = SimpleNamespace(gradient_accumulation_steps=4, num_processes=2, process_index=0)
+    with pytest.raises(ConfigError) as refused:
+        Updater(tiny_lm(), gradient_arguments({}), accelerator=accelerator)
+    assert str(refused.value) == (
+        "the accelerator accumulates over 4 steps, but micro-batches are already summed here; create it with "
+        "gradient_accumulation_steps=1"
+    )

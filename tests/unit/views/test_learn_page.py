@@ -15,8 +15,9 @@ from agentlearn.config import LearnSettings, learn_settings
 from agentlearn.domain.chosen_settings import GivenSettings, learn_fields
 from agentlearn.store import open_store
 from agentlearn.types.experience import EMPTY_LIBRARY
+from agentlearn.types.ids import RunId
 from agentlearn.views import learn_tables
-from agentlearn.views.learn_page import learn_page, write_learn_page
+from agentlearn.views.learn_page import learn_page, page_at_the_end, write_learn_page
 from agentlearn.views.learn_record import LearnRecord, run_command
 from agentlearn.views.markup import shown
 from tests.support.command import agentlearn
@@ -91,6 +92,13 @@ def test_hostile_texts_are_shown_and_not_obeyed(subtests: pytest.Subtests) -> No
             read.assert_ours()
             assert shown(text).strip()[:300] in read.text
             assert unseen(read.text) <= {"'\\t'"}
+
+
+def test_a_large_run_stays_small() -> None:
+    record = learn_record(tasks=300, epochs=3, text="Find the number of things that are counted. " * 20)
+    page = learn_page(record)
+    assert len(page.encode()) < 3_000_000
+    assert page.count("<details") > 3
 
 
 def test_long_lists_and_long_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +214,15 @@ def test_there_is_no_command_for_a_run_that_a_program_gave_objects_to() -> None:
     assert run_command(default, EMPTY_LIBRARY.version).endswith("--from none")
     assert run_command(default, "0123456789abcdef").endswith("--from math@0123456789ab")
     assert run_command(replace(row, settings="{"), None) == ""
+
+
+def test_a_page_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
+    stored(tmp_path)
+    (tmp_path / "reports").write_text("in the way")
+    page, note = page_at_the_end(tmp_path, RunId("01jd0000000000000000000000"))
+    assert page is None
+    assert note.startswith("the report page was not written: ")
+    assert "agentlearn runs page 01jd0000000000000000000000" in note
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Addresses from the texts that a model gives to `open`."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentlearn_web.browser.acts.navigation import resolve_url
 from tests.support.cases import cases
@@ -37,3 +39,9 @@ def test_other_texts_are_not_addresses(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(repr(text)):
             assert resolve_url(text, HERE) is None
+
+
+@given(st.text(max_size=60), st.sampled_from([HERE, "about:blank", ""]))
+def test_only_web_addresses_come_out(text: str, current_url: str) -> None:
+    whole = resolve_url(text, current_url)
+    assert whole is None or whole.lower().startswith(("http://", "https://"))
