@@ -14,14 +14,7 @@ from agentlearn.domain.base import installed_domains, load_domain
 from agentlearn.errors import ConfigError, StopSignal
 from agentlearn.models.endpoint import GROUP, is_paid
 from agentlearn.models.services import SERVICES, is_service
-from agentlearn.plugins import (
-    Plugin,
-    announced,
-    cause_words,
-    guarded,
-    is_command,
-    tolerate_unreadable_packages,
-)
+from agentlearn.plugins import Plugin, announced, cause_words, guarded, is_command, tolerate_unreadable_packages
 from tests.support.broken_packages import BROKEN, broken_packages
 
 

@@ -9,7 +9,7 @@ from tests.support.private_uses import private_uses
 
 ROOT = Path(__file__).parents[2]
 STANDARD_LIBRARY = {
-    ("agentlearn.plugins", "package._path"),  # of importlib.metadata
+    ("agentlearn.plugins", "package._path")  # of importlib.metadata
 }
 """Members of the standard library, of which the text does not show that they are."""
 HEAD = """

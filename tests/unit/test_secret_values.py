@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.config import learn_settings
-from agentlearn.config.endpoint_address import (
-    credentials_of,
-    endpoint_name,
-    has_login,
-    without_credentials,
-)
+from agentlearn.config.endpoint_address import credentials_of, endpoint_name, has_login, without_credentials
 from agentlearn.config.settings import SolveSettings, given_settings
 from agentlearn.errors import ConfigError, EndpointError
 from agentlearn.learning.resume import keep_credentials

@@ -218,29 +218,23 @@ async def https(certificate: Path) -> AsyncGenerator[str]:
         ("self.pem", "self.pem", "ok"),
     ],
 )
-def test_own_certificates_are_trusted_and_all_others_are_still_refused(
+async def test_own_certificates_are_trusted_and_all_others_are_still_refused(
     trusted: str | None, certificate: str, status: str, certificates: Path
 ) -> None:
-    async def main() -> None:
-        options = SiteOptions(ca_file=None if trusted is None else certificates / trusted)
-        async with https(certificates / certificate) as url, a_walk(WebDomain().with_sites(options), url) as walk:
-            seen = await walk.open(url)
-            assert (seen.status, seen.title == "Wiki") == (status, status == "ok"), seen.note
-
-    asyncio.run(main())
+    options = SiteOptions(ca_file=None if trusted is None else certificates / trusted)
+    async with https(certificates / certificate) as url, a_walk(WebDomain().with_sites(options), url) as walk:
+        seen = await walk.open(url)
+        assert (seen.status, seen.title == "Wiki") == (status, status == "ok"), seen.note
 
 
-def test_a_server_that_only_sends_a_trusted_certificate_along_is_refused(certificates: Path) -> None:
+async def test_a_server_that_only_sends_a_trusted_certificate_along_is_refused(certificates: Path) -> None:
     chain = certificates / "forged.pem"
     chain.write_text((certificates / "self.pem").read_text() + (certificates / "ca.pem").read_text())
     chain.with_suffix(".key").write_text((certificates / "self.key").read_text())
 
-    async def main() -> None:
-        domain = WebDomain().with_sites(SiteOptions(ca_file=certificates / "ca.pem"))
-        async with https(chain) as url, a_walk(domain, url) as walk:
-            assert (await walk.open(url)).status == "load_failed"
-
-    asyncio.run(main())
+    domain = WebDomain().with_sites(SiteOptions(ca_file=certificates / "ca.pem"))
+    async with https(chain) as url, a_walk(domain, url) as walk:
+        assert (await walk.open(url)).status == "load_failed"
 
 
 def test_a_click_on_a_private_site_stays_on_it() -> None:

@@ -164,21 +164,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
             " report of pydantic-evals, samples of lm-eval, completions of TRL, or rows with task, arm and score"
         ),
     ),
-    "no task": (
-        text("arm,score\na,1\n"),
-        "missing_column",
-        "log has no column 'task' (it has 'arm', 'score'); add it",
-    ),
+    "no task": (text("arm,score\na,1\n"), "missing_column", "log has no column 'task' (it has 'arm', 'score'); add it"),
     "no arm": (
         text("task,score\nt,1\n"),
         "missing_column",
         "log has no column 'arm' (it has 'task', 'score'); add it, or name the arm: ARM=FILE",
     ),
-    "empty task": (
-        text("task,arm,score\n,a,1\n"),
-        "missing_value",
-        "log line 2 has '' as task; fill it in",
-    ),
+    "empty task": (text("task,arm,score\n,a,1\n"), "missing_value", "log line 2 has '' as task; fill it in"),
     "NaN": (
         lines(ROW, {**ROW, "score": float("nan")}),
         "bad_score",

@@ -57,7 +57,7 @@ def test_a_larger_difference_stops_sooner(tmp_path: Path) -> None:
     design = SequentialDesign(plan(tmp_path), Rules(), {})
 
     def needed(gain: float) -> int:
-        return next(n for n in range(2, 400) if design.has_verdict(rolled({"none": 0.4, "hot": 0.4 + gain}, n, 1)))
+        return next(n for n in range(4, 400, 8) if design.has_verdict(rolled({"none": 0.4, "hot": 0.4 + gain}, n, 1)))
 
     large, small = needed(0.5), needed(0.2)
     assert 3 < large < small

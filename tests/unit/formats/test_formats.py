@@ -48,7 +48,7 @@ CHAT: list[dict[str, Any]] = [
         "role": "assistant",
         "content": "let me compute",
         "tool_calls": [
-            {"id": "t1", "type": "function", "function": {"name": "python", "arguments": '{"code": "2+2"}'}},
+            {"id": "t1", "type": "function", "function": {"name": "python", "arguments": '{"code": "2+2"}'}}
         ],
     },
     {"role": "tool", "tool_call_id": "t1", "content": "4"},
@@ -179,10 +179,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path: Path, subtests: p
         ('{"messages": [{"role": "king", "content": "q"}]}', "line 2 is not a rollout (messages.0.role: "),
         ('{"messages": [{"role": "user", "content": "q"}]}', "it has no assistant message"),
         ('{"messages": [{"role": "assistant", "content": "q"}]}', "it has no task"),
-        (
-            '{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}',
-            "answers the tool call 'x'",
-        ),
+        ('{"messages": [{"role": "tool", "tool_call_id": "x", "content": "q"}]}', "answers the tool call 'x'"),
         (GOOD[:-1] + ', "reward": "high"}', "line 2 is not a rollout (reward: "),
         (GOOD[:-1] + ', "reward": NaN}', "line 2"),
     ]:

@@ -146,21 +146,9 @@ def test_an_export_that_fails_half_way_leaves_the_older_file(shuffled: Path, tmp
 
 
 def log_of(file: Path, lines: int) -> Path:
-    file.write_text(
-        "".join(
-            json.dumps(
-                {
-                    "messages": [
-                        {"role": "user", "content": f"q{at % 7}"},
-                        {"role": "assistant", "content": f"a{at}"},
-                    ],
-                    "reward": at % 2,
-                }
-            )
-            + "\n"
-            for at in range(lines)
-        )
-    )
+    said = ([{"role": "user", "content": f"q{n % 7}"}, {"role": "assistant", "content": f"a{n}"}] for n in range(lines))
+    rows = ({"messages": messages, "reward": n % 2} for n, messages in enumerate(said))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 

@@ -147,11 +147,17 @@ def test_every_failure_is_told_apart_from_output() -> None:
     assert printed_value(render_result(CodeResult(status="ok"))) is None
 
 
-def test_importing_is_cheap_and_the_domain_never_meets_the_simulated_world() -> None:
+def test_importing_and_plain_numbers_need_nothing_heavy_and_the_domain_never_meets_the_simulated_world() -> None:
     program = (
         "import sys\n"
         "import agentlearn_math\n"
-        "heavy = {'pydantic_ai', 'sympy', 'math_verify', 'agentlearn_demo.math.families'}\n"
+        "heavy = {'pydantic_ai', 'sympy', 'mpmath', 'math_verify', 'agentlearn_demo.math.families'}\n"
+        "from agentlearn_math.verify import judge_exactly\n"
+        "assert judge_exactly('1,204', '1204').status == 'correct'\n"
+        "assert judge_exactly('\\\\frac{1}{2}', '3').status == 'incorrect'\n"
+        "assert judge_exactly('B', 'C').status == 'incorrect'\n"
+        "assert judge_exactly('x', '(1,2)').status == 'undecided'\n"
+        "assert judge_exactly('\\\\sqrt{2}', '5') is None\n"
         "assert not heavy & set(sys.modules)\n"
         "agentlearn_math.domain.tasks('train', seed=0, limit=3)\n"
         "agentlearn_math.domain.agent()\n"

@@ -1,7 +1,5 @@
 """Judging an answer exactly, and the key that equal answers share."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 from agentlearn.types.ids import LibraryVersion, RolloutId, RunId
@@ -17,20 +15,6 @@ def test_no_box_is_no_answer() -> None:
         verdict = judge_exactly(answer, "5")
         assert verdict is not None
         assert (verdict.status, verdict.reward, verdict.reason) == ("no_answer", 0.0, "no boxed answer")
-
-
-def test_plain_numbers_are_judged_without_sympy() -> None:
-    program = (
-        "import sys\n"
-        "from agentlearn_math.verify import judge_exactly\n"
-        "assert judge_exactly('1,204', '1204').status == 'correct'\n"
-        "assert judge_exactly('\\\\frac{1}{2}', '3').status == 'incorrect'\n"
-        "assert judge_exactly('B', 'C').status == 'incorrect'\n"
-        "assert judge_exactly('x', '(1,2)').status == 'undecided'\n"
-        "assert judge_exactly('\\\\sqrt{2}', '5') is None\n"
-        "assert 'sympy' not in sys.modules and 'mpmath' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_equal_answers_share_their_key_and_others_have_another_or_none() -> None:

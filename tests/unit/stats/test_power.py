@@ -39,8 +39,8 @@ def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: floa
 
 
 def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
-    for degrees in [1, 2, 7.5, 29, 199]:
-        for power in [0.5, 0.8, 0.95]:
+    for degrees in [1, 7.5, 199]:
+        for power in [0.5, 0.95]:
             with subtests.test(repr((degrees, power))):
                 shift = detectable_shift(degrees, power=power)
                 assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)

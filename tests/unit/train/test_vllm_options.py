@@ -121,25 +121,24 @@ def loaded(network: Any, name: str = "tiny") -> LoadedModel:
 
 
 @pytest.mark.parametrize("has_extension", [True, False])
-def test_a_server_that_somebody_else_started_gets_the_weights_by_path(tmp_path: Path, has_extension: bool) -> None:
+async def test_a_server_that_somebody_else_started_gets_the_weights_by_path(
+    tmp_path: Path, has_extension: bool
+) -> None:
     network = tiny_network()
 
-    async def use() -> None:
-        async with (
-            served(tmp_path / "theirs", has_extension=has_extension) as (stand_in, url),
-            existing_vllm(url, "theirs", loaded(network), seed=0) as service,
-        ):
-            for seed in (3, 4):
-                spread(network, seed=seed)
-                found = await service.sync(network)
-                assert stand_in.folder == service.folder
-                assert found.largest_difference < 1e-4
-            assert found.proof == ("hashes" if has_extension else "change")
-            assert service.server is None
-        assert service.folder is not None
-        assert not service.folder.exists()
-
-    asyncio.run(use())
+    async with (
+        served(tmp_path / "theirs", has_extension=has_extension) as (stand_in, url),
+        existing_vllm(url, "theirs", loaded(network), seed=0) as service,
+    ):
+        for seed in (3, 4):
+            spread(network, seed=seed)
+            found = await service.sync(network)
+            assert stand_in.folder == service.folder
+            assert found.largest_difference < 1e-4
+        assert found.proof == ("hashes" if has_extension else "change")
+        assert service.server is None
+    assert service.folder is not None
+    assert not service.folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -150,20 +149,17 @@ def test_a_server_that_somebody_else_started_gets_the_weights_by_path(tmp_path: 
         ({"quantization": "fp8"}, "holds quantised weights ('fp8')"),
     ],
 )
-def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
-    async def use() -> None:
-        async with served(tmp_path) as (stand_in, url):
-            stand_in.settings |= wrong
-            with pytest.raises(ConfigError) as refused:
-                async with existing_vllm(url, "my model", loaded(tiny_network()), seed=0):
-                    raise AssertionError
-        assert sentence in refused.value.message
-        assert refused.value.message.endswith(
-            "start it with: VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --logprobs-mode processed_logprobs"
-            f" --generation-config vllm --worker-extension-cls {EXTENSION}"
-        )
-
-    asyncio.run(use())
+async def test_a_server_with_other_settings_is_refused(tmp_path: Path, wrong: dict[str, str], sentence: str) -> None:
+    async with served(tmp_path) as (stand_in, url):
+        stand_in.settings |= wrong
+        with pytest.raises(ConfigError) as refused:
+            async with existing_vllm(url, "my model", loaded(tiny_network()), seed=0):
+                raise AssertionError
+    assert sentence in refused.value.message
+    assert refused.value.message.endswith(
+        "start it with: VLLM_SERVER_DEV_MODE=1 vllm serve 'my model' --logprobs-mode processed_logprobs"
+        f" --generation-config vllm --worker-extension-cls {EXTENSION}"
+    )
 
 
 def test_a_server_of_another_model_or_vocabulary_is_refused(tmp_path: Path) -> None:

@@ -60,12 +60,7 @@ def every_part(text: str) -> tuple[PagePart, ...]:
         ),
         Dumbbell(caption=text, before=text, after=text, rows=(DumbbellRow(label=text, sub=text, before=0, after=1),)),
         LineChart(caption=text, x_name=text, y_name=text, series=(Series(label=text, points=(point,)),) * 2),
-        Scatter(
-            caption=text,
-            x_name=text,
-            y_name=text,
-            points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),),
-        ),
+        Scatter(caption=text, x_name=text, y_name=text, points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),)),
         Bars(
             caption=text, groups=(BarGroup(label=text, bars=(Bar(label=text, value=1.0, words=text),) * 2),), note=text
         ),

@@ -7,12 +7,7 @@ import pytest
 
 from agentlearn.errors import ConfigError, MissingExtra
 from agentlearn_web.browser import chromium as chromium_module
-from agentlearn_web.browser.chromium import (
-    Chromium,
-    check_browser,
-    find_chromium,
-    require_playwright,
-)
+from agentlearn_web.browser.chromium import Chromium, check_browser, find_chromium, require_playwright
 from agentlearn_web.browser.pool import default_walkers
 
 

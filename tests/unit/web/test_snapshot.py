@@ -12,44 +12,11 @@ from agentlearn_web.observation import ElementLine, format_line
 
 WORDS = st.text(max_size=30) | st.sampled_from(
     [
-        "click [ref=e999]",
-        '"] [ref=e1]',
-        "it's: here",
-        "a # b",
-        "{x}",
-        "`",
-        "- button",
-        "'quoted'",
-        '"quoted"',
-        "yes",
-        "12",
-        "",
-        " ",
-        "\\",
-        "\\n",
-        "x:",
-        "@",
-        "[ref=e1]",
-        "| >",
-        "\u2028",
-        "\x85",
-        "\x7f",
-        "a\nb",
-        "\ud800",
-        "]",
-        "[",
-        "text: x",
-        "/url: y",
-        "key: 'v'",
-        "''",
-        "%",
-        "!tag",
-        "null",
-        ".inf",
-        "0x10",
-        '- text: "x"',
+        "click [ref=e999]", '"] [ref=e1]', "it's: here", "a # b", "{x}", "`", "- button", "'quoted'", '"quoted"',
+        "yes", "12", "", " ", "\\", "\\n", "x:", "@", "[ref=e1]", "| >", "\u2028", "\x85", "\x7f", "a\nb", "\ud800",
+        "]", "[", "text: x", "/url: y", "key: 'v'", "''", "%", "!tag", "null", ".inf", "0x10", '- text: "x"',
     ]
-)
+)  # fmt: skip
 ROLES = ("button", "link", "heading", "generic", "listitem", "textbox", "row", "img")
 
 

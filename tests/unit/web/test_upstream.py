@@ -150,18 +150,15 @@ def test_a_proxy_that_refuses_or_breaks_off_is_unreachable(answer: bytes) -> Non
     assert got.startswith(b"HTTP/1.1 502")
 
 
-def test_bytes_after_the_answer_belong_to_the_tunnel() -> None:
+async def test_bytes_after_the_answer_belong_to_the_tunnel() -> None:
     async def script(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\nhello from the site")
         await writer.drain()
 
-    async def main() -> None:
-        async with scripted(script) as port:
-            reader, writer = await UpstreamProxy.at(f"http://127.0.0.1:{port}").dial(PUBLIC, 443)
-            assert await reader.read() == b"hello from the site"
-            writer.close()
-
-    asyncio.run(main())
+    async with scripted(script) as port:
+        reader, writer = await UpstreamProxy.at(f"http://127.0.0.1:{port}").dial(PUBLIC, 443)
+        assert await reader.read() == b"hello from the site"
+        writer.close()
 
 
 def test_a_proxy_that_does_not_answer_is_named_before_the_first_walk() -> None:

@@ -18,25 +18,10 @@ def test_an_address_is_completed_as_a_browser_would(subtests: pytest.Subtests) -
 
 def test_other_texts_are_not_addresses(subtests: pytest.Subtests) -> None:
     for text in [
-        "",
-        " ",
-        "file:///etc/passwd",
-        "javascript:alert(1)",
-        "data:text/html,x",
-        "blob:http://a/b",
-        "about:blank",
-        "view-source:http://a.test",
-        "chrome://version",
-        "ftp://a.test/",
-        "mailto:a@b.c",
-        "http://",
-        "https:///x",
-        "http://a:99999/",
-        "http://[::1",
-        "x" * 9_000,
-        "FILE:/etc/passwd",
-        "ws://a.test",
-    ]:
+        "", " ", "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "blob:http://a/b", "about:blank",
+        "view-source:http://a.test", "chrome://version", "ftp://a.test/", "mailto:a@b.c", "http://", "https:///x",
+        "http://a:99999/", "http://[::1", "x" * 9_000, "FILE:/etc/passwd", "ws://a.test",
+    ]:  # fmt: skip
         with subtests.test(repr(text)):
             assert resolve_url(text, HERE) is None
 

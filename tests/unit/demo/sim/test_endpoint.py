@@ -103,43 +103,37 @@ def test_a_child_that_is_too_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(_enter())
 
 
-def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
-    async def all_of_it() -> None:
-        async with asyncio.timeout(120), sim_endpoint("novice") as service:
-            before = await echo(service, "anyone?")
-            os.kill(service.pid, signal.SIGKILL)
-            while alive(service.pid):
-                await asyncio.sleep(0.01)
-            while True:
-                try:
-                    assert await echo(service, "anyone?") == before
-                    break
-                except httpx2.HTTPError:
-                    await asyncio.sleep(0.05)
-
-    asyncio.run(all_of_it())
+async def test_a_child_that_dies_answers_again_at_the_same_address() -> None:
+    async with asyncio.timeout(120), sim_endpoint("novice") as service:
+        before = await echo(service, "anyone?")
+        os.kill(service.pid, signal.SIGKILL)
+        while alive(service.pid):
+            await asyncio.sleep(0.01)
+        while True:
+            try:
+                assert await echo(service, "anyone?") == before
+                break
+            except httpx2.HTTPError:
+                await asyncio.sleep(0.05)
 
 
-def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_dies_each_time_stays_down_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "BACK_OFF_S", 0)
 
-    async def all_of_it() -> None:
-        service = child.ChildService(
-            module="agentlearn_demo", arguments=("sim",), called="the world", code="sim_not_started"
-        )
-        async with asyncio.timeout(120), child.running_child(service) as running:
-            seen = set[int]()
-            while len(seen) <= child.RESTARTS:
-                if running.pid not in seen and alive(running.pid):
-                    os.kill(running.pid, signal.SIGKILL)
-                    seen.add(running.pid)
-                await asyncio.sleep(0.01)
-            await running.process.wait()
-            await asyncio.sleep(0.1)
-            assert running.process.returncode == -signal.SIGKILL
-            assert running.pid in seen
-
-    asyncio.run(all_of_it())
+    service = child.ChildService(
+        module="agentlearn_demo", arguments=("sim",), called="the world", code="sim_not_started"
+    )
+    async with asyncio.timeout(120), child.running_child(service) as running:
+        seen = set[int]()
+        while len(seen) <= child.RESTARTS:
+            if running.pid not in seen and alive(running.pid):
+                os.kill(running.pid, signal.SIGKILL)
+                seen.add(running.pid)
+            await asyncio.sleep(0.01)
+        await running.process.wait()
+        await asyncio.sleep(0.1)
+        assert running.process.returncode == -signal.SIGKILL
+        assert running.pid in seen
 
 
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
