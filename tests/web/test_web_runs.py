@@ -17,7 +17,7 @@ from tests.web.browsers import needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
-SMALL = ("--limit", "2", "--epochs", "1", "--batch-size", "1", "--group-size", "3", "--no-eval")
+SMALL = ("--limit", "4", "--epochs", "1", "--batch-size", "2", "--group-size", "3", "--no-eval")
 PATIENCE_S = 60.0
 
 
