@@ -1,6 +1,8 @@
 """Guards that hold for every test: loopback only, a clean environment, nothing left running."""
 
+import asyncio
 import gc
+import inspect
 import logging
 import os
 import re
@@ -69,6 +71,16 @@ def pytest_collection_finish() -> None:
     """
     gc.set_threshold(20_000, 10, 50)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function; one that takes longer than ten minutes hangs."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), timeout=600))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -17,49 +17,11 @@ fractions = st.fractions(max_denominator=10**6)
 plain = st.text(st.characters(blacklist_characters="\\{}", blacklist_categories=("Cs",)), max_size=40)
 families = st.sampled_from(FAMILIES)
 FRAGMENTS = (
-    *(
-        "1",
-        "2",
-        "10",
-        ",",
-        ";",
-        ":",
-        ".",
-        " ",
-        "x",
-        "y",
-        "e",
-        "i",
-        "n",
-        "+",
-        "-",
-        "*",
-        "/",
-        "^",
-        "_",
-        "!",
-        "|",
-        "=",
-        "<",
-    ),
-    *("(", ")", "[", "]", "{", "}", "\\{", "\\}", "\\frac", "\\sqrt", "\\pi", "\\infty", "\\cup", "\\in", "\\leq"),
-    *(
-        "\\text{",
-        "\\pm",
-        "\\%",
-        "^\\circ",
-        "\\sin",
-        "\\log",
-        "\\sum_{k=1}^",
-        "\\int_0^",
-        "dx",
-        " or ",
-        "\\\\",
-        "&",
-        "$",
-    ),
-    *("\\begin{pmatrix}", "\\end{pmatrix}", "\\overline", "\\left", "\\right", "A", "B", "yes", "cm", "\\mathbb{R}"),
-)
+    "1", "2", "10", ",", ";", ":", ".", " ", "x", "y", "e", "i", "n", "+", "-", "*", "/", "^", "_", "!", "|", "=", "<",
+    "(", ")", "[", "]", "{", "}", "\\{", "\\}", "\\frac", "\\sqrt", "\\pi", "\\infty", "\\cup", "\\in", "\\leq",
+    "\\text{", "\\pm", "\\%", "^\\circ", "\\sin", "\\log", "\\sum_{k=1}^", "\\int_0^", "dx", " or ", "\\\\", "&", "$",
+    "\\begin{pmatrix}", "\\end{pmatrix}", "\\overline", "\\left", "\\right", "A", "B", "yes", "cm", "\\mathbb{R}",
+)  # fmt: skip
 seeds = st.integers(min_value=0, max_value=2**31)
 
 

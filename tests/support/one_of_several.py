@@ -139,12 +139,14 @@ def whole(tensor: Any) -> torch.Tensor:
 if __name__ == "__main__":
     out, given = sys.argv[1:]
     engines = {"ddp": Accelerator(cpu=True), "fsdp2": ShardingAccelerator(torch.device("cpu"))}
-    fields, folder = json.loads(given), Path(out).parent
-    found = {engine: trained(fields, accelerator) for engine, accelerator in engines.items()}
-    goes_on = {engine: resumed(fields, accelerator, folder / engine) for engine, accelerator in engines.items()}
+    folder, runs = Path(out).parent, list[dict[str, Any]]()
+    for at, fields in enumerate(json.loads(given)):
+        found = {engine: trained(fields, accelerator) for engine, accelerator in engines.items()}
+        goes_on = {one: resumed(fields, accelerator, folder / f"{one}-{at}") for one, accelerator in engines.items()}
+        runs.append(found | {"resumed": goes_on})
     kinds = {name: sharded(kind, folder / name) for name, kind in KINDS.items()}
     count = torch.distributed.get_world_size()
     if torch.distributed.get_rank() == 0:
-        torch.save(found | {"resumed": goes_on, "kinds": kinds, "count": count}, Path(out))
+        torch.save({"runs": runs, "kinds": kinds, "count": count}, Path(out))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -133,6 +133,16 @@ def test_the_shown_problems_are_answered_right_with_the_default_seed(tmp_path: P
     assert "this is none of them: its answer means nothing" in " ".join(shown.split())
 
 
+@pytest.mark.slow
+def test_the_shown_output_of_learn_is_what_the_default_run_prints(tmp_path: Path) -> None:
+    blocks = [match[2] for match in FENCE.finditer(README.read_text(encoding="utf-8")) if not match[1].strip()]
+    (shown,) = (one for one in blocks if "held out" in one)
+    said = " ".join(agentlearn_here("learn", "math", "--seed", "0", cwd=tmp_path).stdout.split())
+    for line in shown.splitlines():
+        words = " ".join(re.sub(r"\d\d:\d\d$", "", line).split())
+        assert words in said, f"the default run does not print {words!r}"
+
+
 def test_every_just_target_shown_exists() -> None:
     recipes = set(
         re.findall(r"^([a-z][a-z-]*)(?: [^\n:]*)?:(?!=)", (ROOT / "justfile").read_text("utf-8"), re.MULTILINE)

@@ -13,6 +13,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
+from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.serving import chat_request as chatml  # noqa: E402
 from agentlearn.serving.chat_request import CallInMessage, Message  # noqa: E402
 from agentlearn.serving.tool_calls import parse_calls  # noqa: E402
@@ -47,6 +48,13 @@ def test_numpy_and_torch_give_the_same_logits(built: Path) -> None:
     before, _ = runtime.prefill(ids[:3], runtime.empty())
     np.testing.assert_allclose(runtime.prefill(ids, runtime.empty())[1], expected[-1], atol=1e-4)
     np.testing.assert_allclose(runtime.prefill(ids[3:], before)[1], expected[-1], atol=1e-4)
+
+
+def test_a_folder_with_a_model_of_the_user_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds no checkpoint of agentlearn; give a new folder"):
+        build_lab_model(lab, RECIPE, tmp_path, lambda _: None)
+    assert (tmp_path / "config.json").read_text(encoding="utf-8") == "{}"
 
 
 # The tokenizer, with and without the library `tokenizers`.

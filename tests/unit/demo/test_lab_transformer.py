@@ -101,6 +101,27 @@ def sampled(
 PROMPTS = [[3, 4, END, 5, 6], [3, 4, END, 7], [8], [3, 4, END, 5, 6], [9, 10, 11, 12, 13, 14, 15, 16]]
 
 
+@pytest.mark.parametrize("max_batch", [1, 2, 8])
+def test_an_answer_depends_on_its_prompt_and_seed_alone(max_batch: int) -> None:
+    alone, batched = (sampled(PROMPTS, max_batch=max_batch, together=together) for together in (False, True))
+    assert [one.ids for one in alone] == [one.ids for one in batched]
+    for one, other in zip(alone, batched, strict=True):
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+        assert len(one.ids) == len(one.logprobs) <= 12
+        assert (one.finish == "stop") == (one.ids[-1] == END)
+
+
+def test_logprobs_are_those_of_a_fresh_reading() -> None:
+    (one,) = sampled(
+        [PROMPTS[0]], max_batch=1, together=False, sampling=Sampling(seed=5, max_tokens=6, temperature=0.7)
+    )
+    ids = list(PROMPTS[0])
+    for token, logprob in zip(one.ids, one.logprobs, strict=True):
+        scaled = MODEL.prefill(ids, MODEL.empty())[1].astype(float) / 0.7
+        assert math.isclose(logprob, scaled[token] - np.logaddexp.reduce(scaled), abs_tol=1e-4)
+        ids.append(token)
+
+
 async def ended(engine: _LabEngine) -> Sampled:
     """An answer that came to its end, and not at once."""
     while True:

@@ -4,6 +4,7 @@ alone."""
 import ast
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -18,18 +19,13 @@ from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_demo.web.novice import skills
 from agentlearn_demo.web.questions import TEMPLATES, _QuestionTemplate
-from agentlearn_demo.web.site import (
-    KINDS,
-    SEARCH,
-    Site,
-    SiteKind,
-    SiteProblem,
-    target,
-)
+from agentlearn_demo.web.site import KINDS, SEARCH, Site, SiteKind, SiteProblem, respond, target
 from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, site, walk_tasks
 from agentlearn_web import domain
 from agentlearn_web.observation import PageObservation, TabLine, render_observation
 from tests.support.paper_walk import NONCE, TOOLS, PaperWalk, leads, nodes, question, tree, walked
+
+FROZEN = "acb7420cf01591bf481c7b19de73deb2"
 
 FAMILIES = {**LEARNING, **UNSEEN}
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -64,6 +60,16 @@ def test_every_link_leads_to_a_page_and_every_page_can_be_reached(kind: SiteKind
     assert set(one.pages) - linked <= searched
     for at in searched:
         html_at(one, at)
+
+
+def test_the_sites_never_change() -> None:
+    """Recorded tasks, libraries and results depend on the pages: changing a page changes the benchmark."""
+    lines = sha256()
+    for number in (NUMBERS[0], NUMBERS[-1]):
+        for one in (site(kind, number) for kind in KINDS):
+            for at in sorted(one.pages):
+                lines.update(html_at(one, at).encode())
+    assert lines.hexdigest()[:32] == FROZEN
 
 
 @every_kind

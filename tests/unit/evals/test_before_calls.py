@@ -57,3 +57,11 @@ def test_a_lesson_with_an_expected_answer_spoils_the_arm() -> None:
 def test_a_lesson_with_the_words_of_a_problem_spoils_the_arm() -> None:
     flags = lesson_flags(arm("When many lattice paths lead from the corner to the far end, recurse."), TASKS)
     assert [flag.code for flag in flags] == ["copies_problem"]
+
+
+def test_lessons_that_are_left_out_spoil_nothing() -> None:
+    assert lesson_flags(arm("Count both ends.", "For lattice paths say 48620.", without=1), TASKS) == ()
+
+
+def test_plain_lessons_are_not_flagged() -> None:
+    assert lesson_flags(arm("Count both ends of a range.", "Test a guess on 3 small cases."), TASKS) == ()

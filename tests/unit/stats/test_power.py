@@ -36,8 +36,8 @@ def test_power_agrees_with_the_noncentral_t_of_scipy(shift: float, degrees: floa
 
 
 def test_the_detectable_shift_has_that_power(subtests: pytest.Subtests):
-    for degrees in [1, 2, 7.5, 29, 199]:
-        for power in [0.5, 0.8, 0.95]:
+    for degrees in [1, 7.5, 199]:
+        for power in [0.5, 0.95]:
             with subtests.test(repr((degrees, power))):
                 shift = detectable_shift(degrees, power=power)
                 assert power_of(shift, degrees) == pytest.approx(power, abs=1e-10)
@@ -50,6 +50,15 @@ def test_the_detectable_effect_agrees_with_statsmodels(n: int):
     assert float(TTestPower().power(effect, n, 0.05)) == pytest.approx(0.8, abs=1e-10)
     # Its own search for the effect stops earlier than ours.
     assert float(TTestPower().solve_power(None, nobs=n, power=0.8, alpha=0.05)) == pytest.approx(effect, rel=1e-5)
+
+
+def test_the_published_sample_sizes():
+    assert (MILLER.before, MILLER.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
+    assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
+    assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
+    one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
+    assert tasks_needed(one, 0.5, k_before=1, k_after=1) == 34
+    assert tasks_needed(MILLER, 0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
 
 
 @settings(max_examples=25)
@@ -102,6 +111,14 @@ def test_the_parts_worked_by_hand():
     assert parts.unclamped == pytest.approx(0.1875 - (0.25 + 0.25 + 0.0625) / 3)
 
 
+def test_a_task_with_one_rollout_borrows_the_variance_of_its_arm():
+    parts = variance_parts([[0, 1], [0]], [[1, 0], [1, 1]])
+    assert parts is not None
+    assert parts.before == 0.5
+    assert parts.unclamped == pytest.approx(0.5 - (0.5 / 2 + 0.5 + 0.5 / 2) / 2)
+    assert parts.true_difference == 0
+
+
 def test_parts_that_cannot_be_told_apart_are_none():
     assert variance_parts([[0], [1]], [[0, 1], [1, 1]]) is None
     assert variance_parts([[0, 1]], [[0, 1]]) is None
@@ -116,10 +133,28 @@ def test_clusters_that_gain_alike_count_once():
     assert together < PlannedComparison(parts=parts).power(0.1, 60, k_before=4, k_after=4)
 
 
+def test_more_tasks_of_the_same_clusters_may_never_be_enough():
+    parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(count=10)) is None
+    assert rollouts_needed(parts, 0.05, 60, clusters=Clusters(count=10)) is None
+    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(size=6)) is not None
+
+
 def test_five_clusters_are_too_few_for_random_signs():
     parts = VarianceParts(true_difference=0.01, before=0.0, after=0.0, unclamped=0.01)
     assert PlannedComparison(parts=parts, clusters=Clusters(count=5)).power(0.9, 50, k_before=1, k_after=1) == 0
     assert PlannedComparison(parts=parts, clusters=Clusters(count=6)).power(0.9, 50, k_before=1, k_after=1) > 0.99
+
+
+def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
+    parts = VarianceParts(true_difference=0.0001, before=0.0, after=0.0, unclamped=0.0001)
+    layout = Clusters(count=10)
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout) > 0.99
+    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) < 0.01
+    least = detectable_effect(parts, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5)
+    assert planned_power(parts, least, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) == pytest.approx(
+        0.8, abs=1e-6
+    )
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))

@@ -174,6 +174,18 @@ def test_several_rewards_are_weighted_and_their_means_shown() -> None:
     assert made.evidence.notes == ()
 
 
+def test_long_answers_are_punished() -> None:
+    one = learner(advantages="none", overlong="punish", overlong_window=8)
+    update(one, group("t", 0.0, 1.0))
+    assert advantages(one) == {"t-0": -0.5, "t-1": 0.5}
+
+
+def test_several_rewards_can_be_normalised_one_by_one() -> None:
+    one = learner(rewards={BREVITY: 1.0}, reward_combination="normalise_then_sum", advantage_eps=1e-6)
+    update(one, group("t", 0.0, 1.0, answers=["", "bcd"]), group("u", 0.0, 1.0, answers=["bcd", ""]))
+    assert list(advantages(one).values()) == pytest.approx([0, 0, -(2**0.5), 2**0.5], abs=1e-4)
+
+
 def test_a_reward_that_fails_is_counted_and_never_scored_as_0() -> None:
     one = learner(advantages="none", rewards={PICKY: 1.0})
     made = update(one, group("t", 0.0, 1.0, 1.0, answers=["yes", "no", "yes"]))

@@ -49,6 +49,15 @@ def test_an_adapter_is_all_that_trains_and_changes_nothing_at_first(saved: str) 
         assert name not in frozen or torch.equal(one, frozen[name])
 
 
+def test_frozen_weights_are_halved_and_the_adapter_is_not(saved: str) -> None:
+    model = load_for_training(saved, told(lora_rank=4, dtype="bf16")).model
+    kinds = {(one.requires_grad, one.dtype) for one in model.parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+    updater = Updater(model, told(lora_rank=4, dtype="bf16"))
+    assert updater.step(some_rows(4)).steps == 1
+    assert {one.dtype for one in load_for_training(saved, told(dtype="bf16")).model.parameters()} == {torch.float32}
+
+
 def test_without_the_adapter_is_the_same_reference_as_a_copy(saved: str) -> None:
     """After some steps, where the policy has moved away from both."""
     rows = some_rows(6, model=tiny_lm(seed=3))
@@ -145,6 +154,19 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(saved: str, tmp_path: Path
     torch.save({**torch.load(path / STATE, weights_only=True), "format": 9}, path / STATE)
     with pytest.raises(ConfigError, match="was written by another version of agentlearn; resume the run with that"):
         CheckpointStore.restore(updater, path)
+
+
+@pytest.mark.parametrize("family", ["gpt-neox", "qwen3 moe", "gemma 3"])
+def test_weights_that_are_saved_by_other_names_are_restored(family: str, tmp_path: Path) -> None:
+    """transformers renames or joins the weights of some architectures when it saves them."""
+    folder = str(family_folder(family, tmp_path / "model"))
+    loaded = load_for_training(folder, told())
+    updater = Updater(loaded.model, told())
+    updater.step(some_rows(3))
+    path = save_checkpoint(tmp_path / "run", updater, loaded.tokenizer)
+    again = Updater(load_for_training(folder, told()).model, told())
+    restore_checkpoint(path, again)
+    assert weights_hash(again.model) == weights_hash(updater.model)
 
 
 def test_the_model_s_own_dropout_is_off_in_training(tmp_path: Path) -> None:

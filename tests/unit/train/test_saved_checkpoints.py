@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentlearn.errors import ConfigError
 from agentlearn.train.arguments import gradient_arguments
@@ -13,7 +14,7 @@ from agentlearn.train.weights.checkpoint import (
     _list_checkpoints,
 )
 from agentlearn.train.weights.model import weights_hash
-from tests.support.tiny_lm import tiny_lm, tiny_tokenizer
+from tests.support.tiny_lm import some_rows, tiny_lm, tiny_tokenizer
 
 
 def updater(seed: int = 0, **fields: object) -> Updater:
@@ -36,6 +37,17 @@ def test_as_many_checkpoints_as_set_are_kept_and_the_newest_is_found(tmp_path: P
     again = updater(seed=4)
     assert files.restore(again, newest) == 11
     assert (again.steps, weights_hash(again.model)) == (11, weights_hash(one.model))
+
+
+def test_weights_in_several_files_are_all_read(tmp_path: Path) -> None:
+    one = updater()
+    path = save_checkpoint(tmp_path, one, tiny_tokenizer())
+    (path / "model.safetensors").unlink()
+    one.model.save_pretrained(path, max_shard_size="20KB")
+    assert len(list(path.glob("model-*.safetensors"))) > 1
+    again = updater(seed=4)
+    restore_checkpoint(path, again)
+    assert weights_hash(again.model) == weights_hash(one.model)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +74,16 @@ def test_a_changed_weight_in_a_checkpoint_is_refused(tmp_path: Path) -> None:
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match="have changed since they were saved"):
         CheckpointStore.restore(updater(), path)
+
+
+def test_published_weights_replace_what_was_there(tmp_path: Path) -> None:
+    one, files = updater(), store(tmp_path)
+    files.out.mkdir()
+    (files.out / "adapter_model.safetensors").write_text("of an earlier run")
+    for _ in range(2):
+        one.step(some_rows(4, model=tiny_lm()))
+        assert files.publish(one) == files.out
+        assert weights_hash(AutoModelForCausalLM.from_pretrained(files.out)) == weights_hash(one.model)
+    assert not (files.out / "adapter_model.safetensors").exists()
+    assert AutoTokenizer.from_pretrained(files.out).encode("w5 w7") == [5, 7]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # no draft is left

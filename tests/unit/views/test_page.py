@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 
 from hypothesis import given, settings
 
@@ -45,12 +46,7 @@ def every_part(text: str) -> tuple[PagePart, ...]:
         ),
         Dumbbell(caption=text, before=text, after=text, rows=(DumbbellRow(label=text, sub=text, before=0, after=1),)),
         LineChart(caption=text, x_name=text, y_name=text, series=(Series(label=text, points=(point,)),) * 2),
-        Scatter(
-            caption=text,
-            x_name=text,
-            y_name=text,
-            points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),),
-        ),
+        Scatter(caption=text, x_name=text, y_name=text, points=(ScatterPoint(label=text, x=1, x_words=text, y=0.5),)),
         Bars(
             caption=text, groups=(BarGroup(label=text, bars=(Bar(label=text, value=1.0, words=text),) * 2),), note=text
         ),
@@ -101,6 +97,12 @@ def test_the_policy_allows_our_script_and_style_by_their_hashes_and_nothing_else
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
     assert rules["img-src"] == "data:"
     assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_a_page_names_no_place_to_load_from() -> None:
+    html = re.sub(r"(sha256-|base64,)[A-Za-z0-9+/=]+", "", render_page(page_of("x")))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import|\bfetch\b|XMLHttp|<img|<iframe", html)
+    assert " style=" not in html  # the policy would not let it act
 
 
 def test_every_figure_has_the_mark() -> None:

@@ -8,6 +8,26 @@ from hypothesis import strategies as st
 
 from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
 from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
+from agentlearn.views import (
+    Bar,
+    BarGroup,
+    Bars,
+    Column,
+    Dumbbell,
+    DumbbellRow,
+    Forest,
+    ForestRow,
+    LineChart,
+    Point,
+    Scatter,
+    ScatterPoint,
+    Series,
+    Statement,
+    Table,
+    TableCell,
+)
+from agentlearn.views.charts import bar_chart, dumbbell, forest
+from agentlearn.views.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
 from agentlearn.views.markup import Html
 from agentlearn.views.table import Column, Statement, Table, TableCell
 from tests.support.markup import Read
@@ -44,11 +64,27 @@ def test_a_forest_says_each_row_in_words_and_numbers() -> None:
     assert classes(page, "zero") == classes(page, "margin") == classes(page, "whisker") == 1
 
 
+def test_an_estimate_is_at_the_position_of_its_scale() -> None:
+    low, high = (ForestRow(label=name, mean=mean) for name, mean in (("low", 0.0), ("high", 1.0)))
+    page = read(forest(Forest(caption="c", rows=(low, high)), ""))
+    places = [values["x"] for name, values in page.tags if name == "svg" and values.get("class") == "marker"]
+    assert places == ["4%", "96%"]
+
+
 @pytest.mark.parametrize("mean", [None, math.nan])
 def test_a_row_without_an_estimate_is_there_and_says_so(mean: float | None) -> None:
     page = read(Forest(caption="c", rows=(ForestRow(label="b", mean=mean),)).html(""))
     assert "b: no estimate" in page.attributes("aria-label")
     assert classes(page, "marker") == 0
+
+
+def test_a_dumbbell_shows_gains_and_losses_in_proportion() -> None:
+    """Nine gains among ninety losses are two rows of twenty, and not nine beside ten."""
+    changes = [*(0.1 + n / 100 for n in range(9)), *(-0.1 - n / 200 for n in range(90))]
+    page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes)), ""))
+    drawn = [int(name[1:]) for name in page.inside["th"] if name.startswith("t") and name != "task"]
+    assert page.inside["summary"] == ["79 more with smaller differences"]
+    assert (drawn[:2], sum(n < 9 for n in drawn[:2] + drawn[-18:])) == ([8, 7], 2)
 
 
 @given(st.lists(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, 1e-15]), max_size=40), st.integers(1, 12))
@@ -74,6 +110,30 @@ def test_lines_differ_by_more_than_colour_and_come_with_their_table() -> None:
     assert page.inside["summary"] == ["The values as a table"]
     assert "one: v0 0.30 [0.20, 0.40]" in page.inside["title"]
     assert page.text.count("[0.50, 0.70]") == 3 + 3
+
+
+def test_a_point_that_was_not_measured_leaves_a_gap() -> None:
+    points = (Point(x=0, y=0.1), Point(x=1, y=None), Point(x=2, y=0.3))
+    page = read(
+        line_chart(LineChart(caption="c", x_name="x", y_name="y", series=(Series(label="s", points=points),)), "")
+    )
+    assert classes(page, "shape") == 2
+    assert "–" in page.inside["td"]
+
+
+places = st.tuples(st.floats(11, 92), st.floats(6, 86))
+
+
+@given(st.lists(places, max_size=10), st.lists(st.text("mW @", min_size=1, max_size=30), min_size=10, max_size=10))
+def test_labels_overlap_neither_each_other_nor_a_point(spots: list[tuple[float, float]], names: list[str]) -> None:
+    labels = labelled(names[: len(spots)], spots)
+    dots = [(x / 100 * NARROWEST, y / 100 * HEIGHT) for x, y in spots]
+    boxes = [label.box(*dot) for label, dot in zip(labels, dots, strict=True) if label is not None]
+    for n, (left, top, right, bottom) in enumerate(boxes):
+        assert NUMBERS <= left <= right <= NARROWEST
+        assert 0 <= top <= bottom <= HEIGHT
+        for other in boxes[:n]:
+            assert right <= other[0] or left >= other[2] or bottom <= other[1] or top >= other[3]
 
 
 def test_a_scatter_names_its_points_and_comes_with_its_table() -> None:
