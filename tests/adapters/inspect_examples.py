@@ -100,5 +100,10 @@ def broken_scorer() -> Task:
 
 
 @task
+def broken_solver() -> Task:
+    return Task(dataset=SUMS, solver=breaking(), scorer=match())
+
+
+@task
 def sandboxed() -> Task:
     return Task(dataset=SUMS, scorer=match(), sandbox="docker")

@@ -161,6 +161,16 @@ def test_tasks_that_were_learned_from_are_noticed(run: RUN, service: OpenAIStub)
         run("none", "sums", k=1)
 
 
+def test_several_domains_make_a_matrix(run: RUN) -> None:
+    lines = Path("sums.jsonl").read_text().splitlines()
+    Path("mine.jsonl").write_text("\n".join(lines[12:]))
+    Path("sums.jsonl").write_text("\n".join(lines[:12]))
+    found = run("none", "good.json", domains=("sums.jsonl", "mine.jsonl"), limit=5)
+    cells = {(one.name, one.arm) for one in found.slices if one.by == "domain"}
+    assert cells == {(name, arm) for name in ("sums", "mine") for arm in ("none", "good")}
+    assert len(found.tasks) == 10
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_the_command_writes_a_page_and_what_is_asked_for() -> None:

@@ -117,6 +117,26 @@ def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: 
     assert train_settings({**common, "model": "base", "gradient": gradient}).gradient.reference == "adapter_off"
 
 
+@pytest.mark.slow
+def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
+    weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentlearn.learning.run_result import RunResult
+
+    held_out: Any = RunResult.held_out
+
+    def worse(result: RunResult) -> Any:
+        found = held_out.fget(result)
+        return found.model_copy(update={"delta": found.delta.model_copy(update={"verdict": "worse"})})
+
+    monkeypatch.setattr(RunResult, "held_out", property(worse))
+    chosen = fields_of(weights, tasks, tmp_path, evaluate=True, test_share=0.5, eval_rollouts=1)
+    report = trained(chosen)
+    assert not report.weights.published
+    assert not train_settings(chosen).folder.exists()
+    assert (Path(report.weights.path) / "model.safetensors").is_file()
+
+
 VISITS = Counter[str]()
 
 

@@ -6,7 +6,7 @@ from agentlearn.config.options import LessonOptions
 from agentlearn.errors import LibraryError
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history.hand_edits import added, parked, person_context
-from agentlearn.types.experience import Library, library_of
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operation, Proposal, Rejected
 
@@ -58,8 +58,20 @@ def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
     assert modified.end.code == "near_parked"
 
 
+def test_a_run_carries_withheld_lessons_over() -> None:
+    library = parked(WRITTEN, (SECOND,), "It costs points.").library
+    after, _ = learned(library, Add(lesson=ZERO))
+    assert after.withheld == library.withheld
+
+
 def test_a_person_may_exceed_a_limit_only_by_name() -> None:
     options = LessonOptions(max_lessons=1)
     with pytest.raises(LibraryError, match="the library holds 1 of at most 1 lessons"):
         added(GIVEN, CARRY, (), person_context(options=options))
     assert len(added(GIVEN, CARRY, (), person_context(["library_full"], options=options)).library) == 2
+
+
+def test_the_same_operation_by_a_person_and_by_a_run_makes_different_lessons() -> None:
+    by_run, _ = learned(EMPTY_LIBRARY, Add(lesson=CARRY))
+    by_person = added(EMPTY_LIBRARY, CARRY, (), person_context()).library
+    assert by_run.experiences[0].id != by_person.experiences[0].id

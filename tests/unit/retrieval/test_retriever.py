@@ -129,6 +129,22 @@ async def test_an_embedder_that_hangs_is_left_alone(caplog: pytest.LogCaptureFix
 
 
 @in_loop
+async def test_an_embedder_that_raises_never_reaches_the_agent() -> None:
+    def broken(rows: object) -> Any:
+        raise RuntimeError("quota")
+
+    assert "RuntimeError: quota" in (await retriever(ByMeaning(broken)).choose(LIBRARY, "hound")).note
+
+
+@in_loop
+async def test_an_unknown_provider_or_a_missing_package_never_reaches_the_agent() -> None:
+    for name in ("nobody:model", "sentence-transformers:/nowhere"):
+        chosen = await Retriever(FEW, embedder=name).choose(LIBRARY, "hound")
+        assert chosen.lessons
+        assert chosen.note
+
+
+@in_loop
 async def test_embeddings_are_kept_in_the_store_without_any_text(tmp_path: Path) -> None:
     first, second = ByMeaning(), ByMeaning()
     file = tmp_path / "embeddings.sqlite"

@@ -180,6 +180,13 @@ def test_a_draft_in_a_thought_is_no_call() -> None:
         assert parse_calls(f"{thought}\n{HERMES}", TOOLS) == ParsedAnswer(thought, (("run", '{"code": "1"}'),))
 
 
+def test_a_thought_that_the_template_opened_is_one() -> None:
+    assert parse_calls(HERMES, TOOLS, prompt="<|im_start|>assistant\n<think>\n") == ParsedAnswer(HERMES)
+    reply = f"I run it.\n</think>\n\n{HERMES}"
+    assert parse_calls(reply, TOOLS, prompt="<think>\n").calls == (("run", '{"code": "1"}'),)
+    assert parse_calls('run\n{"code": "1"}', TOOLS, prompt="assistant\n\n>>>").calls == (("run", '{"code": "1"}'),)
+
+
 def test_marks_inside_of_arguments_end_nothing() -> None:
     code = "print('</tool_call> </think> </parameter> ```')\n"
     for reply in (
@@ -198,6 +205,11 @@ def test_values_without_quotation_marks_have_the_types_of_the_schema() -> None:
     assert json.loads(arguments) == {"code": "2", "times": 3, "more": "[1, 'a']", "any": "5", "unknown": {"a": 1}}
     ((_, unknown),) = parse_calls(f"<function=run>\n{tags}</function>").calls
     assert json.loads(unknown) == {**written, "unknown": {"a": 1}}
+
+
+def test_line_breaks_inside_of_strings_become_valid_json() -> None:
+    ((_, arguments),) = parse_calls('<tool_call>{"name": "run", "arguments": {"code": "a\nb"}}</tool_call>').calls
+    assert arguments == '{"code": "a\\nb"}'
 
 
 MARKS = ("<tool_call>", "</tool_call>", "<function=run>", "</think>", "<think>", "run", "[TOOL_CALLS]", '{"a": 1}')
