@@ -154,13 +154,6 @@ def test_a_method_is_compared_over_its_learning_seeds(run: RUN) -> None:
     assert "learning seeds" in line.note
 
 
-def test_tasks_that_were_learned_from_are_noticed(run: RUN, service: OpenAIStub) -> None:
-    model = ("--model", f"{service.base_url}#m", "--epochs", "1", "--no-eval", "--select", "last", "--test-share", "0")
-    agentlearn_here("learn", "sums.jsonl", "--reward", "number", *model, "--store", "store", cwd=Path())
-    with pytest.raises(ConfigError, match=r"Cannot tell anything about 'sums', .* 8 of the 8 tasks"):
-        run("none", "sums", k=1)
-
-
 def test_several_domains_make_a_matrix(run: RUN) -> None:
     lines = Path("sums.jsonl").read_text().splitlines()
     Path("mine.jsonl").write_text("\n".join(lines[12:]))

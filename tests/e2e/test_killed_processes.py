@@ -18,6 +18,8 @@ LEARN = (
     "1",
     "--eval-rollouts",
     "1",
+    "--validation-rollouts",
+    "0",
     "--seed",
     "3",
 )

@@ -9,7 +9,7 @@ import pytest
 from inspect_ai.tool import read_skills
 from skills_ref import validator
 
-from tests.support.command import agentlearn
+from tests.support.command import agentlearn_here
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     ids, said = dict[str, str](), dict[str, str]()
     for line in commands:
         words = [ids.get(word, word) for word in shlex.split(line)[1:]]
-        out = agentlearn(*words, cwd=tmp_path).stdout
+        out = agentlearn_here(*words, cwd=tmp_path).stdout
         said[" ".join(words[:2])] = said.get(" ".join(words[:2]), "") + out
         made = MADE.search(out)
         if made is not None and "FENCE" not in ids:
@@ -52,19 +52,19 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
 
 def pending_id(folder: Path) -> str:
     """The start of the id of the only lesson that waits."""
-    (waiting,) = json.loads(agentlearn("library", "show", "math", "--json", cwd=folder).stdout)["withheld"]
+    (waiting,) = json.loads(agentlearn_here("library", "show", "math", "--json", cwd=folder).stdout)["withheld"]
     return waiting["experience"]["id"][:12]
 
 
 def shown(folder: Path, name: str) -> str:
     """The lessons of a library."""
-    found = json.loads(agentlearn("library", "show", name, "--json", cwd=folder).stdout)
+    found = json.loads(agentlearn_here("library", "show", name, "--json", cwd=folder).stdout)
     return "\n".join(one["lesson"] for one in found["experiences"])
 
 
 def changes(folder: Path) -> list[dict[str, str]]:
     """The changes of the library, as `library log --json` lists them."""
-    return json.loads(agentlearn("library", "log", "math", "--json", cwd=folder).stdout)["changes"]
+    return json.loads(agentlearn_here("library", "log", "math", "--json", cwd=folder).stdout)["changes"]
 
 
 def two_readers_load(folder: Path) -> None:
