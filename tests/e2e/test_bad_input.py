@@ -55,6 +55,8 @@ SENTENCES = {
         "the endpoint 'http://127.0.0.1:9/v1' cannot be reached: "
     ),
     "learn math --model openai:gpt-5-mini --yes --sandbox unsafe-local": "OPENAI_API_KEY",
+    "solve math 1+1 --model openai:gpt-5-mini --yes": "OPENAI_API_KEY",
+    "compare none x=none,temperature=1 --domain math --model openai:gpt-5-mini --yes": "OPENAI_API_KEY",
     "learn math --sandbox moon": "there is no sandbox 'moon'",
     "library show nothing": "nothing",
     "library show ../../etc/passwd": "passwd",

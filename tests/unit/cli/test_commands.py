@@ -96,17 +96,6 @@ async def _never_runs(*_given: object, **_options: object) -> None:
     raise ConfigError("the run would start")
 
 
-def test_a_missing_key_is_told_before_the_estimate(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    arms = ["compare", "none", "x=none,temperature=1", "--domain", "math"]
-    for command in (["learn", "math"], ["solve", "math", "What is 1 + 1?"], arms):
-        assert run([*command, "--model", "openai:gpt-5-mini", "--store", str(tmp_path / "s"), "--yes"]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "needs the environment variable OPENAI_API_KEY" in line
-
-
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_a_paid_run_asks_on_a_terminal(
     answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

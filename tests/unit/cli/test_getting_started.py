@@ -59,8 +59,3 @@ def test_a_plan_spends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "http://127.0.0.1:8000/v1#local" in capsys.readouterr().out
     assert not Path(".agentlearn").exists()
     assert run(["learn", "math/none", "--dry-run"]) == 2
-
-
-def test_a_task_file_needs_a_reward_or_a_domain(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["learn", "rows.csv"]) == 2
-    assert "say how answers in 'rows.csv' are judged: --reward exact" in capsys.readouterr().err
