@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shlex
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -81,36 +80,6 @@ def test_a_reflector_that_inverts_every_lesson_publishes_nothing_and_the_run_say
     assert "nothing was published" in line_of(said, "library")
     assert "nothing was published" in agentlearn_here("runs", "show", report["run"], cwd=tmp_path).stdout
     assert {one["role"] for one in report["versions"]} >= {"selected", "finalist"}
-
-
-def test_good_lessons_are_published_also_from_stored_rollouts_without_labels(tmp_path: Path) -> None:
-    with served(FLAWLESS) as model:
-        said, report = learn(tmp_path, model)
-        stored = ("--from-store", "--from-run", report["run"], "--labels", "none", "--no-eval", "--name", "stored")
-        other = learn(tmp_path, model, *stored)[1]
-    selection = report["selection"]
-    assert (selection["status"], selection["basis"], selection["tasks"]) == ("published", "validation", 20)
-    assert selection["selected"] == report["library"]["current"]
-    assert {selection["selected"], other["selection"]["selected"]} == {*published(tmp_path)}
-    assert report["delta"]["ci"][0] > 0
-    assert "it has the best evidence" in line_of(said, "selection")
-    assert (other["selection"]["basis"], other["selection"]["status"]) == ("validation", "published")
-    assert all(one["rollouts"] == 0 for one in other["versions"] if one["updates"])
-
-
-def test_a_pending_version_is_published_by_the_printed_command(tmp_path: Path) -> None:
-    """Taking the last version, whatever it does: the held-out test calls it worse."""
-    with served(INVERTED) as model:
-        said, report = learn(tmp_path, model, "--select", "last")
-    assert report["selection"]["status"] == "pending"
-    assert report["delta"]["verdict"] == "worse"
-    assert published(tmp_path) == []
-    assert "nothing protects it from lessons that do harm" in said
-    line = line_of(said, "library")
-    command = line[line.index("agentlearn library approve") :]
-    assert command in agentlearn_here("library", "pending", cwd=tmp_path).stdout
-    agentlearn_here(*shlex.split(command)[1:], cwd=tmp_path)
-    assert published(tmp_path) == [report["selection"]["selected"]]
 
 
 def test_a_budget_that_ends_inside_validation_stops_with_status_3_and_is_resumed(tmp_path: Path) -> None:

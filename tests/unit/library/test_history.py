@@ -291,12 +291,6 @@ def test_a_merge_against_an_edit_of_one_of_its_lessons_loses_nothing(history: Hi
     assert words(history) == ["When adding columns, carry left.", ENDS]
 
 
-def test_a_parked_lesson_stays_parked_when_the_other_side_did_nothing_to_it(history: History) -> None:
-    first, second = ids(history)
-    joined(history, lambda: history.park(first), lambda: history.park(second, branch="other"))
-    assert (ids(history), [one.experience.id for one in history.load().withheld]) == ([], [first, second])
-
-
 def test_an_id_for_two_different_lessons_is_refused(history: History) -> None:
     forged = history.load().experiences[0].model_copy(update={"lesson": ZERO})
     assert refusal(lambda: history.join(Library(experiences=(forged,))))[0] == "reused_id"
