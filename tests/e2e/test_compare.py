@@ -124,6 +124,7 @@ def test_a_library_that_holds_answers_is_flagged_and_gets_no_verdict(run: RUN) -
     assert found.contrasts[0].verdict == "cannot_tell"
 
 
+@pytest.mark.slow
 def test_a_stopped_comparison_continues(run: RUN) -> None:
     with pytest.raises(BudgetExceeded):
         run("none", "good.json", max_tokens=1500, concurrency=2)
@@ -134,6 +135,7 @@ def test_a_stopped_comparison_continues(run: RUN) -> None:
     assert [arm.score for arm in whole.arms] == [arm.score for arm in found.arms]
 
 
+@pytest.mark.slow
 def test_a_sequential_comparison_stops_when_it_has_a_verdict(run: RUN) -> None:
     """It counts as reused only what it read."""
     run("none", "good.json", k=1)

@@ -106,7 +106,7 @@ def test_cancelling_a_call_ends_its_code(box: Box) -> None:
 
 def test_sessions_at_once_never_meet(box: Box) -> None:
     """As many as the rollouts of a large batch, all open before the first call, their calls interleaved."""
-    together = 200 if box.sandbox.report.isolated else 20
+    together = 64 if box.sandbox.report.isolated else 20
     everyone = asyncio.Barrier(together)
 
     async def one(n: int) -> list[str]:
