@@ -13,7 +13,6 @@ from tests.support.command import AGENTLEARN, agentlearn_here
 pytestmark = pytest.mark.slow
 
 LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "4", "--epochs", "1", "--no-eval", "--seed", "3")
-LEARN += ("--validation-rollouts", "0")
 
 
 def limited(cwd: Path, limit: str) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from inspect_ai.tool import read_skills
 from skills_ref import validator
 
 from tests.support.command import agentlearn_here
+from tests.support.small_math import few_math_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +21,7 @@ MADE = re.compile(r"(?:added|now|approved) ([0-9a-f]{8,})")
 TASK = {"problem": "A shelf holds 14 books and 9 of them are thick. How many books on it are not thick?", "answer": "5"}
 
 
+@pytest.mark.usefixtures("few_tasks")
 def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("- When two events exclude each other, add their probabilities.\n")
     (tmp_path / "tasks.jsonl").write_text(json.dumps(TASK))
@@ -48,6 +51,12 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     assert (tmp_path / "math.md").read_text(encoding="utf-8").startswith("# Library math")
     assert "points" in said["library effects"]
     two_readers_load(tmp_path / "skills" / "math")
+
+
+@pytest.fixture
+def few_tasks() -> Iterator[None]:
+    with few_math_tasks():
+        yield
 
 
 def pending_id(folder: Path) -> str:

@@ -15,14 +15,11 @@ from agentlearn.cli.app import run as command_line
 from agentlearn.errors import StoreLocked
 from agentlearn.store import Selection, check_store, open_store
 
-ROOT = Path(__file__).parents[2]
-
-
 RECORDING = """
-import asyncio, os, sys
+import asyncio, os, signal, sys
 from agentlearn import Recorder
 
-async def main(store, log, number, count):
+async def main(store, log, number, count, dies):
     recorder, out = Recorder("support", store), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     async def one(n):
@@ -31,12 +28,14 @@ async def main(store, log, number, count):
         os.write(out, f"record {identity}\\n".encode())
         await recorder.feedback(identity, reward=(n % 2, f"because {n}"))
         os.write(out, f"feedback {identity}\\n".encode())
+        if n == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     for start in range(0, count, 10):
         await asyncio.gather(*(one(n) for n in range(start, start + 10)))
     recorder.close()
 
-asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+asyncio.run(main(*sys.argv[1:3], *map(int, sys.argv[3:])))
 """
 
 
@@ -45,8 +44,8 @@ def test_three_processes_record_while_one_is_killed_and_a_learner_opens_the_stor
     store, count, opened = tmp_path / "store", 200, 0
     logs = [tmp_path / f"log-{number}" for number in range(3)]
     running = [
-        subprocess.Popen([sys.executable, "-c", RECORDING, str(store), str(log), str(number), str(count)])
-        for number, log in enumerate(logs)
+        subprocess.Popen([sys.executable, "-c", RECORDING, store, log, str(number), str(count), str(dies)])
+        for number, (log, dies) in enumerate(zip(logs, (-1, -1, 60), strict=True))
     ]
 
     async def learner() -> None:
@@ -60,8 +59,6 @@ def test_three_processes_record_while_one_is_killed_and_a_learner_opens_the_stor
             opened += 1
         except StoreLocked:  # only while the store is being made
             assert opened == 0
-        if logs[2].exists() and logs[2].read_bytes().count(b"\n") > 60:
-            running[2].kill()
         time.sleep(0.1)
     assert [process.wait() for process in running] == [0, 0, -signal.SIGKILL]
     assert opened > 1

@@ -20,7 +20,7 @@ from tests.support.signalled import Signalled, run_and_signal, says
 pytestmark = pytest.mark.slow
 
 LEARN = ("learn", "math", "--model", "sim:novice", "--limit", "6", "--epochs", "1", "--no-eval", "--seed", "3")
-LEARN += ("--validation-rollouts", "1")
+LEARN += ("--validation-rollouts", "0")
 LESSON = '{"experiences": {"G0": "When a range has two ends, include both endpoints of the range."}, "next_id": 1}'
 HOSTILE = "x\x1b[2J\u202e"
 
