@@ -157,10 +157,7 @@ def test_the_command_prints_a_line_per_update_and_leaves_a_page(
 
 
 def test_what_cannot_be_done_is_said_in_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    subtests: pytest.Subtests,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     def said(command: str) -> str:
         assert run([*command.split(), "--store", str(tmp_path / "store")]) == 2

@@ -18,15 +18,7 @@ from agentlearn.train.update.updater import Updater
 from agentlearn.types.ids import RolloutId
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import ModelTurn, Trajectory
-from tests.support.letters_training import (
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    resumed,
-    stopped,
-    trained,
-)
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped, trained
 from tests.support.tiny_model import saved, tiny_network
 
 CHANCE = random.Random(0)

@@ -6,15 +6,7 @@ from typing import Any
 import pytest
 
 from agentlearn.store import read_store
-from tests.support.letters_training import (
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    resumed,
-    stopped,
-    trained,
-)
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped, trained
 from tests.support.tiny_model import saved, tiny_network
 
 pytestmark = pytest.mark.slow

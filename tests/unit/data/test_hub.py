@@ -77,7 +77,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
                 dapo("disputed", "2"),
                 dapo("Q", "-3"),
                 dapo("R", "4"),
-            ),
+            )
         },
         "me/mine": {
             "README.md": b"",

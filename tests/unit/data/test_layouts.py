@@ -60,12 +60,7 @@ def test_asdiv_as_rows_and_as_xml(tmp_path: Path) -> None:
         "</Problem>\n</ProblemSet></Corpus>"
     )
     (task,) = read(path)
-    assert (task.problem, task.answer, task.family, task.source) == (
-        "2 < 3.\n\nHow many?",
-        "15; 24",
-        "",
-        "asdiv.xml:3",
-    )
+    assert (task.problem, task.answer, task.family, task.source) == ("2 < 3.\n\nHow many?", "15; 24", "", "asdiv.xml:3")
 
 
 @pytest.mark.parametrize(("text", "sentence"), cases(__file__, "refused_xml"))

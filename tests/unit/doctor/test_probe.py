@@ -53,13 +53,7 @@ def without_usage(request: Request) -> Reply:
     """A server that says nothing of tokens."""
     reply = SOLVER(request)
     choice = {"index": 0, "message": reply.message, "finish_reason": "stop"}
-    body: dict[str, Any] = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "stub",
-        "choices": [choice],
-    }
+    body: dict[str, Any] = {"id": "x", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}
     return Reply(body=body)
 
 
@@ -154,9 +148,7 @@ def refusing_parts(*refused: str, named: bool) -> Script:
     return script
 
 
-def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(
-    subtests: pytest.Subtests,
-) -> None:
+def test_what_a_model_refuses_is_left_out_and_the_options_are_printed(subtests: pytest.Subtests) -> None:
     for refused, options in [
         (("temperature",), "--temperature none"),
         (("seed",), "--no-seed"),

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.domain.base import (
-    Domain,
-    RolloutShape,
-    all_members,
-    load_domain,
-    method_signature,
-    required_members,
-)
+from agentlearn.domain.base import Domain, RolloutShape, all_members, load_domain, method_signature, required_members
 from agentlearn.domain.contract import domain_at
 from agentlearn.errors import ConfigError
 from agentlearn_math import MathDomain

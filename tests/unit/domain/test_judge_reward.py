@@ -111,8 +111,7 @@ def test_nonsense_twice_a_refusal_or_a_broken_reply_is_undecided(reply: ModelRes
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut"), EndpointError("")],
+    "error", [ModelHTTPError(500, "m", "broken"), TimeoutError(), ModelAPIError("m", "cut"), EndpointError("")]
 )
 def test_any_error_of_the_service_is_undecided(error: Exception) -> None:
     verdict = Judge(error).verdict()

@@ -19,13 +19,7 @@ from agentlearn.models.budget import Budget
 from agentlearn.models.endings import is_at_limit
 from agentlearn.models.limiter import Limiter
 from agentlearn.models.service_record import ServiceRecord, service_notes, service_records
-from agentlearn.models.token_estimate import (
-    BYTES_PER_TOKEN,
-    FIRST_OUTPUT,
-    TokenEstimates,
-    request_bytes,
-    text_bytes,
-)
+from agentlearn.models.token_estimate import BYTES_PER_TOKEN, FIRST_OUTPUT, TokenEstimates, request_bytes, text_bytes
 from agentlearn.types.trajectory import Usage
 from tests.support.served import WITH_TOOLS, Served, lognormal, pareto
 

@@ -11,13 +11,7 @@ import pytest
 from pydantic_ai import Embedder
 from pydantic_ai.embeddings import EmbeddingResult, TestEmbeddingModel
 
-from agentlearn.library.retrieval import (
-    EmbeddingFile,
-    Retrieval,
-    Retriever,
-    TextEmbedder,
-    near_duplicates,
-)
+from agentlearn.library.retrieval import EmbeddingFile, Retrieval, Retriever, TextEmbedder, near_duplicates
 from agentlearn.types.experience import Library
 
 ANIMALS = {"dog": 0, "hound": 0, "cat": 1, "kitten": 1, "car": 2, "lorry": 2}

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlearn.types.ranking import (
-    K1,
-    B,
-    TermIndex,
-    fused,
-    search_words,
-)
+from agentlearn.types.ranking import K1, B, TermIndex, fused, search_words
 from tests.support.cases import cases
 
 WORDS = st.sampled_from("bcdefghijklm")

@@ -45,9 +45,7 @@ def in_sandbox(name: str, scenario: Callable[[CodeSandbox], Awaitable[None]], **
 
 
 @pytest.mark.parametrize("keep_state", [False, True])
-def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote(
-    keep_state: bool,
-) -> None:
+def test_a_call_whose_zygote_is_killed_is_lost_and_the_next_session_gets_a_new_zygote(keep_state: bool) -> None:
     async def scenario(sandbox: CodeSandbox) -> None:
         async with sandbox.open(1) as session, sandbox.open(2) as other:
             pid, zygote, folder = await pids(session)

@@ -50,11 +50,7 @@ def test_what_was_appended_is_read_back_in_order(tmp_path_factory: pytest.TempPa
         assert journal.last() == len(contents)
         assert journal.read(1, len(contents)) == contents
     state = read_journal(store)
-    assert (state.last, state.entries, state.problem) == (
-        len(contents),
-        dict(enumerate(contents, start=1)),
-        None,
-    )
+    assert (state.last, state.entries, state.problem) == (len(contents), dict(enumerate(contents, start=1)), None)
     assert read_watermark(store / WATERMARK) == (
         state.identity,
         len(contents),
