@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentlearn.store import read_store
-from tests.support.command import AGENTLEARN, agentlearn, agentlearn_here
+from tests.support.command import AGENTLEARN, agentlearn_here
 from tests.support.openai_script import Solver
 from tests.support.openai_stub import OpenAIStub
 from tests.support.signalled import Signalled, run_and_signal, says
@@ -151,7 +151,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypa
             command = resume_of(done, signal.SIGTERM) or command
             assert command[:2] == ["train", "--resume"]
             assert state_of(tmp_path / name) == "interrupted"
-        report = json.loads(agentlearn(*command, "--json", cwd=tmp_path / name).stdout)
+        report = json.loads(agentlearn_here(*command, "--json", cwd=tmp_path / name).stdout)
         hashes.append(report["weights"]["sha256_after"])
     assert hashes[0] == hashes[1]
 
