@@ -7,27 +7,17 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from agentlearn.errors import ConfigError  # noqa: E402
-from agentlearn.library import LibraryStore  # noqa: E402
-from agentlearn.store import read_store  # noqa: E402
-from agentlearn.train.engine.chat_template import TemplateFormat  # noqa: E402
-from agentlearn.train.settings import train_settings  # noqa: E402
-from agentlearn.train.teaching import RolloutPrompts  # noqa: E402
-from agentlearn.types.experience import library_of  # noqa: E402
-from agentlearn.types.task import Task  # noqa: E402
-from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory  # noqa: E402
-from tests.support.letters_training import (  # noqa: E402
-    WORDS,
-    Stopping,
-    letters_fields,
-    one_word_tasks,
-    resumed,
-    stopped,
-    trained,
-)
-from tests.support.tiny_model import saved, tiny_network  # noqa: E402
+from agentlearn.errors import ConfigError
+from agentlearn.library import LibraryStore
+from agentlearn.store import read_store
+from agentlearn.train.engine.chat_template import TemplateFormat
+from agentlearn.train.settings import train_settings
+from agentlearn.train.teaching import RolloutPrompts
+from agentlearn.types.experience import library_of
+from agentlearn.types.task import Task
+from agentlearn.types.trajectory import ModelTurn, SampledTokens, Trajectory
+from tests.support.letters_training import WORDS, Stopping, letters_fields, one_word_tasks, resumed, stopped, trained
+from tests.support.tiny_model import saved, tiny_network
 
 LESSONS = ("Answer with few letters.", "Prefer letters from the start of the alphabet.")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from agentlearn.library import LibraryStore
 from agentlearn.store import RunRow, read_store
 from tests.support.command import AGENTLEARN, agentlearn_here
