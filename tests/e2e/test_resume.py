@@ -241,6 +241,7 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[CallRecord]:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("room_again")
 def test_a_full_disk_ends_the_run_in_one_sentence_and_nothing_acknowledged_is_lost(
     plain: Plain,
