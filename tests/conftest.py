@@ -1,6 +1,7 @@
 """Guards that hold for every test: loopback only, a clean environment, nothing left running."""
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -62,6 +63,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
         return None
     return bool(ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Serve the simulated world in this process, except for the tests of the world itself."""
+    with contextlib.suppress(ModuleNotFoundError):  # the core install is tested without it
+        from tests.support.world_here import serve_worlds_here
+
+        serve_worlds_here("/demo/" not in item.nodeid)
 
 
 def pytest_collection_finish() -> None:

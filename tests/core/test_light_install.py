@@ -32,6 +32,17 @@ LIGHT = {
 """Public names that need no extra."""
 
 
+USE = """
+from pydantic_ai import Agent
+from agentlearn import Experiences, library_of
+
+library = library_of(["Count both ends of a range."])
+agent = Agent("test", instructions="Solve it.", capabilities=[Experiences(library)])
+result = agent.run_sync("How many integers from 3 to 30?")
+assert "Count both ends" in str(result.all_messages()), result.all_messages()
+"""
+
+
 def light(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a program without the packages of the extra `learn`."""
     root = str(Path(agentlearn.__file__).parents[1])
@@ -62,6 +73,11 @@ for name in agentlearn.__all__:
         assert code == "missing_extra"
         assert words.startswith(("agentlearn.store needs", f"agentlearn.{name} needs"))
         assert words.endswith("): pip install 'agentlearn-lib[learn]'")
+
+
+def test_lessons_are_used(tmp_path: Path) -> None:
+    ended = light(USE, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("words", [[], ["learn", "math", "--json"]])

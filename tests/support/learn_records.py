@@ -216,9 +216,7 @@ def learn_record(
         library=library,
         start=LibraryVersion("0" * 32),
         origins={
-            ExperienceId("x0" * 8): [
-                LessonOrigin(RUN, "epoch-1", 1, "p0", ("p1",), (f"{RUN}/00000001@epoch-1",), 10),
-            ]
+            ExperienceId("x0" * 8): [LessonOrigin(RUN, "epoch-1", 1, "p0", ("p1",), (f"{RUN}/00000001@epoch-1",), 10)]
         },
         lessons={ExperienceId("x1" * 8): lesson, ExperienceId("x7" * 8): "Count one end."},
         store=Path("s"),

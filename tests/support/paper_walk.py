@@ -261,12 +261,7 @@ def question(task: Task) -> str:
 
 
 def walked(
-    skills: Skills,
-    task: Task,
-    flaws: frozenset[str] = frozenset(),
-    *,
-    walk: PaperWalk | None = None,
-    seed: int = 0,
+    skills: Skills, task: Task, flaws: frozenset[str] = frozenset(), *, walk: PaperWalk | None = None, seed: int = 0
 ) -> Walked:
     """The walk of a solver that falls into exactly these traps."""
     walk = walk or PaperWalk()

@@ -36,11 +36,7 @@ from tests.support.stages import RUN, ListJournal
 Sizes = Callable[[Random], int]
 """Draws the output tokens of a reply."""
 PLAIN = ModelRequestParameters()
-SCHEMA = {
-    "type": "object",
-    "properties": {"code": {"type": "string", "description": "code"}},
-    "required": ["code"],
-}
+SCHEMA = {"type": "object", "properties": {"code": {"type": "string", "description": "code"}}, "required": ["code"]}
 _TOOLS = [ToolDefinition(name=name, description="runs it " * 20, parameters_json_schema=SCHEMA) for name in "abcd"]
 WITH_TOOLS = ModelRequestParameters(function_tools=_TOOLS)
 

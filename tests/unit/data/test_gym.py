@@ -1,5 +1,6 @@
 """Tasks of the real reasoning-gym."""
 
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +61,20 @@ def test_every_task_of_the_package_is_read_and_gives_its_expected_answer_full_po
             assert task.answer is None or scorer(task.source)(task.answer) == 1, name
 
 
+def test_a_task_that_draws_without_a_seed_is_the_same_each_time(real: ModuleType) -> None:
+    """`list_functions` of reasoning-gym draws some numbers from Python's shared generator."""
+    source = "gym:list_functions?size=40&seed=1"
+
+    def read() -> list[str]:
+        return [task.problem for task in read_tasks(source, domain="any", split="train", answer_required=False)]
+
+    state = random.getstate()
+    first = read()
+    assert random.getstate() == state
+    random.seed(7)
+    assert read() == first
+
+
 @pytest.mark.parametrize("answer", cases(__file__, "a_scorer_evaluates_no_answer_that_could_run_code"))
 def test_a_scorer_evaluates_no_answer_that_could_run_code(real: ModuleType, answer: str) -> None:
     assert _could_call(answer)
@@ -101,6 +116,13 @@ def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType,
     text = answer.format(real.create_dataset("syllogism", size=1, seed=1)[0]["answer"])
     assert _could_call(text)
     assert 0 < scorer("gym:syllogism?size=1&seed=1#0")(text) < 1
+
+
+@pytest.mark.parametrize(
+    "answer", ["-3*X**3*sin(X) + sqrt(2) + C", "0.25", "Alice, then Bob.", "(0, 1), (2, 3)", "7/2"]
+)
+def test_ordinary_answers_call_nothing(answer: str) -> None:
+    assert not could_call(answer)
 
 
 @pytest.mark.parametrize(("source", "sentence"), cases(__file__, "refused_tasks"))

@@ -37,6 +37,11 @@ def test_a_star_stays_in_its_folder_and_two_stars_do_not() -> None:
     assert told(names, card.format("**/*.csv"))["c", "train"] == ("a/b/y.csv", "a/x.csv", "z.csv")
 
 
+@pytest.mark.parametrize("card", cases(__file__, "a_card_that_says_nothing_of_files_leaves_their_names"))
+def test_a_card_that_says_nothing_of_files_leaves_their_names(card: str) -> None:
+    assert told(["train.csv"], card) == {("default", "train"): ("train.csv",)}
+
+
 @given(st.text(), st.lists(st.text(min_size=1)))
 def test_any_card_and_any_names_give_only_files_of_the_repository(text: str, names: list[str]) -> None:
     for card in (text, f"---\n{text}\n---\n", f"---\nconfigs: [{{data_files: '{text}'}}]\n---\n"):

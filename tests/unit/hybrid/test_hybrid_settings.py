@@ -31,6 +31,12 @@ def test_a_wrong_recipe_is_refused_in_one_sentence(subtests: pytest.Subtests) ->
             assert refusal(**changes).startswith(sentence)
 
 
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    words = refusal(learn={"reflector": "http://me:hidden@host/v1#m"})
+    assert words.startswith("the address in learn.reflector has a user name or a password")
+    assert "hidden" not in words
+
+
 def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     settings = recipe(
         seed=7, store=tmp_path, name="mine", margin=0.2, learn={"epochs": 2}, train={"epochs": 5}, compare={"k": 3}
@@ -46,6 +52,17 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
     assert training.gradient.loss == "distill"
     assert comparing.domains == ("math",)
     assert settings.compare_stage(("none", "mine"), k=9).k == 9
+
+
+def test_own_tasks_are_compared_on_the_held_out_file() -> None:
+    settings = recipe(data="learn.jsonl", test_data="held.jsonl", model="models/mine")
+    assert learn_stage(settings, model="models/mine", library=None).test_data == ("held.jsonl",)
+    assert train_stage(settings, model="models/mine", library="x", number=1).test_data == ("held.jsonl",)
+    comparing = compare_stage(settings, ("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("math",), "held.jsonl", None)
+    judged = hybrid_settings(settings.model_dump(exclude_unset=True) | {"reward": "number", "domain": "mine"})
+    comparing = compare_stage(judged, ("none", "x"))
+    assert (comparing.domains, comparing.data, comparing.reward) == (("held.jsonl",), None, "number")
 
 
 def test_a_domain_stands_for_its_recipe_which_is_valid(tmp_path: Path) -> None:

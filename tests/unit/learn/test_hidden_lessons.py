@@ -43,10 +43,22 @@ def test_a_resumed_run_hides_the_same_and_another_epoch_or_seed_something_else()
     assert len({tuple(hidden(seed, epoch)) for seed in range(4) for epoch in range(1, 4)}) > 4
 
 
+def test_groups_are_made_whole_when_lessons_are_hidden() -> None:
+    settings = LearnSettings(domain="math", model="m", group_size=5, stop_after=3, hidden_rollouts=1)
+    assert Allocation.of(settings).first_wave == 5
+    assert Allocation.of(settings.model_copy(update={"hidden_rollouts": 0})).first_wave == 3
+
+
 @pytest.mark.parametrize("hidden", [5, 9])
 def test_hiding_a_lesson_from_a_whole_group_is_refused(hidden: int) -> None:
     settings = LearnSettings(domain="math", model="m", group_size=5, hidden_rollouts=hidden)
     with pytest.raises(ConfigError, match="fewer rollouts than a group has"):
+        Allocation.of(settings)
+
+
+def test_hiding_lessons_from_stored_rollouts_is_refused() -> None:
+    settings = LearnSettings(domain="math", model="m", from_store=True, hidden_rollouts=1)
+    with pytest.raises(ConfigError, match="leave out one of hidden_rollouts and from_store"):
         Allocation.of(settings)
 
 

@@ -157,6 +157,7 @@ def learned(script: Script, folder: Path, **changes: Any) -> tuple[LearnReport, 
             "evaluate": False,
             "epochs": 1,
             "group_size": 2,
+            "validation_rollouts": 1,
             "sandbox": "unsafe-local",
             "store": folder / "store",
         }

@@ -109,8 +109,7 @@ def test_numbers_with_a_unit_or_a_role_are_usual(text: str, numbers: tuple[str, 
 def test_scores_count_what_agents_see() -> None:
     bad = library_of(["Be careful and double-check your work."]).experiences[0]
     library = Library(
-        experiences=library_of(GOOD[:2]).experiences,
-        withheld=(Withheld(experience=bad, status="pending"),),
+        experiences=library_of(GOOD[:2]).experiences, withheld=(Withheld(experience=bad, status="pending"),)
     )
     audit = LibraryAudit.of(AuditedLesson.all_of(library))
     assert audit.score == 100

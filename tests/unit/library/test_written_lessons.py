@@ -7,6 +7,8 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history.hand_edits import HandEdits
 from agentlearn.types.experience import Library, library_of
+from agentlearn.library.history.hand_edits import added, parked, person_context
+from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operation, Proposal, Rejected
 
@@ -56,6 +58,12 @@ def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
     _, (modified,) = learned(library, Modify(target=FIRST, lesson=CARRY))
     assert isinstance(modified.end, Rejected)
     assert modified.end.code == "near_parked"
+
+
+def test_a_run_carries_withheld_lessons_over() -> None:
+    library = parked(WRITTEN, (SECOND,), "It costs points.").library
+    after, _ = learned(library, Add(lesson=ZERO))
+    assert after.withheld == library.withheld
 
 
 def test_a_person_may_exceed_a_limit_only_by_name() -> None:

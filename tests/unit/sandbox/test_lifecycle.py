@@ -102,7 +102,7 @@ def test_many_sessions_one_after_the_other_leave_no_descriptor_and_no_file(
         async with open_sandbox("zygote") as sandbox:
             await many(sandbox, 20)
             fds, files = kept()
-            await many(sandbox, 300)
+            await many(sandbox, 100)
             fds_after, files_after = kept()
             assert fds_after <= fds
             assert files_after <= files + 1  # the directory of the last session may just be going
