@@ -18,10 +18,8 @@ from rich.live import Live
 from rich.text import Text
 
 from agentlearn.cli.app import run
-from agentlearn.cli.output import console, print_json
-from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
 from agentlearn.cli.output import console, print_json, show_logs
-from agentlearn.plugins import OWN_PACKAGE, Announced, CommandEntry, Plugin
+from agentlearn.plugins import OWN_PACKAGE, CommandEntry, Plugin, _Announced
 from agentlearn.printing import guard_streams, print_line
 from agentlearn.text import visible, visible_json, visible_line
 from agentlearn.views.terminal import indented, labelled, print_table

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentlearn.data.check import AnswerRules, check_source, detectable
-from agentlearn.data import AnswerRules, check_source, detectable
-from agentlearn.data.check import answer_kind
+from agentlearn.data.check import AnswerRules, _answer_kind, check_source, detectable
 from agentlearn.errors import DataError
 from agentlearn.types.task import Task
 from tests.support.cases import cases
@@ -94,4 +92,4 @@ def test_the_detectable_effect_is_the_paired_formula() -> None:
 def test_kinds_of_answers(subtests: pytest.Subtests) -> None:
     for answer, kind in cases(__file__, "kinds_of_answers"):
         with subtests.test(repr((answer, kind))):
-            assert answer_kind(answer) == kind
+            assert _answer_kind(answer) == kind

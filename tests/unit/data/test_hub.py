@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentlearn.data import name_of, read_tasks
-from agentlearn.data.reading import rows
-from agentlearn.data import name_of, read_tasks, rows
 from agentlearn.data.hub import PUBLISHED
+from agentlearn.data.reading import rows
 from agentlearn.errors import DataError, MissingExtra
 from agentlearn.store.parquet import write_parquet
 from agentlearn_math import domain

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from agentlearn.config import LearnSettings
 from agentlearn.data import readable_tasks
 from agentlearn.data.check import AnswerRules, _by_reason, check_source
-from agentlearn.data import AnswerRules, check_source, readable_tasks
-from agentlearn.data.check import by_reason
 from agentlearn.domain.task_source import read_source
 from agentlearn.errors import DataError
 from agentlearn.learning.open_run import task_sets

@@ -12,8 +12,7 @@ import pytest
 from agentlearn.errors import LibraryError
 from agentlearn.library import LibraryStore
 from agentlearn.library.history import History
-from agentlearn.library.history.change_log import NO_LINE
-from agentlearn.library.history.change_log import NO_LINE, change_line, line_hash, writer_lock
+from agentlearn.library.history.change_log import NO_LINE, ChangeLog
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARRY = "When adding, carry."
@@ -125,10 +124,11 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     head = head_of(history)
     head.write_text(head.read_text().splitlines()[0] + "\n")
     behind = head.read_text()
-    with writer_lock(head.parent):
+    log = ChangeLog(head.parent)
+    with log._locked():  # pyright: ignore[reportPrivateUsage]
         assert len(history.load()) == 2
     assert head.read_text() == behind
-    with pytest.raises(LibraryError) as locked, writer_lock(head.parent), writer_lock(head.parent, wait_s=0.0):
+    with pytest.raises(LibraryError) as locked, log.writing(), log._locked(wait_s=0.0):  # pyright: ignore[reportPrivateUsage]
         pass
     assert locked.value.code == "library_locked"
 
@@ -166,7 +166,6 @@ def test_several_processes_append_without_losing_a_change(tmp_path: Path) -> Non
     program = """
 import sys
 from agentlearn.library import LibraryStore
-from agentlearn.library.history.change_log import writer_lock
 from agentlearn.types.experience import library_of
 history = LibraryStore(sys.argv[1]).history("math")
 for number in range(15):

@@ -7,8 +7,6 @@ from agentlearn.errors import LibraryError
 from agentlearn.library.curate import CheckContext, next_version
 from agentlearn.library.history.hand_edits import HandEdits
 from agentlearn.types.experience import Library, library_of
-from agentlearn.library.history.hand_edits import added, parked, person_context
-from agentlearn.types.experience import EMPTY_LIBRARY, Library, library_of
 from agentlearn.types.ids import ProposalId
 from agentlearn.types.operation import Add, Delete, Ended, Merge, Modify, Operation, Proposal, Rejected
 
@@ -61,7 +59,7 @@ def test_a_lesson_like_a_parked_one_is_not_learned_again() -> None:
 
 
 def test_a_run_carries_withheld_lessons_over() -> None:
-    library = parked(WRITTEN, (SECOND,), "It costs points.").library
+    library = HandEdits(WRITTEN).park((SECOND,), "It costs points.").library
     after, _ = learned(library, Add(lesson=ZERO))
     assert after.withheld == library.withheld
 

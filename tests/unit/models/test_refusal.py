@@ -7,7 +7,6 @@ from pydantic_ai.exceptions import ModelHTTPError
 
 from agentlearn.models.outage import is_silence, is_transient
 from agentlearn.models.refusal import SYSTEM, TOOLS, RefusedRequest, service_words
-from agentlearn.models.refusal import SYSTEM, TOOLS, error_code, is_filtered, refused_settings, remedy, service_words
 from tests.support.cases import cases
 
 SENT = frozenset({"temperature", "seed", "top_p", "max_tokens", "thinking", SYSTEM, TOOLS})

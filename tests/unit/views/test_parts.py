@@ -7,27 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlearn.views.charts import Bar, BarGroup, Bars, Dumbbell, DumbbellRow, Forest, ForestRow
-from agentlearn.views.lines import LineChart, Point, Scatter, ScatterPoint, Series
-from agentlearn.views import (
-    Bar,
-    BarGroup,
-    Bars,
-    Column,
-    Dumbbell,
-    DumbbellRow,
-    Forest,
-    ForestRow,
+from agentlearn.views.lines import (
+    HEIGHT,
+    NARROWEST,
+    NUMBERS,
     LineChart,
     Point,
     Scatter,
     ScatterPoint,
     Series,
-    Statement,
-    Table,
-    TableCell,
+    labelled,
 )
-from agentlearn.views.charts import bar_chart, dumbbell, forest
-from agentlearn.views.lines import HEIGHT, NARROWEST, NUMBERS, labelled, line_chart, scatter
 from agentlearn.views.markup import Html
 from agentlearn.views.table import Column, Statement, Table, TableCell
 from tests.support.markup import Read
@@ -66,7 +56,7 @@ def test_a_forest_says_each_row_in_words_and_numbers() -> None:
 
 def test_an_estimate_is_at_the_position_of_its_scale() -> None:
     low, high = (ForestRow(label=name, mean=mean) for name, mean in (("low", 0.0), ("high", 1.0)))
-    page = read(forest(Forest(caption="c", rows=(low, high)), ""))
+    page = read(Forest(caption="c", rows=(low, high)).html(""))
     places = [values["x"] for name, values in page.tags if name == "svg" and values.get("class") == "marker"]
     assert places == ["4%", "96%"]
 
@@ -81,7 +71,7 @@ def test_a_row_without_an_estimate_is_there_and_says_so(mean: float | None) -> N
 def test_a_dumbbell_shows_gains_and_losses_in_proportion() -> None:
     """Nine gains among ninety losses are two rows of twenty, and not nine beside ten."""
     changes = [*(0.1 + n / 100 for n in range(9)), *(-0.1 - n / 200 for n in range(90))]
-    page = read(dumbbell(Dumbbell(caption="c", before="a", after="b", rows=rows(changes)), ""))
+    page = read(Dumbbell(caption="c", before="a", after="b", rows=rows(changes)).html(""))
     drawn = [int(name[1:]) for name in page.inside["th"] if name.startswith("t") and name != "task"]
     assert page.inside["summary"] == ["79 more with smaller differences"]
     assert (drawn[:2], sum(n < 9 for n in drawn[:2] + drawn[-18:])) == ([8, 7], 2)
@@ -114,9 +104,7 @@ def test_lines_differ_by_more_than_colour_and_come_with_their_table() -> None:
 
 def test_a_point_that_was_not_measured_leaves_a_gap() -> None:
     points = (Point(x=0, y=0.1), Point(x=1, y=None), Point(x=2, y=0.3))
-    page = read(
-        line_chart(LineChart(caption="c", x_name="x", y_name="y", series=(Series(label="s", points=points),)), "")
-    )
+    page = read(LineChart(caption="c", x_name="x", y_name="y", series=(Series(label="s", points=points),)).html(""))
     assert classes(page, "shape") == 2
     assert "–" in page.inside["td"]
 
