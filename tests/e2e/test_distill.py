@@ -111,7 +111,7 @@ def test_the_teacher_of_an_adapter_that_is_trained_on_has_its_weights(tmp_path: 
 def test_weights_that_are_worse_on_held_out_tasks_are_not_published(
     weights: Path, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agentlearn.learning.run_result import RunResult
+    from agentlearn.learning.evaluate import RunResult
 
     held_out: Any = RunResult.held_out
 

@@ -7,8 +7,7 @@ import pytest
 
 from agentlearn.cli.app import run
 from agentlearn.config import LearnSettings
-from agentlearn.learning.costs import PilotReport, StageEstimate, _Course
-from agentlearn.learning.costs import Course, PilotReport, StageEstimate, estimate, pilot_report, pilot_sets
+from agentlearn.learning.costs import PilotReport, StageEstimate, _Course, estimate
 from agentlearn.learning.open_run import TaskSets
 from agentlearn.store import StageTotals
 from agentlearn.types.task import Task
