@@ -106,8 +106,10 @@ class TeachingRules:
             return kind
         told = self.gold and any(seen.task_of(one).answer is not None for one in seen.decided)
         told = told or (self.reasons and any(map(shown_reason, seen.decided)))
-        if not (self.all_wrong and told):
+        if not told:
             return "nothing"
+        if not self.all_wrong:
+            return "not_wanted"
         return "single" if len(seen.decided) == 1 else "all_wrong"
 
 

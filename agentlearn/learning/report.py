@@ -200,7 +200,8 @@ class Taught(Value):
     """The same, with a single attempt."""
     skipped: dict[str, int] = Field(default_factory=dict[str, int])
     """Groups that taught nothing. all_right: every attempt was right; nothing: all were equally wrong, and nothing said
-    what was wanted; undecided: none was judged; failed: the agent answered in none."""
+    what was wanted; not_wanted: all were wrong, and the settings leave such groups out; undecided: none was judged;
+    failed: the agent answered in none."""
 
     @classmethod
     def of(cls, uses: Mapping[str, int]) -> "Taught":
@@ -218,14 +219,16 @@ class Taught(Value):
     def words(self) -> str:
         """The counts as one line."""
         single = "single wrong attempt" if self.single == 1 else "single wrong attempts"
-        told = f"{self.mixed} mixed, {self.all_wrong} always wrong, {self.single} {single}"
+        counts = {"mixed": self.mixed, "always wrong": self.all_wrong, single: self.single}
+        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         rest = ", ".join(f"{number} {_SKIPPED[name]}" for name, number in self.skipped.items())
-        return f"{told}{f'; skipped: {rest}' if rest else ''}"
+        return f"{told or 'nothing'}{f'; skipped: {rest}' if rest else ''}"
 
 
 _SKIPPED = {
     "all_right": "always right",
     "nothing": "wrong with nothing to learn from",
+    "not_wanted": "always wrong (--all-wrong skip)",
     "undecided": "undecided",
     "failed": "without an answer",
 }

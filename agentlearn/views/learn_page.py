@@ -324,7 +324,8 @@ class _LearnPage(LearnTables):
             caption="Epochs",
             columns=(Column(name="Epoch"), *number_columns(*names), Column(name="Time")),
             rows=rows,
-            note="Applied to held back: ends of the proposals. Held back: quarantined until a person decides.",
+            note="Applied to held back: ends of the proposals. Held back: quarantined until a person decides."
+            f" Groups that taught, in all epochs: {report.taught.words}.",
         )
         return [*parts, table]
 

@@ -83,7 +83,7 @@ USES: list[tuple[str, Group, dict[str, bool], str]] = [
     ("one attempt without a word", group([0], UNKNOWN), {}, "nothing"),
     ("one right attempt with a comment", reasoned(group([1], UNKNOWN), "well done"), {}, "all_right"),
     ("no judged attempt", reasoned(group([None, None]), TOLD), {}, "undecided"),
-    ("the published setting", reasoned(group([0, 0]), TOLD), {"all_wrong": False}, "nothing"),
+    ("the published setting", reasoned(group([0, 0]), TOLD), {"all_wrong": False}, "not_wanted"),
 ]
 
 
