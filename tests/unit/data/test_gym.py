@@ -122,7 +122,7 @@ def test_a_scorer_that_only_compares_texts_judges_any_sentence(real: ModuleType,
     "answer", ["-3*X**3*sin(X) + sqrt(2) + C", "0.25", "Alice, then Bob.", "(0, 1), (2, 3)", "7/2"]
 )
 def test_ordinary_answers_call_nothing(answer: str) -> None:
-    assert not could_call(answer)
+    assert not _could_call(answer)
 
 
 @pytest.mark.parametrize(("source", "sentence"), cases(__file__, "refused_tasks"))

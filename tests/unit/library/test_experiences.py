@@ -248,7 +248,7 @@ def test_another_id_shows_two_libraries_with_labels_of_their_own() -> None:
     text = instructions_of(run.all_messages())
     assert text.count("[G1]") == 1
     assert "[style.G1] When dividing, look for zero." in text
-    assert all_shown_in(run) == {"experiences": SHOWN, "style": Experiences(ZERO).shown}
+    assert Shown.all_in(run) == {"experiences": SHOWN, "style": Experiences(ZERO).shown}
 
 
 def test_equal_ones_on_one_agent_are_one_and_different_ones_need_an_id() -> None:
