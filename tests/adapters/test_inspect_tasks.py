@@ -16,8 +16,7 @@ from agentlearn.config import RolloutOptions
 from agentlearn.domain.base import load_domain
 from agentlearn.types.experience import library_of
 from agentlearn.types.trajectory import ModelTurn, ToolResult, Trajectory
-from agentlearn_adapters.inspect_tasks import InspectDomain
-from agentlearn_adapters.inspect_tasks.inspect_loading import reward_of
+from agentlearn_adapters.inspect_tasks import InspectDomain, _reward_of
 from tests.adapters.scripted_rollouts import Script, rollouts, says, shown
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in code of inspect_ai
@@ -174,8 +173,8 @@ def test_the_scores_are_those_of_inspect_eval(tmp_path: Path) -> None:
 def test_a_value_from_0_to_1_is_the_reward_and_any_other_decides_nothing(subtests: pytest.Subtests) -> None:
     for value, reward in {"C": 1.0, "I": 0.0, "P": 0.5, "0.5": 0.5, True: 1.0, 0.25: 0.25}.items():
         with subtests.test(repr(value)):
-            assert reward_of(value) == reward
-    assert reward_of({"a": 0.5, "b": 1}) == 0.75
+            assert _reward_of(value) == reward
+    assert _reward_of({"a": 0.5, "b": 1}) == 0.75
     for value in [float("nan"), float("inf"), -0.1, 7, "seven", {}, [0.5, 3], None, {"a": "b"}]:
         with subtests.test(repr(value)):
-            assert isinstance(reward_of(value), str)
+            assert isinstance(_reward_of(value), str)

@@ -19,7 +19,7 @@ from agentlearn_demo.lab.evaluation import _evaluation_tasks, evaluate_lab_model
 from agentlearn_demo.lab.files import TOKENIZER, WEIGHTS, check_present, read_checkpoint
 from agentlearn_demo.math.families import FAMILIES
 from agentlearn_demo.math.problem import Problem
-from agentlearn_demo.math.tasks import home, math_tasks
+from agentlearn_demo.math.tasks import math_tasks
 
 TOOL = Tool("run_python", {}, "{}")
 
@@ -115,7 +115,7 @@ def test_the_corpus_follows_from_its_seed_and_has_no_problem_of_the_test_split(m
     for text in asked:
         problem = problem_in(text)
         assert problem is not None
-        assert home(problem) != "test"
+        assert problem.home != "test"
     assert not asked & {task.problem for task in math_tasks("test", 0)}
 
 

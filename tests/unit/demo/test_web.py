@@ -19,7 +19,7 @@ from agentlearn_demo.math.novice import skills as math_skills
 from agentlearn_demo.sim.skills import Conversation, FollowedLessons, Situation, ToolExchange, ToolUse
 from agentlearn_demo.web.novice import skills
 from agentlearn_demo.web.questions import TEMPLATES, _QuestionTemplate
-from agentlearn_demo.web.site import KINDS, SEARCH, Site, SiteKind, SiteProblem, respond, target
+from agentlearn_demo.web.site import KINDS, SEARCH, Site, SiteKind, SiteProblem, target
 from agentlearn_demo.web.tasks import LEARNING, NUMBERS, SITES, UNSEEN, site, walk_tasks
 from agentlearn_web import domain
 from agentlearn_web.observation import PageObservation, TabLine, render_observation

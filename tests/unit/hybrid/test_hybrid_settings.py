@@ -56,12 +56,12 @@ def test_the_stages_share_what_stands_at_the_top(tmp_path: Path) -> None:
 
 def test_own_tasks_are_compared_on_the_held_out_file() -> None:
     settings = recipe(data="learn.jsonl", test_data="held.jsonl", model="models/mine")
-    assert learn_stage(settings, model="models/mine", library=None).test_data == ("held.jsonl",)
-    assert train_stage(settings, model="models/mine", library="x", number=1).test_data == ("held.jsonl",)
-    comparing = compare_stage(settings, ("none", "x"))
+    assert settings.learn_stage(model="models/mine", library=None).test_data == ("held.jsonl",)
+    assert settings.train_stage(model="models/mine", library="x", number=1).test_data == ("held.jsonl",)
+    comparing = settings.compare_stage(("none", "x"))
     assert (comparing.domains, comparing.data, comparing.reward) == (("math",), "held.jsonl", None)
     judged = hybrid_settings(settings.model_dump(exclude_unset=True) | {"reward": "number", "domain": "mine"})
-    comparing = compare_stage(judged, ("none", "x"))
+    comparing = judged.compare_stage(("none", "x"))
     assert (comparing.domains, comparing.data, comparing.reward) == (("held.jsonl",), None, "number")
 
 

@@ -9,7 +9,7 @@ from agentlearn.measure.contrasts import Rules, estimate_contrasts, with_verdict
 from agentlearn.measure.observation import Observation
 from agentlearn.measure.score_table import tabulate
 from agentlearn.types.experience import library_of
-from agentlearn_evals.hybrid.hybrid_run import lessons_to_measure, removal_state, small_sample
+from agentlearn_evals.hybrid.hybrid_run import _small_sample, lessons_to_measure, removal_state
 
 TASKS, K = 200, 4
 
@@ -56,7 +56,7 @@ def test_few_families_propose_nothing_by_a_verdict_and_something_by_the_margin_a
     assert "25 clusters" in found.caution
     assert removal_state(found, "verdict") == "unclear"
     assert removal_state(found, "margin") == "proposed"
-    assert small_sample(found) == found.caution
+    assert _small_sample(found) == found.caution
 
 
 @pytest.mark.parametrize("evidence", ["verdict", "margin"])

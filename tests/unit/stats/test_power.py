@@ -53,12 +53,12 @@ def test_the_detectable_effect_agrees_with_statsmodels(n: int):
 
 
 def test_the_published_sample_sizes():
-    assert (MILLER.before, MILLER.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
+    assert (MILLER.parts.before, MILLER.parts.true_difference) == (pytest.approx(1 / 6), pytest.approx(1 / 9))
     assert float(TTestPower().solve_power(0.5, power=0.8, alpha=0.05)) == pytest.approx(33.367, abs=5e-4)
     assert power_of(0.5 * math.sqrt(33.367), 32.367) == pytest.approx(0.8, abs=5e-6)
     one = VarianceParts(true_difference=1, before=0, after=0, unclamped=1)
-    assert tasks_needed(one, 0.5, k_before=1, k_after=1) == 34
-    assert tasks_needed(MILLER, 0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
+    assert PlannedComparison(parts=one).tasks_needed(0.5, k_before=1, k_after=1) == 34
+    assert MILLER.tasks_needed(0.03, k_before=1, k_after=1) == 3_878  # the error must be estimated too
 
 
 @settings(max_examples=25)
@@ -135,9 +135,11 @@ def test_clusters_that_gain_alike_count_once():
 
 def test_more_tasks_of_the_same_clusters_may_never_be_enough():
     parts = VarianceParts(true_difference=0.04, before=0.2, after=0.2, unclamped=0.04)
-    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(count=10)) is None
-    assert rollouts_needed(parts, 0.05, 60, clusters=Clusters(count=10)) is None
-    assert tasks_needed(parts, 0.05, k_before=4, k_after=4, clusters=Clusters(size=6)) is not None
+    fixed = PlannedComparison(parts=parts, clusters=Clusters(count=10))
+    assert fixed.tasks_needed(0.05, k_before=4, k_after=4) is None
+    assert fixed.rollouts_needed(0.05, 60) is None
+    growing = PlannedComparison(parts=parts, clusters=Clusters(size=6))
+    assert growing.tasks_needed(0.05, k_before=4, k_after=4) is not None
 
 
 def test_five_clusters_are_too_few_for_random_signs():
@@ -149,12 +151,11 @@ def test_five_clusters_are_too_few_for_random_signs():
 def test_hidden_clusters_that_could_lose_everything_must_be_ruled_out():
     parts = VarianceParts(true_difference=0.0001, before=0.0, after=0.0, unclamped=0.0001)
     layout = Clusters(count=10)
-    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout) > 0.99
-    assert planned_power(parts, 0.1, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) < 0.01
-    least = detectable_effect(parts, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5)
-    assert planned_power(parts, least, 60, k_before=1, k_after=1, clusters=layout, most_lost=0.5) == pytest.approx(
-        0.8, abs=1e-6
-    )
+    assert PlannedComparison(parts=parts, clusters=layout).power(0.1, 60, k_before=1, k_after=1) > 0.99
+    planned = PlannedComparison(parts=parts, clusters=layout, most_lost=0.5)
+    assert planned.power(0.1, 60, k_before=1, k_after=1) < 0.01
+    least = planned.detectable_effect(60, k_before=1, k_after=1)
+    assert planned.power(least, 60, k_before=1, k_after=1) == pytest.approx(0.8, abs=1e-6)
 
 
 @given(st.floats(0.004, 0.4), st.floats(0.0, 0.2), st.integers(1, 16), st.floats(0.0, 1.0), st.integers(1, 8))

@@ -14,13 +14,9 @@ peft = pytest.importorskip("peft")
 from agentlearn.errors import ConfigError  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
 from agentlearn.train.serving.local import load_for_serving  # noqa: E402
-from agentlearn.train.serving.weight_sync import served_state  # noqa: E402
+from agentlearn.train.serving.weight_sync import _served_state  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
-from agentlearn.train.weights.checkpoint import (  # noqa: E402
-    CheckpointStore,
-    restore_checkpoint,
-    save_checkpoint,
-)
+from agentlearn.train.weights.checkpoint import CheckpointStore  # noqa: E402
 from agentlearn.train.weights.model import load_for_training, weights_hash  # noqa: E402
 from tests.support.families import family_folder, family_model  # noqa: E402
 from tests.support.tiny_lm import some_rows  # noqa: E402
@@ -103,9 +99,10 @@ def test_a_resumed_run_continues_the_adapter(adapter: Path, tmp_path: Path) -> N
     loaded = load_for_training(str(adapter), told())
     updater = Updater(loaded.model, told())
     updater.step(some_rows(4))
-    path = save_checkpoint(tmp_path, updater, loaded.tokenizer)
+    files = CheckpointStore(tmp_path / "checkpoints", tmp_path / "out", loaded.tokenizer)
+    path = files.save(updater, batches=1)
     again = Updater(load_for_training(str(adapter), told()).model, told())
-    restore_checkpoint(path, again)
+    assert files.restore(again, path) == 1
     assert weights_hash(again.model) == weights_hash(updater.model)
     for one in (updater, again):
         one.step(some_rows(4, seed=1))
@@ -116,7 +113,7 @@ def test_a_served_copy_holds_the_continued_adapter(adapter: Path) -> None:
     model = load_for_training(str(adapter), told()).model
     Updater(model, told()).step(some_rows(4))
     merged = family_model("qwen3")
-    merged.load_state_dict(dict(served_state(model)))
+    merged.load_state_dict(dict(_served_state(model)))
     assert logprobs(merged) == pytest.approx(logprobs(model), abs=1e-4)
 
 

@@ -22,9 +22,9 @@ from agentlearn.config.model_folders import (
     RECORD,
     FetchedState,
     KnownModel,
+    ModelRecord,
     check_fetched,
     model_path,
-    read_record,
 )
 from agentlearn.errors import ConfigError
 from agentlearn.models.call_settings import context_of
@@ -302,12 +302,12 @@ def test_a_killed_fetch_leaves_nothing_that_looks_finished(
         child.send_signal(number)
         child.wait()
         child.stdout.close()
-    assert fetched_state(indexed) is FetchedState.ABSENT
+    assert indexed.state() is FetchedState.ABSENT
     if moment == "downloading":
         while Path("/proc", pids.read_text()).exists():
             time.sleep(0.02)
     assert fetch_model(indexed, quiet, quiet).new
-    record = read_record(model_path(NAME))
+    record = ModelRecord.read(model_path(NAME))
     assert record is not None
     assert {one.name for one in model_path(NAME).parent.iterdir()} == {NAME, f".{NAME}.lock"}
 

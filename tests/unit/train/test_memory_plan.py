@@ -14,19 +14,12 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from agentlearn.errors import ConfigError  # noqa: E402
+from agentlearn.train import memory  # noqa: E402
 from agentlearn.train.arguments import Arguments, gradient_arguments  # noqa: E402
-from agentlearn.train.memory import GIB  # noqa: E402
-from agentlearn.train.update import updater as updater_module  # noqa: E402
-from agentlearn.train.update.memory_plan import MemoryPlan, RowMemory  # noqa: E402
-from agentlearn.train.memory import (  # noqa: E402
-    GIB,
-    RowMemory,
-    main_memory_at_hand,
-    measure_rows,
-    plan_memory,
-)
+from agentlearn.train.memory import GIB, main_memory_at_hand  # noqa: E402
 from agentlearn.train.update import updater as updater_module  # noqa: E402
 from agentlearn.train.update.logprob_model import LogprobModel  # noqa: E402
+from agentlearn.train.update.memory_plan import MemoryPlan, RowMemory  # noqa: E402
 from agentlearn.train.update.updater import Updater  # noqa: E402
 from agentlearn.train.weights.model import weights_hash  # noqa: E402
 from tests.support.tiny_lm import some_rows, tiny_lm  # noqa: E402
@@ -39,7 +32,7 @@ def told(**fields: Any) -> Arguments:
 
 
 def measured(model: Any) -> RowMemory:
-    found = measure_rows(LogprobModel(model), nullcontext)
+    found = RowMemory.measured(LogprobModel(model), nullcontext, packed=False)
     assert found is not None
     return found
 
@@ -83,26 +76,28 @@ def test_measuring_gives_the_same_each_time_and_changes_nothing() -> None:
     assert all(one.grad is None for one in model.parameters())
 
 
-def test_the_least_limit_counts(tmp_path: Path) -> None:
+def test_the_least_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's free memory, and the limits of the process's control group and of those that it is in."""
     proc, groups = tmp_path / "proc", tmp_path / "groups"
+    monkeypatch.setattr(memory, "_PROC", proc)
+    monkeypatch.setattr(memory, "_CGROUPS", groups)
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4194304 kB\n")
-    assert main_memory_at_hand(proc, groups) == 4 * GIB
+    assert main_memory_at_hand() == 4 * GIB
     (proc / "self" / "cgroup").write_text("0::/outer/inner\n")
     for name, bound, used in (("outer", str(3 * GIB), 2 * GIB), ("outer/inner", "max", GIB)):
         (groups / name).mkdir(parents=True)
         (groups / name / "memory.max").write_text(f"{bound}\n")
         (groups / name / "memory.current").write_text(f"{used}\n")
         (groups / name / "memory.stat").write_text(f"anon 5\ninactive_file {GIB // 2}\n")
-    assert main_memory_at_hand(proc, groups) == 1.5 * GIB
+    assert main_memory_at_hand() == 1.5 * GIB
     (proc / "self" / "cgroup").write_text("4:cpu,memory:/docker\n0::/other\n")
     old = groups / "memory" / "docker"
     old.mkdir(parents=True)
     (old / "memory.limit_in_bytes").write_text(f"{2 * GIB}\n")
     (old / "memory.usage_in_bytes").write_text(f"{GIB}\n")
     (old / "memory.stat").write_text("total_inactive_file 0\n")
-    assert main_memory_at_hand(proc, groups) == GIB
+    assert main_memory_at_hand() == GIB
 
 
 def test_too_little_memory_is_said_before_anything_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,9 +163,10 @@ def test_weights_that_are_saved_by_other_names_are_restored(family: str, tmp_pat
     loaded = load_for_training(folder, told())
     updater = Updater(loaded.model, told())
     updater.step(some_rows(3))
-    path = save_checkpoint(tmp_path / "run", updater, loaded.tokenizer)
+    files = CheckpointStore(tmp_path / "checkpoints", tmp_path / "out", loaded.tokenizer)
+    path = files.save(updater, batches=1)
     again = Updater(load_for_training(folder, told()).model, told())
-    restore_checkpoint(path, again)
+    assert files.restore(again, path) == 1
     assert weights_hash(again.model) == weights_hash(updater.model)
 
 

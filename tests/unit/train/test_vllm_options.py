@@ -15,7 +15,7 @@ from agentlearn.serving.http11 import HOST, listening
 from agentlearn.train.serving.vllm import EXTENSION, VllmService, existing_vllm
 from agentlearn.train.serving.weight_sync import WeightTransfer, save_served
 from agentlearn.train.serving.worker_extension import EXTENSION as REAL_EXTENSION
-from agentlearn.train.settings import TrainSettings, VllmOptions, server_arguments, server_environment, train_settings
+from agentlearn.train.settings import TrainSettings, VllmOptions, train_settings
 from agentlearn.train.trainable import _ServedWeights
 from agentlearn.train.weights.loading import LoadedModel
 from tests.support.tiny_model import saved, spread, tiny_network, tiny_tokenizer
@@ -54,8 +54,11 @@ def test_options_become_arguments_of_the_server() -> None:
         ("cuda:0,cuda:1", "GPU-a, GPU-b", "GPU-a,GPU-b"),
     ],
 )
-def test_a_device_is_counted_among_the_visible_ones(device: str | None, outside: str, visible: str | None) -> None:
-    found = server_environment(VllmOptions(vllm_device=device), {"CUDA_VISIBLE_DEVICES": outside})
+def test_a_device_is_counted_among_the_visible_ones(
+    device: str | None, outside: str, visible: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", outside)
+    found = VllmOptions(vllm_device=device).server_environment()
     assert found.get("CUDA_VISIBLE_DEVICES") == visible
 
 
