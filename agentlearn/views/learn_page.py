@@ -9,7 +9,7 @@ from agentlearn.config.command_words import command_words
 from agentlearn.config.outputs import Outputs
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.files import own, own_folder, write_whole
-from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, VersionLine
+from agentlearn.learning.report import Delta, HeldOut, HeldOutScore, Taught, VersionLine
 from agentlearn.store import StoreReader, read_store
 from agentlearn.types.ids import RunId
 from agentlearn.views.charts import Dumbbell, DumbbellRow, Forest, ForestRow
@@ -325,7 +325,7 @@ class _LearnPage(LearnTables):
             columns=(Column(name="Epoch"), *number_columns(*names), Column(name="Time")),
             rows=rows,
             note="Applied to held back: ends of the proposals. Held back: quarantined until a person decides."
-            f" Groups that taught, in all epochs: {report.taught.words}.",
+            + (f" Groups that taught, in all epochs: {report.taught.words}." if report.taught != Taught() else ""),
         )
         return [*parts, table]
 
