@@ -1,6 +1,5 @@
 """`agentlearn runs` and `agentlearn trace`."""
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,7 @@ def runs_list(
 ) -> None:
     """List runs, newest first."""
     from agentlearn.store import read_store
-    from agentlearn.views.runs import run_json
+    from agentlearn.views.runs import result_words, run_json
 
     with read_store(store) as reader:
         runs = reader.runs(limit=limit)
@@ -31,7 +30,7 @@ def runs_list(
         out.print(f"there are no runs in {store}; start with: agentlearn learn math")
     for run in runs:
         simulated = " (simulated)" if run.simulated else ""
-        result = _result(run.report)
+        result = result_words(run.report)
         when = f"{run.started_at:%Y-%m-%d %H:%M}"
         out.print(f"{run.run}  {when}  {run.kind:6}  {run.state:11}  {run.domain}  {run.model}{simulated}{result}")
 
@@ -125,28 +124,3 @@ def trace(
     out = console()
     for line in lines:
         out.print(line)
-
-
-def _result(report: str) -> str:
-    from agentlearn.views.runs import held_out_verdict
-
-    if not report:
-        return ""
-    loaded = json_module.loads(report)
-    if "contrasts" in loaded:
-        pairwise = any(one["baseline"] != loaded["baseline"] for one in loaded["contrasts"])
-        names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
-        verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
-        return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
-    if "rounds" in loaded:
-        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
-        kept = compared[-1]["kept"] if compared else None
-        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
-    if loaded.get("pilot"):
-        return f"  pilot of {loaded['pilot']['tasks']} tasks"
-    delta = loaded.get("delta")
-    if not delta or delta["mean"] is None:
-        return ""
-    open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
-    verdict = held_out_verdict(delta["verdict"], **open_words, ci=delta["ci"])
-    return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"

@@ -114,27 +114,30 @@ def page_at_the_end(store: Path, run: RunId) -> tuple[Path | None, str]:
 
 def learn_page(record: LearnRecord) -> str:
     """The run as one HTML file."""
+    return render_page(learn_content(record))
+
+
+def learn_content(record: LearnRecord) -> HtmlPage:
+    """The content of the page of a run."""
     report = record.report
     writer = f", lessons by {report.reflector}" if report.reflector and report.reflector != report.model else ""
-    return render_page(
-        HtmlPage(
-            title=clipped(f"{report.domain} with {report.model}{writer}, run {report.run}", 160),
-            kicker="Lessons learned from rollouts",
-            mark=record.mark,
-            front=_opening_parts(record),
-            sections=(
-                _result_section(record),
-                _versions_section(record),
-                calls_section(record),
-                groups_section(record),
-                proposals_section(record),
-                lessons_section(record),
-                cost_section(record),
-                notes_section(record),
-                settings_section(record),
-            ),
-            footer="This page is one file. It loads nothing and sends nothing.",
-        )
+    return HtmlPage(
+        title=clipped(f"{report.domain} with {report.model}{writer}, run {report.run}", 160),
+        kicker="Lessons learned from rollouts",
+        mark=record.mark,
+        front=_opening_parts(record),
+        sections=(
+            _result_section(record),
+            _versions_section(record),
+            calls_section(record),
+            groups_section(record),
+            proposals_section(record),
+            lessons_section(record),
+            cost_section(record),
+            notes_section(record),
+            settings_section(record),
+        ),
+        footer="This page is one file. It loads nothing and sends nothing.",
     )
 
 

@@ -85,7 +85,7 @@ def render_page(page: HtmlPage) -> str:
         "header",
         element("p", page.kicker, marked(page.mark), class_="kicker") if page.kicker or page.mark else None,
         element("h1", element("bdi", page.title)),
-        *(_part(part, page.mark) for part in page.front),
+        *(render_part(part, page.mark) for part in page.front),
         class_="front",
     )
     sections = [_section(one, anchor, page.mark) for one, anchor in zip(page.sections, anchors, strict=True)]
@@ -163,18 +163,19 @@ def _section(section: Section, anchor: str, mark: str) -> Html:
         "section",
         element("h2", section.title, id=f"{anchor}-heading"),
         element("p", element("bdi", section.lede), class_="prose") if section.lede else None,
-        *(_part(part, mark) for part in section.parts),
+        *(render_part(part, mark) for part in section.parts),
         id=anchor,
         aria_labelledby=f"{anchor}-heading",
     )
 
 
 def _details(part: Details, mark: str) -> Html:
-    content = joined(*(_part(one, mark) for one in part.parts))
+    content = joined(*(render_part(one, mark) for one in part.parts))
     return fold(part.summary, content, aside=part.aside, unfolded=part.unfolded)
 
 
-def _part(part: PagePart, mark: str) -> Html:
+def render_part(part: PagePart, mark: str) -> Html:
+    """A part as HTML. mark: the label in the headings of figures, such as `simulated`."""
     match part:
         case Bars():
             return bar_chart(part, mark)

@@ -29,6 +29,8 @@ class TableCell(Value):
     value: float | None = None
     """Value to sort by, if not the text."""
     tone: Tone = "plain"
+    href: str = ""
+    """Address that the text links to; empty for none."""
 
 
 def number_cells(words: Callable[[Any], str], *values: float | None) -> tuple[TableCell, ...]:
@@ -85,9 +87,10 @@ def _classes(cell: TableCell, column: Column) -> list[str]:
 
 def _cell(cell: TableCell, column: Column, position: int) -> Html:
     value = finite(cell.value)
+    text = element("bdi", cell.text) if column.kind == "text" else cell.text
     inside = (
         glyph(cell.tone),
-        element("bdi", cell.text) if column.kind == "text" else cell.text,
+        element("a", text, href=cell.href) if cell.href else text,
         element("span", element("bdi", cell.sub), class_="sub") if cell.sub else None,
     )
     classes = " ".join(_classes(cell, column))

@@ -25,21 +25,22 @@ def write_train_page(report: TrainReport, settings: TrainSettings) -> Path:
 
 def train_page(report: TrainReport, settings: TrainSettings) -> str:
     """The run as one self-contained HTML file."""
+    return render_page(train_content(report, settings))
+
+
+def train_content(report: TrainReport, settings: TrainSettings) -> HtmlPage:
+    """The content of the page of a run."""
     sections = [_rewards(report), _updates(report), _conditions(report, settings)]
     if report.notes:
         notes = tuple(Note(text=note) for note in report.notes)
         sections.append(Section(title="Notes", parts=notes))
-    return render_page(
-        HtmlPage(
-            title=f"Training {Path(report.model).name or report.model} on {report.domain}",
-            kicker="Lessons distilled into a local model"
-            if _only_distils(report)
-            else "Gradient GRPO on a local model",
-            mark="lab model" if is_lab(report.model) else "",
-            front=(_result(report), _figures(report)),
-            sections=tuple(sections),
-            footer="A single self-contained file: it loads nothing and sends nothing.",
-        )
+    return HtmlPage(
+        title=f"Training {Path(report.model).name or report.model} on {report.domain}",
+        kicker="Lessons distilled into a local model" if _only_distils(report) else "Gradient GRPO on a local model",
+        mark="lab model" if is_lab(report.model) else "",
+        front=(_result(report), _figures(report)),
+        sections=tuple(sections),
+        footer="A single self-contained file: it loads nothing and sends nothing.",
     )
 
 

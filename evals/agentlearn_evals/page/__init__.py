@@ -1,6 +1,7 @@
 """The comparison page: one self-contained HTML file with the result and the evidence for it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import count, duration, money, p_value, signed
@@ -44,6 +45,9 @@ from agentlearn_evals.page.task_sections import (
     tasks_section,
 )
 
+if TYPE_CHECKING:
+    from agentlearn.store import RunRow
+
 __all__ = ["comparison_page"]
 
 _TITLE, _SENTENCE = 200, 500
@@ -58,6 +62,16 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
     trace_of: returns the transcript of a rollout, or empty text. With it, the page includes transcripts of the flips
     that it shows; each transcript, and all together, are limited in size.
     """
+    return render_page(comparison_content(comparison, trace_of=trace_of))
+
+
+def stored_content(row: "RunRow") -> HtmlPage:
+    """Return the content of the page of a stored comparison, without transcripts."""
+    return comparison_content(Comparison.model_validate_json(row.report))
+
+
+def comparison_content(comparison: Comparison, *, trace_of: Callable[[str], str] | None = None) -> HtmlPage:
+    """Return the content of the page of a comparison, see `comparison_page`."""
     sections = (
         differences_section(comparison),
         arms_section(comparison),
@@ -71,15 +85,13 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
         _checks(comparison),
         _reproducing(comparison),
     )
-    return render_page(
-        HtmlPage(
-            title=clipped(comparison.title, _TITLE),
-            kicker="Comparison of agents on the same tasks",
-            mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
-            front=(*_findings(comparison), *_cautions(comparison), _key_figures(comparison)),
-            sections=tuple(section for section in sections if section is not None),
-            footer="This page is one file. It loads nothing and sends nothing.",
-        )
+    return HtmlPage(
+        title=clipped(comparison.title, _TITLE),
+        kicker="Comparison of agents on the same tasks",
+        mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
+        front=(*_findings(comparison), *_cautions(comparison), _key_figures(comparison)),
+        sections=tuple(section for section in sections if section is not None),
+        footer="This page is one file. It loads nothing and sends nothing.",
     )
 
 

@@ -1,0 +1,413 @@
+"""Pages about runs: the list, one run, what the reflector was asked and replied, the report, what it cost."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agentlearn.errors import AgentlearnError, ConfigError
+from agentlearn.plugins import announced, load
+from agentlearn.store import RunRow
+from agentlearn.store.queries import Query
+from agentlearn.train.report import TrainReport
+from agentlearn.train.settings import TrainSettings
+from agentlearn.types.trajectory import PromptRef
+from agentlearn.view.page import Body, Page, View, choices, link, of_report, pager, question, tabs, text_block
+from agentlearn.views.charts import Bar, BarGroup, Bars
+from agentlearn.views.figure import count, count_words, decimal, duration, large, money, score_words
+from agentlearn.views.groups import reply_text
+from agentlearn.views.learn_page import learn_content
+from agentlearn.views.learn_record import LearnRecord
+from agentlearn.views.lines import LineChart, Point, Series
+from agentlearn.views.markup import Html, element
+from agentlearn.views.page import HtmlPage
+from agentlearn.views.runs import RunRecord, end_reason, held_out_verdict, next_step, result_words
+from agentlearn.views.table import (
+    CodeBlock,
+    Column,
+    KeyFigure,
+    KeyFigures,
+    Note,
+    Paragraph,
+    Statement,
+    Table,
+    TableCell,
+    number_cells,
+    number_columns,
+)
+from agentlearn.views.train_page import train_content
+
+RUNS, CALLS, COSTS = 50, 50, 200
+"""Rows on one page."""
+_TONES = {"done": "plain", "running": "held", "failed": "bad", "interrupted": "open"}
+PAGES = "agentlearn.pages"
+"""Group of entry points: the content of the report page of a kind of run, from its row."""
+
+
+def mark_of(run: RunRow) -> str:
+    """The label of a run's figures."""
+    return "simulated" if run.simulated else "lab model" if run.model.startswith("lab:") else ""
+
+
+def report_of(run: RunRow) -> dict[str, Any]:
+    """The report as JSON; empty for a run without one."""
+    return json.loads(run.report) if run.report else {}
+
+
+def runs_page(view: View) -> Page:
+    """All runs, newest first."""
+    first, total = view.number("first"), view.reader.rows(Query.COUNT_RUNS)[0]["n"]
+    rows = view.reader.runs_between(first, RUNS)
+    cells: list[tuple[TableCell, ...]] = []
+    for run in rows:
+        report = report_of(run)
+        before, after = (report.get(side, {}).get("mean") for side in ("before", "after"))
+        change = "" if before is None else f"{score_words(before)} → {score_words(after)}"
+        found = (
+            TableCell(text=f"{run.kind} {run.domain}", sub=run.run[:12], href=view.to("run", run.run)),
+            TableCell(text=f"{run.started_at:%Y-%m-%d %H:%M}", value=run.started_at.timestamp()),
+            TableCell(text=run.state, tone=_TONES.get(run.state, "plain")),
+            TableCell(text=result_words(run.report) or "–", sub=change),
+            TableCell(text=run.model, sub=mark_of(run)),
+            TableCell(text=money(report.get("cost_usd")) if report else "–", value=report.get("cost_usd")),
+            TableCell(text=duration(report.get("wall_s")), value=report.get("wall_s")),
+        )
+        cells.append(found)
+    names = ("Run", "Started", "State", "Result", "Model", "Cost", "Time")
+    kinds = {"State": True, "Model": True}
+    columns = tuple(Column(name=name, choices=kinds.get(name, False)) for name in names)
+    if not rows:
+        return Page("Runs", (Paragraph(text="There are no runs in this store yet. Start with: agentlearn learn math"),))
+    pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
+    compare = question_two(view, pairs) if len(pairs) > 1 and view.to("two", pairs[1][0], pairs[0][0]) else None
+    parts = (Table(caption="Runs", columns=columns, rows=tuple(cells)), pager(view, first, len(rows), total, size=RUNS))
+    body = tuple(one for one in (*parts, compare) if one is not None)
+    return Page("Runs", body, watched=any(one.state == "running" for one in rows))
+
+
+def question_two(view: View, pairs: list[tuple[str, str]]) -> Html:
+    """A form that puts two runs beside each other."""
+    fields = (
+        choices("a", "First run", pairs, pairs[min(1, len(pairs) - 1)][0]),
+        choices("b", "Second run", pairs, pairs[0][0]),
+    )
+    button = element("button", "Put beside each other", type="submit")
+    return element("form", *fields, button, method="get", action=view.to("two"), class_="ask")
+
+
+def run_tabs(view: View, run: RunRow, current: str) -> Html:
+    """Links to the pages of one run."""
+    with_flips = run.kind == "eval"
+    return tabs(
+        ("Overview", view.to("run", run.run)),
+        ("Attempts", view.to("run", run.run, "grid")),
+        ("Flips", view.to("run", run.run, "flips") if with_flips else ""),
+        ("Stages", view.to("run", run.run, "stages") if run.kind == "learn" else ""),
+        ("Cost", view.to("cost", run=run.run)),
+        ("Report", view.to("run", run.run, "report") if run.report and run.kind in {"learn", "train", "eval"} else ""),
+        current=current,
+    )
+
+
+def run_trail(view: View, run: RunRow) -> tuple[tuple[str, str], ...]:
+    """The pages above a page about a run."""
+    return ("Runs", view.to("runs")), (f"{run.kind} {run.domain} {run.run[:12]}", view.to("run", run.run))
+
+
+def run_page(view: View, run_id: str) -> Page:
+    """One run: how it ended, from what to what, its curve and versions, and where its calls went."""
+    run, reader = view.reader.run(run_id), view.reader
+    report = report_of(run)
+    verdict = result_words(run.report).strip()
+    words = f"{verdict[:1].upper()}{verdict[1:]}." if verdict else f"The run is {run.state}."
+    if (sentence := (report.get("delta") or {}).get("sentence", "")) or report.get("contrasts"):
+        words = sentence or " ".join(one["sentence"] for one in report["contrasts"])
+    body: list[Body] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
+    if reason := end_reason(reader, run):
+        body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
+    phases = reader.rows(Query.PHASES, run.run)
+    body.append(_figures(run, report, phases))
+    body += _curves(report)
+    body += _library(view, run, report)
+    if phases:
+        body.append(_phases(view, run, phases))
+    totals = reader.stage_totals(run.run)
+    if len(totals) > 1:
+        bars = tuple(Bar(label=one.stage, value=one.calls, words=count(one.calls)) for one in totals)
+        body.append(Bars(caption="Where the model calls went", groups=(BarGroup(label="Calls by stage", bars=bars),)))
+    body.append(CodeBlock(text=next_step(reader, run), label="Next"))
+    settings = json.dumps(json.loads(run.settings or "{}"), indent=2, ensure_ascii=False)
+    body.append(element("details", element("summary", "Settings"), text_block(settings)))
+    title = f"{run.kind} {run.domain} with {run.model}"
+    trail = run_trail(view, run)[:1]
+    return Page(title, tuple(body), trail, mark_of(run), watched=run.state == "running")
+
+
+def _tone(report: Mapping[str, Any]) -> Any:
+    delta = report.get("delta") or next(iter(report.get("contrasts") or ()), None) or {}
+    tones = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
+    return "open" if delta.get("withheld") or delta.get("left_open") else tones.get(delta.get("verdict", ""), "plain")
+
+
+def _figures(run: RunRow, report: Mapping[str, Any], phases: list[dict[str, Any]]) -> KeyFigures:
+    figures = [KeyFigure(label="State", value=run.state, sub=f"started {run.started_at:%Y-%m-%d %H:%M}")]
+    delta = report.get("delta") or {}
+    for side in ("before", "after"):
+        if score := report.get(side):
+            ends = score.get("ci") or (None, None)
+            sub = "" if ends[0] is None else f"[{decimal(ends[0])}, {decimal(ends[1])}]"
+            figures.append(KeyFigure(label=side.capitalize(), value=decimal(score.get("mean")), sub=sub))
+    for arm in report.get("arms") or ():
+        figures.append(KeyFigure(label=arm["arm"], value=decimal(arm["score"]), sub=count_words(arm["tasks"], "task")))
+    if delta:
+        verdict = held_out_verdict(
+            delta["verdict"],
+            withheld=delta.get("withheld") or "",
+            left_open=delta.get("left_open") or "",
+            ci=delta["ci"],
+        )
+        figures.append(KeyFigure(label="Verdict", value=verdict))
+    rollouts = sum(one["rollouts"] for one in phases)
+    undecided = sum(one["undecided"] for one in phases)
+    figures.append(
+        KeyFigure(label="Attempts", value=count(rollouts), sub=f"{undecided:,} undecided" if undecided else "")
+    )
+    costs = [one["cost_usd"] for one in phases if one["cost_usd"] is not None]
+    cost = report["cost_usd"] if "cost_usd" in report else sum(costs) if costs else None
+    figures.append(KeyFigure(label="Cost", value=money(cost)))
+    figures.append(
+        KeyFigure(label="Time", value=duration(report.get("wall_s") or (run.at - run.started_at).total_seconds()))
+    )
+    return KeyFigures(caption="The run in numbers", figures=tuple(figures))
+
+
+def _curves(report: Mapping[str, Any]) -> list[Body]:
+    """The curve of the run, by update, version or epoch, as far as it has one."""
+    series: list[Series] = []
+    if curve := report.get("curve"):
+        if "updates" in curve[0]:
+            points = tuple(
+                Point(x=one["updates"], y=(one["held_out"] or {}).get("mean"), low=_end(one, 0), high=_end(one, 1))
+                for one in curve
+            )
+            series.append(Series(label="held-out tasks", points=points))
+    if len(epochs := report.get("epochs") or ()) > 1:
+        points = tuple(Point(x=one["epoch"], y=one["reward"]) for one in epochs)
+        series.append(Series(label="learned from, by epoch", points=points))
+    updates = report.get("updates")
+    if isinstance(updates, list) and updates:
+        points = tuple(Point(x=one["update"], y=one["reward"]) for one in updates[:: max(len(updates) // 400, 1)])
+        series.append(Series(label="tasks learned from", points=points))
+    if not series:
+        return []
+    x_name = "epoch" if series[0].label.startswith("learned") else "updates"
+    return [LineChart(caption="Reward during the run", x_name=x_name, y_name="reward", series=tuple(series))]
+
+
+def _end(point: Mapping[str, Any], which: int) -> float | None:
+    ends = (point["held_out"] or {}).get("ci")
+    return ends[which] if ends else None
+
+
+def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
+    """The library that the run made, and every version on the way."""
+    library, versions = report.get("library"), report.get("versions") or ()
+    if not isinstance(library, dict) or run.kind != "learn":
+        return []
+    reason = (report.get("selection") or {}).get("reason", "")
+    words = f"library {library['name']}@{library['version'][:8]}, {count_words(library['lessons'], 'lesson')}"
+    address = view.to("library", library["name"], at=library["version"])
+    parts: list[Body] = [element("p", link(words, address), f". {reason}" if reason else "", class_="prose")]
+    rows = tuple(
+        (
+            TableCell(
+                text=one["version"][:8], sub=one["role"], tone="good" if one["role"] == "selected" else "plain",
+                href=view.to("library", library["name"], at=one["version"]),
+            ),
+            *number_cells(count, one["updates"], one["lessons"], one["tokens"], one["rollouts"]),
+            *number_cells(decimal, one["reward"], one["estimate"]),
+        )
+        for one in versions
+    )  # fmt: skip
+    if rows:
+        names = ("Updates", "Lessons", "Tokens", "Attempts", "Mean reward", "Estimated gain")
+        parts.append(Table(caption="Versions", columns=(Column(name="Version"), *number_columns(*names)), rows=rows))
+    return parts
+
+
+def _phases(view: View, run: RunRow, phases: list[dict[str, Any]]) -> Table:
+    rows = tuple(
+        (
+            TableCell(text=one["phase"], href=view.to("run", run.run, "grid", phase=one["phase"])),
+            *number_cells(count, one["tasks"], one["rollouts"]),
+            *number_cells(decimal, one["mean"]),
+            *number_cells(count, one["failed"], one["undecided"]),
+            *number_cells(money, one["cost_usd"]),
+        )
+        for one in phases
+    )
+    names = ("Tasks", "Attempts", "Mean reward", "Failed", "Undecided", "Cost")
+    return Table(caption="Parts of the run", columns=(Column(name="Part"), *number_columns(*names)), rows=rows)
+
+
+def stages_page(view: View, run_id: str) -> Page:
+    """The calls of a run's reflector, in order of time."""
+    run, first = view.reader.run(run_id), view.number("first")
+    stage = view.query.get("stage", "")[:40]
+    rows = view.reader.rows(Query.CALLS_PAGE, run.run, stage or None, CALLS, first)
+    named = [one.stage for one in view.reader.stage_totals(run.run) if one.stage != "rollout"]
+    cells: list[tuple[TableCell, ...]] = []
+    for one in rows:
+        parts = one["unit"].split("/")
+        about = f"{parts[0]}, batch {parts[1]}" if len(parts) > 1 else one["unit"]
+        task = f"task {parts[2][:8]}" if len(parts) > 2 and len(parts[2]) == 32 else "/".join(parts[2:])
+        found = (
+            TableCell(text=one["stage"], sub=one["name"], href=view.to("run", run.run, "call", one["id"])),
+            TableCell(text=about, sub=task),
+            TableCell(text="answered" if one["ok"] else "failed", tone="plain" if one["ok"] else "bad"),
+            *number_cells(large, one["tokens_in"], one["tokens_out"]),
+            *number_cells(money, one["cost_usd"]),
+            *number_cells(duration, one["seconds"]),
+        )
+        cells.append(found)
+    columns = (
+        *(Column(name=name) for name in ("Call", "About", "End")),
+        *number_columns("Tokens in", "out", "Cost", "Time"),
+    )
+    ask = question(view, choices("stage", "Stage", [("", "all"), *((one, one) for one in named)], stage))
+    total = rows[0]["total"] if rows else 0
+    table = Table(caption="Calls of the reflector", columns=columns, rows=tuple(cells))
+    body = (run_tabs(view, run, "Stages"), ask, table, pager(view, first, len(rows), total, size=CALLS))
+    return Page(
+        "What the reflector was asked",
+        tuple(one for one in body if one is not None),
+        run_trail(view, run),
+        mark_of(run),
+    )
+
+
+def call_page(view: View, run_id: str, call_id: str) -> Page:
+    """One call of the reflector: the prompt that it was asked with, what it was about, and its reply."""
+    run, reader = view.reader.run(run_id), view.reader
+    found = next((one for one in reader.rows(Query.CALL, run.run, call_id)), None)
+    if found is None:
+        raise ConfigError(f"run {run.run!r} has no call {call_id[:40]!r}", code="unknown_call")
+    step, _, rest = found["unit"].rpartition("/") if found["stage"] == "summarise" else (found["unit"], "", "")
+    phase, batch, *task = step.split("/")
+    proposals = [one for one in reader.proposals(run.run) if (one.phase, str(one.batch)) == (phase, batch)]
+    mine = [one.ended.proposal for one in proposals if one.ended.proposal.stage == found["stage"]]
+    mine = [one for one in mine if not task or one.task is None or one.task == task[0]]
+    refs = dict.fromkeys(ref for one in mine for ref in one.prompts)
+    if found["stage"] == "summarise":
+        rollouts = [
+            one["id"]
+            for one in reader.rows(Query.GRID_CELLS, run.run, phase, None, task[:1], 64)
+            if str(one["g"]) == rest
+        ]
+        refs = dict.fromkeys(ref for one in rollouts[:1] for made in reader.summaries_of(one) for ref in made.prompts)
+    else:
+        rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
+    figures = (
+        KeyFigure(label="Stage", value=found["stage"], sub=f"{phase}, batch {batch}"),
+        KeyFigure(label="Tokens", value=f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"),
+        KeyFigure(label="Cost", value=money(found["cost_usd"]), sub=duration(found["seconds"])),
+    )
+    body: list[Body] = [run_tabs(view, run, "Stages"), KeyFigures(caption="The call", figures=figures)]
+    body.append(element("h2", "The reply"))
+    body.append(text_block(reply_text(found["response"]) or "The reply is empty."))
+    body.append(element("h2", "What it read"))
+    if task:
+        body.append(
+            element("p", link("All attempts at the task", view.to("run", run.run, "grid", phase=phase, task=task[0])))
+        )
+    links = [element("li", link(f"attempt {one[:12]}", view.to("rollout", one))) for one in rollouts[:40]]
+    body.append(element("ul", *links, class_="plain") if links else Paragraph(text="No attempt is known.", quiet=True))
+    body += [_prompt(view, ref) for ref in refs] or [Paragraph(text="The prompt is not known.", quiet=True)]
+    trail = (*run_trail(view, run), ("Stages", view.to("run", run.run, "stages")))
+    return Page(f"{found['stage'].capitalize()}: prompt and reply", tuple(body), trail, mark_of(run))
+
+
+def _prompt(view: View, ref: PromptRef) -> Html:
+    try:
+        text = view.reader.prompt(ref.sha256)
+    except AgentlearnError as error:
+        text = str(error)
+    note = "The attempts above were put in the places in double braces."
+    summary = element("summary", element("bdi", f"The prompt {ref.label}"), element("span", note, class_="aside"))
+    return element("details", summary, text_block(text), open=True)
+
+
+def report_page(view: View, run_id: str) -> Page:
+    """The report of a learn run, a training run or a comparison."""
+    run = view.reader.run(run_id)
+    if not run.report:
+        raise ConfigError(f"run {run.run!r} has no report, because it is {run.state!r}", code="no_page")
+    content = _content(view, run)
+    body = (run_tabs(view, run, "Report"), *of_report(content))
+    return Page(content.title, body, run_trail(view, run), content.mark)
+
+
+def _content(view: View, run: RunRow) -> HtmlPage:
+    if run.kind == "learn":
+        return learn_content(LearnRecord.read(view.reader, run))
+    if run.kind == "train":
+        return train_content(
+            TrainReport.model_validate_json(run.report), TrainSettings.model_validate_json(run.settings)
+        )
+    plugin = announced(PAGES).get(run.kind)
+    made = load(plugin, "page") if plugin is not None else None
+    content = made(run) if callable(made) else None
+    if isinstance(content, HtmlPage):
+        return content
+    lines = "\n".join(str(line) for line in RunRecord.read(view.reader, run.run).main_lines)
+    return HtmlPage(title=f"{run.kind} {run.domain}", front=(CodeBlock(text=lines or "no report"),))
+
+
+def cost_page(view: View) -> Page:
+    """What model calls cost, by day, run and stage."""
+    first, run = view.number("first"), view.query.get("run", "")[:40]
+    known = view.reader.run(run) if run else None
+    rows = view.reader.rows(Query.COSTS, known.run if known else None, COSTS, first)
+    cells = tuple(
+        (
+            TableCell(text=_day(one["day"]), value=one["day"]),
+            TableCell(text=one["run"][:12], href=view.to("run", one["run"])),
+            TableCell(text=one["stage"]),
+            *number_cells(count, one["calls"]),
+            *number_cells(large, one["tokens_in"], one["tokens_out"]),
+            TableCell(
+                text=money(one["cost_usd"]), value=one["cost_usd"],
+                sub=f"{one['unpriced']:,} calls without a known price" if one["unpriced"] else "",
+            ),
+        )
+        for one in rows
+    )  # fmt: skip
+    names = (Column(name="Day", choices=True), Column(name="Run", choices=True), Column(name="Stage", choices=True))
+    columns = (*names, *number_columns("Calls", "Tokens in", "Tokens out", "Cost"))
+    total, unpriced = sum(one["cost_usd"] for one in rows), sum(one["unpriced"] for one in rows)
+    figures = [
+        KeyFigure(
+            label="Known cost", value=money(total), sub=f"{unpriced:,} calls without a price" if unpriced else ""
+        ),
+        KeyFigure(label="Model calls", value=count(sum(one["calls"] for one in rows))),
+        KeyFigure(label="Tokens", value=large(sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in rows))),
+    ]
+    days: dict[int, float] = {}
+    for one in rows:
+        days[one["day"]] = days.get(one["day"], 0.0) + one["cost_usd"]
+    body: list[Body] = [run_tabs(view, known, "Cost")] if known else []
+    body.append(KeyFigures(caption="On this page", figures=tuple(figures)))
+    if len(days) > 1 and any(days.values()):
+        points = tuple(Point(x=day - min(days), y=days[day], label=_day(day)) for day in sorted(days))
+        series = (Series(label="dollars a day", points=points),)
+        body.append(
+            LineChart(caption="Cost by day", x_name=f"days since {_day(min(days))}", y_name="dollars", series=series)
+        )
+    body.append(Table(caption="Cost by day, run and stage", columns=columns, rows=cells))
+    more = pager(view, first, len(rows), first + len(rows) + (len(rows) == COSTS), size=COSTS)
+    body += [more] if more is not None else []
+    return Page("Cost", tuple(body), run_trail(view, known) if known else ())
+
+
+def _day(number: int) -> str:
+    return f"{datetime.fromtimestamp(number * 86_400, UTC):%Y-%m-%d}"
