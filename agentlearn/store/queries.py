@@ -98,7 +98,8 @@ _SELECTED = f"""
 # The pictures and other files in the messages of the rollout $1, with the number of replies before each.
 _PICTURES = """
     WITH message AS (
-      SELECT unnest(json_extract(messages, '$[*]')) AS one, generate_subscripts(json_extract(messages, '$[*]'), 1) AS place
+      SELECT unnest(json_extract(messages, '$[*]')) AS one,
+             generate_subscripts(json_extract(messages, '$[*]'), 1) AS place
       FROM trajectory_body WHERE rollout = $1 AND contains(messages, '"kind":"binary"')
     ), piece AS (
       SELECT place, count(*) FILTER (one->>'$.kind' = 'response') OVER (ORDER BY place) AS turn,
@@ -281,7 +282,7 @@ class Query(StrEnum):
     """
     IS_LIVE = "SELECT count(*) AS n FROM (SELECT 1 FROM live WHERE name = $1 LIMIT 1)"
 
-    # Parts of tables for the pages of `agentlearn.view`. Texts are cut here, so that a page never holds a whole rollout.
+    # Parts of tables for the pages of `agentlearn.view`. Texts are cut here: no page ever holds a whole rollout.
     PAGE_OF_RUNS = f"""
         SELECT * EXCLUDE (settings) REPLACE (
           CASE WHEN report IS NULL OR report = '' THEN '' ELSE CAST(json_object(
@@ -295,7 +296,7 @@ class Query(StrEnum):
     """
     COUNT_RUNS = "SELECT count(DISTINCT run) AS n FROM run_event"
     PHASES = f"""
-        SELECT phase, count(*) AS rollouts, count(DISTINCT task) AS tasks, avg(reward) AS mean, count(reward) AS decided,
+        SELECT phase, count(*) AS rollouts, count(DISTINCT task) AS tasks, avg(reward) AS mean,
                count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (outcome = 'undecided') AS undecided,
                sum(cost_usd) AS cost_usd
         FROM ({_TRAJECTORY}) WHERE run = $1 GROUP BY phase ORDER BY min(started_at), phase
@@ -325,7 +326,8 @@ class Query(StrEnum):
         ORDER BY task, phase, g, attempt
     """
     FAMILIES = """
-        SELECT coalesce(k.family, '') AS name, count(DISTINCT t.task) AS n FROM trajectory t JOIN task k ON k.id = t.task
+        SELECT coalesce(k.family, '') AS name, count(DISTINCT t.task) AS n
+        FROM trajectory t JOIN task k ON k.id = t.task
         WHERE t.run = $1 GROUP BY name ORDER BY name LIMIT 200
     """
     UNDECIDED_CODES = f"""
@@ -337,6 +339,13 @@ class Query(StrEnum):
     """
     COUNT_STEPS = "SELECT count(*) AS n FROM step WHERE rollout = $1"
     TURNS_BEFORE = "SELECT count(*) AS n FROM step WHERE rollout = $1 AND kind = 'model' AND ordinal < $2"
+    # The labels of lessons, such as G7, in what the model wrote.
+    LABELS_NAMED = """
+        SELECT DISTINCT unnest(regexp_extract_all(said, '\\bG[0-9]{1,4}\\b')) AS label FROM (
+          SELECT unnest(json_extract_string(steps, '$[*].text')) AS said
+          FROM trajectory_body WHERE rollout = $1
+        )
+    """
     # The steps $2 to $3 - 1 of a rollout; each text is cut after $4 characters.
     STEPS = """
         WITH found AS (
@@ -429,7 +438,9 @@ class Query(StrEnum):
     """
     SEARCH_TASKS = """
         SELECT k.id, left(k.problem, 320) AS snippet, t.run, t.phase FROM task k
-        JOIN (SELECT task, max(run) AS run, arg_max(phase, run) AS phase FROM trajectory GROUP BY task) t ON t.task = k.id
+        JOIN (
+          SELECT task, max(run) AS run, arg_max(phase, run) AS phase FROM trajectory GROUP BY task
+        ) t ON t.task = k.id
         WHERE contains(lower(k.problem), $1) AND ($2 IS NULL OR t.run = $2) LIMIT $3 OFFSET $4
     """
     SEARCH_LESSONS = """

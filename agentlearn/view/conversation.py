@@ -24,6 +24,8 @@ STEPS = 40
 """Steps in one slice."""
 _SHOWN, _WHOLE = 6_000, 200_000
 """Characters of a step in the conversation, and on the page of one step."""
+_READ_WHOLE = 500
+"""Model calls up to which a whole conversation is searched for the lessons that it names."""
 _FOLDED = 1_200
 """Characters from which a tool's result is folded."""
 _SAFE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -38,7 +40,7 @@ def rollout_page(view: View, rollout: str) -> Page:
     run = view.reader.run(head.run)
     first = view.number("first")
     steps = steps_of(view, head.id, first)
-    siblings = [one for one in view.reader.rows(Query.GRID_CELLS, head.run, head.phase, None, [head.task], 64)]
+    siblings = view.reader.rows(Query.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
     grid = view.to("run", head.run, "grid", phase=head.phase, task=head.task)
     body: list[Body] = [
         *answer_parts(view, head),
@@ -97,7 +99,7 @@ def _figures(head: Trajectory) -> KeyFigures:
 
 def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], grid: str) -> Html:
     """The other attempts at the task, as cells."""
-    cells = [cell(view, one) for one in siblings]
+    cells = [cell(view, one, here=one["id"] == head.id) for one in siblings]
     place = [one["id"] for one in siblings]
     here = place.index(head.id) if head.id in place else -1
     other = next((one for one in siblings if one["reward"] is not None and one["reward"] != head.reward), None)
@@ -124,6 +126,9 @@ def _lessons(view: View, head: Trajectory) -> Html:
         return element("p", element("bdi", words), class_="quiet")
     labels = {one: label for label, one in render(library, treatment.masked).labels.items()}
     used = {one for made in view.reader.summaries_of(head.id) for step in made.steps for one in step.used}
+    short = head.usage.requests <= _READ_WHOLE
+    named = {one["label"] for one in view.reader.rows(Query.LABELS_NAMED, head.id)} if short else set[str]()
+    used |= {one for one, label in labels.items() if label in named}
     shown = [
         one for one in library.experiences if one.id in labels and (head.offered is None or one.id in head.offered)
     ]

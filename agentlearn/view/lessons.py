@@ -364,12 +364,14 @@ def _sources(view: View, lesson: Experience) -> Iterator[Body]:
         yield element("p", "It replaces: ", link(parent.lesson, view.to("lesson", parent.id)))
     if not rollouts:
         yield Paragraph(text="No attempt is known that it was learned from.", quiet=True)
+    asked = ""
     for rollout in rollouts[:_SOURCES]:
         head = reader.head(rollout)
         task = reader.tasks([head.task]).get(head.task)
         reward = "undecided" if head.reward is None else f"reward {head.reward:g}"
         name = link(f"{head.phase}, attempt {head.g + 1}, {reward}", view.to("rollout", head.id))
-        quoted = [clipped(task.problem, _QUOTED)] if task else []
+        quoted = [clipped(task.problem, _QUOTED)] if task and task.id != asked else []
+        asked = head.task
         quoted += [f"answered: {clipped(head.answer, _QUOTED)}"] if head.answer else []
         quoted += [clipped(head.verdict.reason, _QUOTED)] if head.verdict and head.verdict.reason else []
         quoted += [step.text for made in reader.summaries_of(head.id)[:1] for step in made.steps[:3]]

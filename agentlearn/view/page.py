@@ -205,8 +205,8 @@ def kind_of(outcome: str, reward: float | None) -> str:
     return "right" if reward >= 1 else "wrong" if reward <= 0 else "part"
 
 
-def cell(view: View, one: Mapping[str, Any]) -> Html:
-    """An attempt as a coloured cell with a sign, which opens its conversation."""
+def cell(view: View, one: Mapping[str, Any], *, here: bool = False) -> Html:
+    """An attempt as a coloured cell with a sign, which opens its conversation. here: whether this is its page."""
     kind = kind_of(one["outcome"], one["reward"])
     reward = "" if one["reward"] is None else f", reward {one['reward']:g}"
     why = f", {one['code']}" if one["code"] else ""
@@ -214,9 +214,11 @@ def cell(view: View, one: Mapping[str, Any]) -> Html:
     again = f", try {one['attempt'] + 1}" if one["attempt"] else ""
     name = f"attempt {one['g'] + 1}{again}: {_NAMES[kind]}{reward}{why}{answer}"
     href = view.to("rollout", one["id"])
+    kinds = f"cell {kind}{' here' if here else ''}"
     if not href:
-        return element("span", _SIGNS[kind], class_=f"cell {kind}", title=name, role="img", aria_label=name)
-    return element("a", _SIGNS[kind], class_=f"cell {kind}", href=href, title=name, aria_label=name)
+        return element("span", _SIGNS[kind], class_=kinds, title=name, role="img", aria_label=name)
+    current = "page" if here else None
+    return element("a", _SIGNS[kind], class_=kinds, href=href, title=name, aria_label=name, aria_current=current)
 
 
 def legend() -> Html:

@@ -80,7 +80,10 @@ def runs_page(view: View) -> Page:
         return Page("Runs", (Paragraph(text="There are no runs in this store yet. Start with: agentlearn learn math"),))
     pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
     compare = question_two(view, pairs) if len(pairs) > 1 and view.to("two", pairs[1][0], pairs[0][0]) else None
-    parts = (Table(caption="Runs", columns=columns, rows=tuple(cells)), pager(view, first, len(rows), total, size=RUNS))
+    parts = (
+        Table(caption="Newest first", columns=columns, rows=tuple(cells)),
+        pager(view, first, len(rows), total, size=RUNS),
+    )
     body = tuple(one for one in (*parts, compare) if one is not None)
     return Page("Runs", body, watched=any(one.state == "running" for one in rows))
 
@@ -122,6 +125,7 @@ def run_page(view: View, run_id: str) -> Page:
     words = f"{verdict[:1].upper()}{verdict[1:]}." if verdict else f"The run is {run.state}."
     if (sentence := (report.get("delta") or {}).get("sentence", "")) or report.get("contrasts"):
         words = sentence or " ".join(one["sentence"] for one in report["contrasts"])
+        words = words[:1].upper() + words[1:]
     body: list[Body] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
     if reason := end_reason(reader, run):
         body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
@@ -157,8 +161,10 @@ def _figures(run: RunRow, report: Mapping[str, Any], phases: list[dict[str, Any]
             ends = score.get("ci") or (None, None)
             sub = "" if ends[0] is None else f"[{decimal(ends[0])}, {decimal(ends[1])}]"
             figures.append(KeyFigure(label=side.capitalize(), value=decimal(score.get("mean")), sub=sub))
-    for arm in report.get("arms") or ():
-        figures.append(KeyFigure(label=arm["arm"], value=decimal(arm["score"]), sub=count_words(arm["tasks"], "task")))
+    figures += [
+        KeyFigure(label=arm["arm"], value=decimal(arm["score"]), sub=count_words(arm["tasks"], "task"))
+        for arm in report.get("arms") or ()
+    ]
     if delta:
         verdict = held_out_verdict(
             delta["verdict"],
@@ -184,13 +190,13 @@ def _figures(run: RunRow, report: Mapping[str, Any], phases: list[dict[str, Any]
 def _curves(report: Mapping[str, Any]) -> list[Body]:
     """The curve of the run, by update, version or epoch, as far as it has one."""
     series: list[Series] = []
-    if curve := report.get("curve"):
-        if "updates" in curve[0]:
-            points = tuple(
-                Point(x=one["updates"], y=(one["held_out"] or {}).get("mean"), low=_end(one, 0), high=_end(one, 1))
-                for one in curve
-            )
-            series.append(Series(label="held-out tasks", points=points))
+    curve = report.get("curve") or ()
+    if curve and "updates" in curve[0]:
+        points = tuple(
+            Point(x=one["updates"], y=(one["held_out"] or {}).get("mean"), low=_end(one, 0), high=_end(one, 1))
+            for one in curve
+        )
+        series.append(Series(label="held-out tasks", points=points))
     if len(epochs := report.get("epochs") or ()) > 1:
         points = tuple(Point(x=one["epoch"], y=one["reward"]) for one in epochs)
         series.append(Series(label="learned from, by epoch", points=points))

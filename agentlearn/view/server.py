@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentlearn.errors import AgentlearnError, ConfigError, StoreError, StoreMissing
+from agentlearn.errors import AgentlearnError, ConfigError, StoreError
 from agentlearn.library import LibraryStore
 from agentlearn.log import get_log
 from agentlearn.store import read_store
@@ -240,12 +240,9 @@ async def _tried(site: Site, make: "object") -> Response:
     assert callable(make)
     try:
         return await run_in_threadpool(make)
-    except (ConfigError, StoreMissing) as error:
-        return site.problem(str(error), 404)
-    except StoreError as error:
-        return site.problem(str(error), 503)
     except AgentlearnError as error:
-        return site.problem(str(error), 400)
+        status = 503 if isinstance(error, StoreError) else 404 if error.code.startswith("unknown_") else 400
+        return site.problem(str(error), status)
     except Exception as error:  # noqa: BLE001  a fault of one page must not end the server; it is logged
         get_log().exception("view.page_failed")
         return site.problem(f"This page failed, which is a fault of agentlearn: {type(error).__name__}: {error}", 500)

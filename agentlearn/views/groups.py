@@ -283,7 +283,7 @@ def _replies(label: str, calls: Sequence[CallRecord], *, full: bool) -> Iterator
 
 
 def reply_text(response: str) -> str:
-    """What the model wrote in a stored reply: its text, and the arguments of its tool calls as JSON on several lines."""
+    """What the model wrote in a stored reply: its text, and the arguments of its tool calls as JSON in lines."""
     try:
         messages: Any = json.loads(response)
     except ValueError:
