@@ -105,6 +105,8 @@ def library_show(
     for one in library.withheld:
         out.print(block(visible_line(one.experience.lesson), f"[{one.status}] ", "      "))
         out.print(f"      {one.experience.id[:12]}  {one.reason or 'no reason is stored'}")
+    if found.published and not reference.endswith(".json") and "/" not in reference and "@" not in reference[:1]:
+        out.print(f"view: {command_words('view', reference, store=store)}")
 
 
 def _library_store(store: Path) -> "LibraryStore":

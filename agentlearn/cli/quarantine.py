@@ -105,6 +105,8 @@ def library_pending(
     if waiting or held:
         out.print(f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}")
         out.print(f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}")
+    if waiting or versions or held:
+        out.print(f"to decide in a browser: {command_words('view', 'waiting', store=store)}")
 
 
 def library_approve(

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from agentlearn.cli.options import JsonOption, StoreOption
 from agentlearn.cli.output import console, print_json
 from agentlearn.config import DEFAULT_STORE
+from agentlearn.config.command_words import command_words
 
 
 def runs_list(
@@ -48,6 +49,7 @@ def runs_show(
     """Show one run: how it ended, its main numbers, then its settings, its whole report and all its rollouts."""
     from agentlearn.store import read_store
     from agentlearn.views.runs import RunRecord, run_lines
+    from agentlearn.views.terminal import labelled_command
 
     with read_store(store) as reader:
         record = RunRecord.read(reader, run)
@@ -57,6 +59,7 @@ def runs_show(
     out = console()
     for line in run_lines(record, short=short, columns=out.width if out.is_terminal else None):
         out.print(line)
+    out.print(labelled_command("view", command_words("view", record.row.run, store=store)))
 
 
 def runs_page(
@@ -102,8 +105,9 @@ def trace(
     """
     from agentlearn.store import RunRow, read_store
     from agentlearn.views.groups import GroupRecord, group_json, group_lines, group_list_lines, run_groups
-    from agentlearn.views.records import GroupAddress, resolve
+    from agentlearn.views.records import GroupAddress, group_address, resolve
     from agentlearn.views.rollouts import RolloutRecord, rollout_lines
+    from agentlearn.views.terminal import labelled_command
 
     with read_store(store) as reader:
         found = resolve(reader, what)
@@ -124,3 +128,11 @@ def trace(
     out = console()
     for line in lines:
         out.print(line)
+    match found:
+        case RunRow():
+            thing = found.run
+        case GroupAddress():
+            thing = group_address(found.run.run, found.task, found.phase)
+        case _:
+            thing = found
+    out.print(labelled_command("view", command_words("view", thing, store=store)))

@@ -298,7 +298,7 @@ class Query(StrEnum):
     PHASES = f"""
         SELECT phase, count(*) AS rollouts, count(DISTINCT task) AS tasks, avg(reward) AS mean,
                count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (outcome = 'undecided') AS undecided,
-               sum(cost_usd) AS cost_usd
+               sum(cost_usd) AS cost_usd, min(library_version) AS library
         FROM ({_TRAJECTORY}) WHERE run = $1 GROUP BY phase ORDER BY min(started_at), phase
     """
     # The tasks of a run in one phase $2, or in two, $2 and $3. $4 names a filter, $5 a family or a code of failures.

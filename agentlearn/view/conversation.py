@@ -339,8 +339,8 @@ def feedback_words(one: Feedback) -> str:
 def thumbs(view: View, rollout: str) -> list[Html]:
     """Forms that say whether an answer was right, and what the right one is; none where nothing can be changed."""
     why = field_of("why", "Why (optional)")
-    up = form(view, "thumb", submit="👍 right", kind="good", rollout=rollout, reward="1")
-    down = form(view, "thumb", why, submit="👎 wrong", kind="bad", rollout=rollout, reward="0")
+    up = form(view, "thumb", submit="✓ right", kind="good", rollout=rollout, reward="1")
+    down = form(view, "thumb", why, submit="✗ wrong", kind="bad", rollout=rollout, reward="0")
     demonstration = field_of("demonstration", "The right answer", rows=3, limit=20_000)
     right = form(view, "demonstrate", demonstration, submit="Save the right answer", rollout=rollout)
     made = [one for one in (up, down, right) if one is not None]

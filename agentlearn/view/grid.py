@@ -7,12 +7,12 @@ from typing import Any
 
 from agentlearn.store import RunRow
 from agentlearn.store.queries import Query
-from agentlearn.types.trajectory import measures
 from agentlearn.view.conversation import answer_parts, steps_of
 from agentlearn.view.page import Body, Page, View, cell, choices, legend, link, pager, question, row_of
-from agentlearn.view.runs import mark_of, run_tabs, run_trail
+from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
 from agentlearn.views.figure import count_words, decimal, score_words, signed
 from agentlearn.views.markup import Html, clipped, element
+from agentlearn.views.page import Details
 from agentlearn.views.table import (
     Column,
     KeyFigure,
@@ -27,19 +27,23 @@ from agentlearn.views.table import (
 
 TASKS, CELLS, FLIPS = 60, 32, 60
 """Tasks on one page, attempts of a task in one part of the run, flips on one page."""
+_OPENS = "A task opens both conversations side by side."
 FILTERS = {"all": "all", "wrong": "any wrong", "all-wrong": "all wrong", "undecided": "undecided", "flipped": "changed"}
 
 
 def grid_page(view: View, run_id: str) -> Page:
     """The tasks of a run and their attempts, in one part of the run or before and after."""
     run, reader = view.reader.run(run_id), view.reader
-    phases = [one["phase"] for one in reader.rows(Query.PHASES, run.run)]
+    found = reader.rows(Query.PHASES, run.run)
+    phases, names = [one["phase"] for one in found], phase_names(report_of(run), found)
     if not phases:
         empty = Paragraph(text="The run has no attempts yet.")
         return Page("Attempts", (run_tabs(view, run, "Attempts"), empty), run_trail(view, run), mark_of(run))
     two = ("before", "after") if {"before", "after"} <= set(phases) else None
     arms = [one for one in phases if one.startswith("compare")]
     if two is None and run.kind == "eval" and len(arms) > 1:
+        base = report_of(run).get("baseline", "")
+        arms.sort(key=lambda one: names[one] != base)
         two = arms[0], arms[1]
     parts = [*(["both"] if two else []), *phases]
     part = view.choice("phase", parts)
@@ -60,7 +64,7 @@ def grid_page(view: View, run_id: str) -> Page:
         (one["name"], f"{one['name'] or 'no family'} ({one['n']})") for one in reader.rows(Query.FAMILIES, run.run)
     ]
     codes = [(one["name"], f"{one['name']} ({one['n']})") for one in reader.rows(Query.UNDECIDED_CODES, run.run)]
-    fields = [choices("phase", "Part", [(one, _part_words(one, two)) for one in parts], part)]
+    fields = [choices("phase", "Part", [(one, _part_words(one, two, names)) for one in parts], part)]
     filters = [item for item in FILTERS.items() if right or item[0] != "flipped"]
     fields.append(choices("show", "Tasks", filters, wanted))
     if len(families) > 1:
@@ -68,7 +72,7 @@ def grid_page(view: View, run_id: str) -> Page:
     if codes:
         fields.append(choices("code", "Undecided because", [("", "any cause"), *codes], code))
     sides = [left, right] if right else [left]
-    table = _grid(view, run, rows, members, sides)
+    table = _grid(view, run, rows, members, {side: names[side] for side in sides})
     total = rows[0]["total"] if rows else 0
     body: list[Body | None] = [
         run_tabs(view, run, "Attempts"),
@@ -89,10 +93,11 @@ def _problem(view: View, task: str) -> str:
     return next((one.problem for one in known.values()), "")
 
 
-def _part_words(part: str, two: tuple[str, str] | None) -> str:
+def _part_words(part: str, two: tuple[str, str] | None, names: Mapping[str, str]) -> str:
     if part == "both" and two:
-        return f"{two[0][:30]} and {two[1][:30]}"
-    return part if measures(part) else f"{part} (learned from)" if part.startswith("epoch") else part
+        return f"{names[two[0]][:30]} and {names[two[1]][:30]}"
+    part = names[part]
+    return f"{part} (learned from)" if part.startswith("epoch") else part
 
 
 def _grid(
@@ -100,11 +105,11 @@ def _grid(
     run: RunRow,
     rows: Sequence[Mapping[str, Any]],
     members: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
-    sides: Sequence[str],
+    sides: Mapping[str, str],
 ) -> Html:
     head = [element("th", "Task", scope="col")]
-    for side in sides:
-        head += [element("th", clipped(side, 40), scope="col"), element("th", "mean", scope="col", class_="num")]
+    for name in sides.values():
+        head += [element("th", clipped(name, 40), scope="col"), element("th", "mean", scope="col", class_="num")]
     lines: list[Html] = []
     for row in rows:
         means = [row["before"], row["after"]]
@@ -132,24 +137,27 @@ def flips_page(view: View, run_id: str) -> Page:
     rows = view.reader.rows(Query.FLIPS, run.run, side, FLIPS, first)
     lines = tuple(
         (
-            TableCell(text=clipped(one["problem"] or one["task"], 160), sub=f"{one['arm']} against {one['baseline']}"),
-            TableCell(text=signed(one["score"] - one["baseline_score"]), value=one["score"] - one["baseline_score"],
-                      tone="good" if one["score"] > one["baseline_score"] else "bad"),
+            TableCell(
+                text=clipped(one["problem"] or one["task"], 160),
+                sub=f"{one['arm']} against {one['baseline']}",
+                href=_pair(view, one["baseline_rollout"], one["rollout"]),
+            ),
+            TableCell(
+                text=signed(one["score"] - one["baseline_score"]),
+                value=one["score"] - one["baseline_score"],
+                tone="good" if one["score"] > one["baseline_score"] else "bad",
+            ),
             *number_cells(decimal, one["baseline_score"], one["score"]),
-            TableCell(text="both conversations" if one["rollout"] and one["baseline_rollout"] else "–",
-                      href=_pair(view, one["baseline_rollout"], one["rollout"])),
         )
         for one in rows
-    )  # fmt: skip
-    columns = (
-        Column(name="Task"), *number_columns("Difference", "Baseline", "Arm"), Column(name="Side by side"),
-    )  # fmt: skip
+    )
+    columns = (Column(name="Task"), *number_columns("Difference", "Baseline", "Arm"))
     options = [("all", "lost and won"), ("lost", "lost"), ("won", "won")]
     total = rows[0]["total"] if rows else 0
     body: list[Body | None] = [
         run_tabs(view, run, "Flips"),
         question(view, choices("show", "Tasks", options, side)),
-        Table(caption="Tasks with different scores, the lost ones first", columns=columns, rows=lines)
+        Table(caption="Tasks with different scores, the lost ones first", columns=columns, rows=lines, note=_OPENS)
         if rows
         else Paragraph(text="No task has different scores here."),
         pager(view, first, len(rows), total, size=FLIPS),
@@ -179,14 +187,14 @@ def two_runs_page(view: View) -> Page:
     """Two runs side by side: settings that differ, scores on the tasks that both have, and the tasks that changed."""
     reader = view.reader
     runs = [reader.run(view.query.get(name, "")[:64] or reader.runs(1)[0].run) for name in ("a", "b")]
-    named = [[row["phase"] for row in reader.rows(Query.PHASES, run.run)] or [""] for run in runs]
-    usual = [next((one for one in ("after", "compare") if one in phases), phases[-1]) for phases in named]
+    named = [phase_names(report_of(run), reader.rows(Query.PHASES, run.run)) or {"": "nothing"} for run in runs]
+    usual = ["after" if "after" in phases else [*phases][-1] for phases in named]
     wanted = [view.query.get(f"phase_{side}", "")[:200] or usual[n] for n, side in enumerate("ab")]
     first = view.number("first")
     asked = (runs[0].run, wanted[0], runs[1].run, wanted[1])
     rows = reader.rows(Query.SHARED_TASKS, *asked, TASKS, first)
     fields = [
-        choices(f"phase_{side}", f"Part of {run.run[:12]}", [(one, one) for one in phases], wanted[n])
+        choices(f"phase_{side}", f"Part of {run.run[:12]}", list(phases.items()), wanted[n])
         for n, (side, run, phases) in enumerate(zip("ab", runs, named, strict=True))
     ]
     body: list[Body | None] = [question(view, *fields, a=runs[0].run, b=runs[1].run)]
@@ -206,22 +214,27 @@ def two_runs_page(view: View) -> Page:
         ]
     else:
         body.append(Statement(text="The two runs share no task in these parts."))
-    if differ := _settings_that_differ(runs):
-        columns = (Column(name="Setting"), Column(name="First run"), Column(name="Second run"))
-        cells = tuple(tuple(TableCell(text=clipped(text, 300)) for text in row) for row in differ)
-        body.append(Table(caption="What was set differently", columns=columns, rows=cells))
     if rows:
         lines = tuple(
             (
-                TableCell(text=clipped(one["problem"] or one["task"], 160), sub=one["task"][:8]),
+                TableCell(
+                    text=clipped(one["problem"] or one["task"], 160),
+                    sub=one["task"][:8],
+                    href=_pair(view, one["before_rollout"], one["after_rollout"]),
+                ),
                 *number_cells(decimal, one["before"], one["after"]),
-                TableCell(text="both conversations", href=_pair(view, one["before_rollout"], one["after_rollout"])),
             )
             for one in rows
         )
-        columns = (Column(name="Task"), *number_columns("First run", "Second run"), Column(name="Side by side"))
-        body.append(Table(caption="Shared tasks, the most changed first", columns=columns, rows=lines))
+        columns = (Column(name="Task"), *number_columns("First run", "Second run"))
+        body.append(Table(caption="Shared tasks, the most changed first", columns=columns, rows=lines, note=_OPENS))
         body.append(pager(view, first, len(rows), rows[0]["total"], size=TASKS))
+    if differ := _settings_that_differ(runs):
+        columns = (Column(name="Setting"), Column(name="First run"), Column(name="Second run"))
+        cells = tuple(tuple(TableCell(text=clipped(text, 300)) for text in row) for row in differ)
+        table = Table(caption="Settings", columns=columns, rows=cells)
+        summary = f"What was set differently: {count_words(len(differ), 'setting')}"
+        body.append(Details(summary=summary, parts=(table,), unfolded=len(differ) < 10))
     title = f"{runs[0].run[:12]} and {runs[1].run[:12]}"
     return Page(title, tuple(one for one in body if one is not None), (("Runs", view.to("runs")),))
 

@@ -69,10 +69,13 @@ def library_page(view: View, name: str) -> Page:
     body.append(_lessons_table(view, library))
     if library.withheld:
         rows = tuple(
-            (TableCell(text=one.experience.lesson, href=view.to("lesson", one.experience.id)), TableCell(text=one.status),
-             TableCell(text=one.reason or "no reason is stored"))
+            (
+                TableCell(text=one.experience.lesson, href=view.to("lesson", one.experience.id)),
+                TableCell(text=one.status),
+                TableCell(text=one.reason or "no reason is stored"),
+            )
             for one in library.withheld
-        )  # fmt: skip
+        )
         columns = (Column(name="Lesson"), Column(name="State", choices=True), Column(name="Why"))
         body.append(Table(caption="Kept, and shown to no agent", columns=columns, rows=rows))
     if newest and history.exists:
@@ -442,9 +445,8 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
         for words, change in (("brought by", one.brought), ("left with", one.left)):
             if change is not None:
                 who = f" by {change.who}" if change.who else f" in run {change.run[:12]}" if change.run else ""
-                said.append(
-                    f"{words} {change.kind}{who} on {change.at:%Y-%m-%d %H:%M}{f': {change.note}' if change.note else ''}"
-                )
+                note = f": {change.note}" if change.note else ""
+                said.append(f"{words} {change.kind}{who} on {change.at:%Y-%m-%d %H:%M}{note}")
         text = element("span", element("bdi", f" {'; '.join(said)}"), class_="quiet")
         items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
     yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)

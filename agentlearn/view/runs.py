@@ -11,6 +11,7 @@ from agentlearn.store import RunRow
 from agentlearn.store.queries import Query
 from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
+from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import PromptRef
 from agentlearn.view.page import Body, Page, View, choices, link, of_report, pager, question, tabs, text_block
 from agentlearn.views.charts import Bar, BarGroup, Bars
@@ -124,8 +125,7 @@ def run_page(view: View, run_id: str) -> Page:
     verdict = result_words(run.report).strip()
     words = f"{verdict[:1].upper()}{verdict[1:]}." if verdict else f"The run is {run.state}."
     if (sentence := (report.get("delta") or {}).get("sentence", "")) or report.get("contrasts"):
-        words = sentence or " ".join(one["sentence"] for one in report["contrasts"])
-        words = words[:1].upper() + words[1:]
+        words = sentence[:1].upper() + sentence[1:] or " ".join(one["sentence"] for one in report["contrasts"])
     body: list[Body] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
     if reason := end_reason(reader, run):
         body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
@@ -134,7 +134,7 @@ def run_page(view: View, run_id: str) -> Page:
     body += _curves(report)
     body += _library(view, run, report)
     if phases:
-        body.append(_phases(view, run, phases))
+        body.append(_phases(view, run, phases, phase_names(report, phases)))
     totals = reader.stage_totals(run.run)
     if len(totals) > 1:
         bars = tuple(Bar(label=one.stage, value=one.calls, words=count(one.calls)) for one in totals)
@@ -241,10 +241,22 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
     return parts
 
 
-def _phases(view: View, run: RunRow, phases: list[dict[str, Any]]) -> Table:
+def phase_names(report: Mapping[str, Any], phases: list[dict[str, Any]]) -> dict[str, str]:
+    """What the parts of a run are called: of a comparison, the arm with that library, where only one has it."""
+    arms: dict[str, list[str]] = {}
+    for arm in report.get("arms") or ():
+        arms.setdefault(arm.get("library") or EMPTY_LIBRARY.version, []).append(arm["arm"])
+    names: dict[str, str] = {}
+    for one in phases:
+        found = arms.get(one["library"], []) if one["phase"].startswith("compare") else []
+        names[one["phase"]] = found[0] if len(found) == 1 else one["phase"]
+    return names
+
+
+def _phases(view: View, run: RunRow, phases: list[dict[str, Any]], names: Mapping[str, str]) -> Table:
     rows = tuple(
         (
-            TableCell(text=one["phase"], href=view.to("run", run.run, "grid", phase=one["phase"])),
+            TableCell(text=names[one["phase"]], href=view.to("run", run.run, "grid", phase=one["phase"])),
             *number_cells(count, one["tasks"], one["rollouts"]),
             *number_cells(decimal, one["mean"]),
             *number_cells(count, one["failed"], one["undecided"]),
@@ -252,8 +264,8 @@ def _phases(view: View, run: RunRow, phases: list[dict[str, Any]]) -> Table:
         )
         for one in phases
     )
-    names = ("Tasks", "Attempts", "Mean reward", "Failed", "Undecided", "Cost")
-    return Table(caption="Parts of the run", columns=(Column(name="Part"), *number_columns(*names)), rows=rows)
+    numbers = ("Tasks", "Attempts", "Mean reward", "Failed", "Undecided", "Cost")
+    return Table(caption="Parts of the run", columns=(Column(name="Part"), *number_columns(*numbers)), rows=rows)
 
 
 def stages_page(view: View, run_id: str) -> Page:

@@ -93,8 +93,9 @@ async def _filled(store: Path, text: str, steps: int, library: Library) -> Recor
                         task=tasks[0].id, evidence=(ids["wrong"], ids["right"]), prompts=(_prompt_ref(),))  # fmt: skip
         held = Proposal(id=ProposalId(HELD), stage="compare", ordinal=1, operation=Add(lesson="Tell the judge nothing."),
                         raw=text, task=tasks[0].id, evidence=(ids["wrong"],))  # fmt: skip
-        ended = [Ended(proposal=made, end=Applied(experience=library.experiences[0].id)),
-                 Ended(proposal=held, end=Quarantined(code="refused_source", reason=f"it speaks to the judge {text}"))]  # fmt: skip
+        held_for = Quarantined(code="refused_source", reason=f"it speaks to the judge {text}")
+        made_it = Applied(experience=library.experiences[0].id)
+        ended = [Ended(proposal=made, end=made_it), Ended(proposal=held, end=held_for)]
         await opened.save_proposals(LEARN, "epoch-1", 1, ended)
     libraries = LibraryStore(store / "libraries")
     libraries.publish("math", library, kind="learn", run=LEARN, note=text.strip()[:200])

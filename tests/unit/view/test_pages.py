@@ -49,14 +49,11 @@ def test_hostile_texts_add_no_element_and_no_attribute_to_any_page(of: Recorded,
     every_tag = {name for names, _, _ in plain.values() for name in names}
     every_attribute = {name for _, names, _ in plain.values() for name in names}
     assert not {one for one in every_attribute if one.startswith("on") or one == "style"}
-    for number, text in enumerate(
-        (HOSTILE[0] + HOSTILE[1] + HOSTILE[2], HOSTILE[4] + HOSTILE[5], "".join(HOSTILE[7:14]))
-    ):
-        hostile = recorded(tmp_path / f"{number}", text)
-        for tags, attributes, scripts in shapes(hostile).values():
-            assert tags <= every_tag
-            assert attributes <= every_attribute
-            assert scripts == 3
+    hostile = recorded(tmp_path, "".join(one for one in HOSTILE if len(one) < 500))
+    for tags, attributes, scripts in shapes(hostile).values():
+        assert tags <= every_tag
+        assert attributes <= every_attribute
+        assert scripts == 3
 
 
 def test_the_vendored_file_is_the_one_that_was_checked_and_its_licence_is_with_it() -> None:
@@ -182,7 +179,7 @@ def test_flips_lead_to_both_conversations_side_by_side(of: Recorded) -> None:
 def test_two_runs_are_compared_on_the_tasks_that_both_have(of: Recorded) -> None:
     page = text_of(of, f"/two?a={LEARN}&b={LEARN}&phase_a=before&phase_b=after")
     assert "3 tasks of 4 that both runs have changed." in page
-    assert "both conversations" in page
+    assert "A task opens both conversations side by side." in page
 
 
 @pytest.mark.parametrize(("question", "found"), [
@@ -216,7 +213,7 @@ def test_a_table_is_saved_as_csv_without_formulas_and_a_figure_as_svg(tmp_path: 
         assert "attachment" in table.headers["content-disposition"]
         assert "'=HYPERLINK(1)" in table.text
         figure = client.get(f"{site.base}/run/{LEARN}?save=figure-0")
-        drawing = ET.fromstring(figure.text)  # noqa: S314
+        drawing = ET.fromstring(figure.text)
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
 
 
