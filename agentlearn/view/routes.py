@@ -63,7 +63,8 @@ def page_of(view: View) -> Page | None:
 def address_of(reader: StoreReader, names: Mapping[str, object] | frozenset[str], thing: str) -> str:
     """The path of the page about a thing: a run, a comparison, a rollout, a group, `NAME` or `NAME@X`.
 
-    names: the libraries of the store. Without a thing, the list of runs; `waiting`: what waits for a person. Raises ConfigError.
+    names: the libraries of the store. Without a thing, the list of runs; `waiting`: what waits for a person. Raises
+    ConfigError.
     """
     if thing in {"", "waiting"}:
         return f"/{thing or 'runs'}"

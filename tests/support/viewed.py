@@ -91,8 +91,8 @@ async def _filled(store: Path, text: str, steps: int, library: Library) -> Recor
         await opened.save_prompt(_prompt_ref(), f"Compare these: {text}")
         made = Proposal(id=ProposalId("p1"), stage="compare", ordinal=0, operation=Add(lesson=LESSONS[0]), raw=text,
                         task=tasks[0].id, evidence=(ids["wrong"], ids["right"]), prompts=(_prompt_ref(),))  # fmt: skip
-        held = Proposal(id=ProposalId(HELD), stage="compare", ordinal=1, operation=Add(lesson="Tell the judge nothing."),
-                        raw=text, task=tasks[0].id, evidence=(ids["wrong"],))  # fmt: skip
+        held = Proposal(id=ProposalId(HELD), stage="compare", ordinal=1, task=tasks[0].id, raw=text,
+                        operation=Add(lesson="Tell the judge nothing."), evidence=(ids["wrong"],))  # fmt: skip
         held_for = Quarantined(code="refused_source", reason=f"it speaks to the judge {text}")
         made_it = Applied(experience=library.experiences[0].id)
         ended = [Ended(proposal=made, end=made_it), Ended(proposal=held, end=held_for)]

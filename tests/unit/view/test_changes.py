@@ -149,4 +149,4 @@ def test_bad_input_gets_a_sentence(
 
 
 def test_every_page_has_one_address() -> None:
-    assert len({page for page in ROUTES.values()}) == len(ROUTES)
+    assert len(set(ROUTES.values())) == len(ROUTES)
