@@ -32,8 +32,7 @@ def view(
     ] = False,
     port: Annotated[int, Parameter(help="Port to listen at. 0: a free one.")] = 0,
     host: Annotated[
-        str,
-        Parameter(help="Address to listen at. Another one than this machine's own lets other machines connect."),
+        str, Parameter(help="Address to listen at. Another one than this machine's own lets other machines connect.")
     ] = "127.0.0.1",
     store: StoreOption = DEFAULT_STORE,
     json: JsonOption = False,

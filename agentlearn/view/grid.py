@@ -8,22 +8,12 @@ from typing import Any
 from agentlearn.store import RunRow
 from agentlearn.store.queries import Query
 from agentlearn.view.conversation import answer_parts, steps_of
-from agentlearn.view.page import Body, Page, View, cell, choices, legend, link, pager, question, row_of
+from agentlearn.view.page import Body, Page, View, box, cell, choices, legend, link, pager, question, row_of, sheet
 from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
 from agentlearn.views.figure import count_words, decimal, score_words, signed
 from agentlearn.views.markup import Html, clipped, element
 from agentlearn.views.page import Details
-from agentlearn.views.table import (
-    Column,
-    KeyFigure,
-    KeyFigures,
-    Paragraph,
-    Statement,
-    Table,
-    TableCell,
-    number_cells,
-    number_columns,
-)
+from agentlearn.views.table import KeyFigure, KeyFigures, Paragraph, Statement, number_cells
 
 TASKS, CELLS, FLIPS = 60, 32, 60
 """Tasks on one page, attempts of a task in one part of the run, flips on one page."""
@@ -83,9 +73,7 @@ def grid_page(view: View, run_id: str) -> Page:
     ]
     watched = run.state == "running" and not first
     title = f"Attempts: {count_words(total, 'task')}"
-    return Page(
-        title, tuple(one for one in body if one is not None), run_trail(view, run), mark_of(run), watched=watched
-    )
+    return Page(title, tuple(body), run_trail(view, run), mark_of(run), watched=watched)
 
 
 def _problem(view: View, task: str) -> str:
@@ -137,13 +125,13 @@ def flips_page(view: View, run_id: str) -> Page:
     rows = view.reader.rows(Query.FLIPS, run.run, side, FLIPS, first)
     lines = tuple(
         (
-            TableCell(
-                text=clipped(one["problem"] or one["task"], 160),
+            box(
+                clipped(one["problem"] or one["task"], 160),
                 sub=f"{one['arm']} against {one['baseline']}",
                 href=_pair(view, one["baseline_rollout"], one["rollout"]),
             ),
-            TableCell(
-                text=signed(one["score"] - one["baseline_score"]),
+            box(
+                signed(one["score"] - one["baseline_score"]),
                 value=one["score"] - one["baseline_score"],
                 tone="good" if one["score"] > one["baseline_score"] else "bad",
             ),
@@ -151,18 +139,17 @@ def flips_page(view: View, run_id: str) -> Page:
         )
         for one in rows
     )
-    columns = (Column(name="Task"), *number_columns("Difference", "Baseline", "Arm"))
     options = [("all", "lost and won"), ("lost", "lost"), ("won", "won")]
     total = rows[0]["total"] if rows else 0
     body: list[Body | None] = [
         run_tabs(view, run, "Flips"),
         question(view, choices("show", "Tasks", options, side)),
-        Table(caption="Tasks with different scores, the lost ones first", columns=columns, rows=lines, note=_OPENS)
+        sheet("Tasks with different scores, the lost ones first", "Task, #Difference, #Baseline, #Arm", lines, _OPENS)
         if rows
         else Paragraph(text="No task has different scores here."),
         pager(view, first, len(rows), total, size=FLIPS),
     ]
-    return Page("Flips", tuple(one for one in body if one is not None), run_trail(view, run), mark_of(run))
+    return Page("Flips", tuple(body), run_trail(view, run), mark_of(run))
 
 
 def _pair(view: View, one: str, other: str) -> str:
@@ -217,8 +204,8 @@ def two_runs_page(view: View) -> Page:
     if rows:
         lines = tuple(
             (
-                TableCell(
-                    text=clipped(one["problem"] or one["task"], 160),
+                box(
+                    clipped(one["problem"] or one["task"], 160),
                     sub=one["task"][:8],
                     href=_pair(view, one["before_rollout"], one["after_rollout"]),
                 ),
@@ -226,17 +213,15 @@ def two_runs_page(view: View) -> Page:
             )
             for one in rows
         )
-        columns = (Column(name="Task"), *number_columns("First run", "Second run"))
-        body.append(Table(caption="Shared tasks, the most changed first", columns=columns, rows=lines, note=_OPENS))
+        body.append(sheet("Shared tasks, the most changed first", "Task, #First run, #Second run", lines, _OPENS))
         body.append(pager(view, first, len(rows), rows[0]["total"], size=TASKS))
     if differ := _settings_that_differ(runs):
-        columns = (Column(name="Setting"), Column(name="First run"), Column(name="Second run"))
-        cells = tuple(tuple(TableCell(text=clipped(text, 300)) for text in row) for row in differ)
-        table = Table(caption="Settings", columns=columns, rows=cells)
+        cells = tuple(tuple(box(clipped(text, 300)) for text in row) for row in differ)
+        table = sheet("Settings", "Setting, First run, Second run", cells)
         summary = f"What was set differently: {count_words(len(differ), 'setting')}"
         body.append(Details(summary=summary, parts=(table,), unfolded=len(differ) < 10))
     title = f"{runs[0].run[:12]} and {runs[1].run[:12]}"
-    return Page(title, tuple(one for one in body if one is not None), (("Runs", view.to("runs")),))
+    return Page(title, tuple(body), (("Runs", view.to("runs")),))
 
 
 def _settings_that_differ(runs: Sequence[RunRow]) -> list[tuple[str, str, str]]:

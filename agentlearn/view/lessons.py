@@ -5,34 +5,39 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentlearn.config.command_words import command_words
-from agentlearn.errors import AgentlearnError, LibraryError, StoreMissing
+from agentlearn.errors import LibraryError
 from agentlearn.learning.evidence import LessonEvidence, evidence_of, library_evidence
 from agentlearn.learning.lessons.pending_versions import PendingVersion, pending_lessons, pending_versions
 from agentlearn.learning.lessons.trust import shaped_lessons
-from agentlearn.library.audit import audit_lessons, audited, card_page
-from agentlearn.library.history import MAIN, BlamedLesson, Change, History
+from agentlearn.library.audit import DEFAULT_THRESHOLD, audit_lessons, audited, card_page
+from agentlearn.library.history import MAIN, Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
-from agentlearn.view.page import Body, Page, View, field_of, form, link, pager, question, row_of, tabs, text_block
-from agentlearn.views.charts import Forest, ForestRow
-from agentlearn.views.figure import Tone, count, count_words, decimal
-from agentlearn.views.learn_record import card_facts
-from agentlearn.views.lesson_origins import change_lines, diff_lines, find_library, origins_in
-from agentlearn.views.markup import Html, clipped, element
-from agentlearn.views.records import operation_words
-from agentlearn.views.table import (
-    CodeBlock,
-    Column,
-    KeyFigure,
-    KeyFigures,
-    Paragraph,
-    Statement,
-    Table,
-    TableCell,
-    number_cells,
-    number_columns,
+from agentlearn.view.page import (
+    Body,
+    Page,
+    View,
+    box,
+    choices,
+    field_of,
+    form,
+    link,
+    pager,
+    question,
+    row_of,
+    sheet,
+    tabs,
+    text_block,
 )
+from agentlearn.views.charts import Forest, ForestRow
+from agentlearn.views.figure import Tone, count, count_words, decimal, fold
+from agentlearn.views.learn_record import card_facts
+from agentlearn.views.lesson_origins import find_library, origins_in
+from agentlearn.views.markup import Html, clipped, element
+from agentlearn.views.page import render_part
+from agentlearn.views.records import operation_words
+from agentlearn.views.table import KeyFigure, KeyFigures, Paragraph, Statement, Table, TableCell, number_cells
 
 SHOWN = 40
 """Attempts on one part of a lesson's page."""
@@ -43,19 +48,16 @@ _KINDS = {"person": "written by a person", "import": "imported from another prog
 
 def libraries_page(view: View) -> Page:
     """All libraries with their current versions."""
-    found = view.libraries.list()
-    rows = tuple(
+    rows = [
         (
-            TableCell(text=one.name, sub=one.version[:12], href=view.to("library", one.name)),
+            box(one.name, one.version[:12], view.to("library", one.name)),
             *number_cells(count, one.lessons, one.tokens),
-            TableCell(text=f"{one.at:%Y-%m-%d %H:%M}"),
-            TableCell(text="pinned" if view.libraries.history(one.name).state.pinned else ""),
+            box(f"{one.at:%Y-%m-%d %H:%M}", "pinned" if view.libraries.history(one.name).state.pinned else ""),
         )
-        for one in found
-    )
-    columns = (Column(name="Library"), *number_columns("Lessons", "Tokens"), Column(name="Changed"), Column(name=""))
+        for one in view.libraries.list()
+    ]
     empty = Paragraph(text="There are no libraries in this store yet. Start with: agentlearn learn math")
-    return Page("Libraries", (Table(caption="Libraries", columns=columns, rows=rows) if rows else empty,))
+    return Page("Libraries", (sheet("Libraries", "Library, #Lessons, #Tokens, Changed", rows) if rows else empty,))
 
 
 def library_page(view: View, name: str) -> Page:
@@ -65,24 +67,21 @@ def library_page(view: View, name: str) -> Page:
     newest = history.exists and history.load(MAIN).version == library.version
     state = "" if found.published else "It is not published. "
     size = f"{count_words(len(library), 'lesson')}, {library.tokens:,} tokens, version {library.version[:12]}."
-    body: list[Body] = [_library_tabs(view, name, at, "Lessons"), Paragraph(text=f"{state}{size}")]
+    body: list[Body | None] = [_library_tabs(view, name, at, "Lessons"), Paragraph(text=f"{state}{size}")]
     body.append(_lessons_table(view, library))
     if library.withheld:
-        rows = tuple(
-            (
-                TableCell(text=one.experience.lesson, href=view.to("lesson", one.experience.id)),
-                TableCell(text=one.status),
-                TableCell(text=one.reason or "no reason is stored"),
-            )
-            for one in library.withheld
-        )
-        columns = (Column(name="Lesson"), Column(name="State", choices=True), Column(name="Why"))
-        body.append(Table(caption="Kept, and shown to no agent", columns=columns, rows=rows))
-    if newest and history.exists:
+        held = [(one.experience, one.status, one.reason or "no reason is stored") for one in library.withheld]
+        rows = [(_lesson_cell(view, lesson), box(status), box(why)) for lesson, status, why in held]
+        body.append(sheet("Kept, and shown to no agent", "Lesson, *State, Why", rows))
+    if newest:
         words = field_of("lesson", "A lesson of your own", limit=MAX_LESSON_CHARACTERS)
-        if (add := form(view, "add", words, field_of("note", "Remark"), submit="Add it", library=name)) is not None:
-            body.append(add)
-    return Page(f"Library {name}{f' at {at[:12]}' if at else ''}", tuple(body), (("Libraries", view.to("libraries")),))
+        body.append(form(view, "add", words, field_of("note", "Remark"), submit="Add it", library=name))
+    return Page(f"Library {name}{f' at {at[:12]}' if at else ''}", tuple(body), _trail(view))
+
+
+def _trail(view: View, name: str = "") -> tuple[tuple[str, str], ...]:
+    """The pages above a page about a library or a lesson."""
+    return ("Libraries", view.to("libraries")), *(((name, view.to("library", name)),) if name else ())
 
 
 def _chosen(view: View, name: str) -> tuple[str, Any]:
@@ -95,28 +94,21 @@ def _chosen(view: View, name: str) -> tuple[str, Any]:
 
 
 def _library_tabs(view: View, name: str, at: str, current: str) -> Html:
-    return tabs(
-        ("Lessons", view.to("library", name, at=at)),
-        ("History", view.to("library", name, "history")),
-        ("Difference", view.to("library", name, "diff", after=at)),
-        ("Audit", view.to("library", name, "audit", at=at)),
-        ("Card", view.to("library", name, "card", at=at)),
-        current=current,
-    )
+    pages = {"Lessons": {"at": at}, "History": {}, "Diff": {"after": at}, "Audit": {"at": at}, "Card": {"at": at}}
+    steps = {"Lessons": ()}
+    entries = [
+        (one, view.to("library", name, *steps.get(one, (one.lower(),)), **asked)) for one, asked in pages.items()
+    ]
+    return tabs(*entries, current=current)
 
 
 def _lessons_table(view: View, library: Library) -> Table:
     kinds = {**_KINDS, "add": "learned", "modify": "learned, edited", "merge": "learned, merged"}
-    rows = tuple(
-        (
-            TableCell(text=one.lesson, sub=" ".join(one.tags), href=view.to("lesson", one.id)),
-            TableCell(text=kinds[one.origin.kind]),
-            TableCell(text=one.id[:12]),
-        )
+    rows = [
+        (box(one.lesson, " ".join(one.tags), view.to("lesson", one.id)), box(kinds[one.origin.kind]), box(one.id[:12]))
         for one in library.experiences
-    )
-    columns = (Column(name="Lesson"), Column(name="Author", choices=True), Column(name="Id"))
-    return Table(caption="Lessons in the order in which agents read them", columns=columns, rows=rows)
+    ]
+    return sheet("Lessons in the order in which agents read them", "Lesson, *Author, Id", rows)
 
 
 def history_page(view: View, name: str) -> Page:
@@ -128,36 +120,27 @@ def history_page(view: View, name: str) -> Page:
     marks += [f"branch {branch}: version {version[:12]}" for branch, version in state.branches.items()]
     marks += [f"tag {tag}: version {version[:12]}" for tag, version in state.tags.items()]
     changes = list(reversed(history.changes))
-    shown = changes[first : first + SHOWN]
-    rows = tuple(_change_row(view, name, change) for change in shown)
-    names = ("Change", "When", "By", "Branch", "What it did", "Remark")
-    columns = tuple(Column(name=one, choices=one in {"By", "Branch"}) for one in names)
-    body: list[Body | None] = [
+    rows = [_change_row(view, name, change) for change in changes[first : first + SHOWN]]
+    body = (
         _library_tabs(view, name, "", "History"),
         element("ul", *(element("li", element("bdi", one)) for one in marks), class_="plain") if marks else None,
-        Table(caption="Changes, newest first", columns=columns, rows=rows),
-        pager(view, first, len(shown), len(changes), size=SHOWN),
-        CodeBlock(text="\n".join(change_lines(history, None)), label="As agentlearn library log prints it")
-        if not first
-        else None,
-    ]
-    trail = (("Libraries", view.to("libraries")), (name, view.to("library", name)))
-    return Page(f"History of {name}", tuple(one for one in body if one is not None), trail)
+        sheet("Changes, newest first", "Change, When, *By, *Branch, What it did, Remark", rows),
+        pager(view, first, len(rows), len(changes), size=SHOWN),
+    )
+    return Page(f"History of {name}", body, _trail(view, name))
 
 
 def _change_row(view: View, name: str, change: Change) -> tuple[TableCell, ...]:
-    run = f"run {change.run[:12]}" if change.run else ""
+    address = view.to("library", name, "diff", before=change.before or "", after=change.version)
+    run = (f"run {change.run[:12]}", view.to("run", change.run)) if change.run else ("", "")
     what = "; ".join(_done(one) for one in change.operations[:4])
-    before = change.before or ""
+    words = (change.branch, clipped(what, 300), clipped(change.note, 300))
     return (
-        TableCell(text=f"{change.kind} {change.label}".strip(), sub=change.version[:12],
-                  href=view.to("library", name, "diff", before=before, after=change.version)),
-        TableCell(text=f"{change.at:%Y-%m-%d %H:%M}"),
-        TableCell(text=change.who or "a program", sub=run, href=view.to("run", change.run) if change.run else ""),
-        TableCell(text=change.branch),
-        TableCell(text=clipped(what, 300)),
-        TableCell(text=clipped(change.note, 300)),
-    )  # fmt: skip
+        box(f"{change.kind} {change.label}".strip(), change.version[:12], address),
+        box(f"{change.at:%Y-%m-%d %H:%M}"),
+        box(change.who or "a program", *run),
+        *(box(one) for one in words),
+    )
 
 
 def _done(operation: Any) -> str:
@@ -172,68 +155,41 @@ def diff_page(view: View, name: str) -> Page:
     found = history.diff(before or None, after or None)
     versions = [one.version for one in reversed(history.changes) if one.moves]
     known = [(one, f"version {one[:12]}") for one in dict.fromkeys(versions)]
-    fields = [
-        element(
-            "label",
-            words,
-            element(
-                "select",
-                *(element("option", label, value=one, selected=one == chosen) for one, label in known),
-                name=side,
-            ),
-        )
-        for side, words, chosen in (("before", "From", found.before), ("after", "To", found.after))
-    ]
-    groups: list[tuple[str, Tone, Sequence[Experience]]] = [
-        ("added", "good", found.added),
-        ("removed", "bad", found.removed),
-        ("moved", "plain", found.moved),
-    ]
-    rows = [
-        (TableCell(text=words, tone=tone), _lesson_cell(view, one), TableCell(text=""))
-        for words, tone, of in groups
-        for one in of
-    ]
+    sides = (("before", "From", found.before), ("after", "To", found.after))
+    fields = [choices(side, words, known, chosen) for side, words, chosen in sides]
+    groups: list[tuple[str, Tone, Sequence[Experience]]]
+    groups = [("added", "good", found.added), ("removed", "bad", found.removed), ("moved", "plain", found.moved)]
+    rows = [(box(words, tone=tone), _lesson_cell(view, one), box("")) for words, tone, of in groups for one in of]
     for edit in found.edited:
         was = "; ".join(one.lesson for one in edit.before)
-        rows.append((TableCell(text="edited", tone="held"), _lesson_cell(view, edit.after), TableCell(text=was)))
-    for change in found.status:
-        words = f"{change.before} → {change.after}"
-        rows.append((TableCell(text=words, tone="open"), _lesson_cell(view, change.experience), TableCell(text="")))
-    columns = (Column(name="Change", choices=True), Column(name="Lesson"), Column(name="Before"))
+        rows.append((box("edited", tone="held"), _lesson_cell(view, edit.after), box(was)))
+    moved = [(f"{one.before} → {one.after}", one.experience) for one in found.status]
+    rows += [(box(words, tone="open"), _lesson_cell(view, lesson), box("")) for words, lesson in moved]
     title = f"From version {found.before[:12]} to {found.after[:12]}"
-    body: list[Body] = [_library_tabs(view, name, "", "Difference"), question(view, *fields)]
-    body.append(
-        Table(caption=title, columns=columns, rows=tuple(rows))
-        if rows
-        else Paragraph(text="Both hold the same lessons.")
-    )
-    body.append(element("details", element("summary", "As text"), text_block("\n".join(map(str, diff_lines(found))))))
-    trail = (("Libraries", view.to("libraries")), (name, view.to("library", name)))
-    return Page(f"Difference in {name}", tuple(body), trail)
+    same = Paragraph(text="Both hold the same lessons.")
+    table = sheet(title, "*Change, Lesson, Before", rows) if rows else same
+    body = (_library_tabs(view, name, "", "Diff"), question(view, *fields), table)
+    return Page(f"Difference in {name}", body, _trail(view, name))
 
 
 def _lesson_cell(view: View, one: Experience) -> TableCell:
-    return TableCell(text=one.lesson, sub=one.id[:12], href=view.to("lesson", one.id))
+    return box(one.lesson, one.id[:12], view.to("lesson", one.id))
 
 
 def audit_page(view: View, name: str) -> Page:
     """What is wrong with the lessons of a version."""
     at, found = _chosen(view, name)
-    library = found.library
-    audit = audit_lessons(audited(library))
-    rows = tuple(
+    audit = audit_lessons(audited(found.library))
+    rows = [
         (
-            TableCell(text=str(one.score), value=one.score, tone="bad" if one.score < 60 else "plain"),
-            TableCell(text=one.lesson.text, sub=one.lesson.status, href=view.to("lesson", one.lesson.name)),
-            TableCell(text="\n".join(f"{found.sentence}; {found.fix}" for found in one.findings) or "nothing found"),
+            box(str(one.score), value=one.score, tone="bad" if one.score < DEFAULT_THRESHOLD else "plain"),
+            box(one.lesson.text, one.lesson.status, view.to("lesson", one.lesson.name)),
+            box("\n".join(f"{found.sentence}; {found.fix}" for found in one.findings) or "nothing found"),
         )
         for one in sorted(audit.lessons, key=lambda one: one.score)
-    )
-    columns = (Column(name="Score", kind="number"), Column(name="Lesson"), Column(name="Findings"))
-    table = Table(caption=f"Score {audit.score} of 100", columns=columns, rows=rows)
-    trail = (("Libraries", view.to("libraries")), (name, view.to("library", name)))
-    return Page(f"Audit of {name}", (_library_tabs(view, name, at, "Audit"), table), trail)
+    ]
+    table = sheet(f"Score {audit.score} of 100", "#Score, Lesson, Findings", rows)
+    return Page(f"Audit of {name}", (_library_tabs(view, name, at, "Audit"), table), _trail(view, name))
 
 
 def card_of(view: View, name: str) -> Page:
@@ -241,9 +197,8 @@ def card_of(view: View, name: str) -> Page:
     at, found = _chosen(view, name)
     library, reference = found.library, f"{name}@{at}" if at else name
     facts = card_facts(view.reader.directory, reference, library, audit_lessons(audited(library)), view.reader)
-    trail = (("Libraries", view.to("libraries")), (name, view.to("library", name)))
     body = (_library_tabs(view, name, at, "Card"), text_block(card_page(facts), "said"))
-    return Page(f"Card of {name}", body, trail)
+    return Page(f"Card of {name}", body, _trail(view, name))
 
 
 def lesson_page(view: View, identity: str) -> Page:
@@ -251,63 +206,48 @@ def lesson_page(view: View, identity: str) -> Page:
     reader = view.reader
     name, held, lesson = _find(view, identity)
     address = view.to("library", name) if name else ""
-    body: list[Body] = [Statement(text=lesson.lesson)]
     kind = _KINDS.get(lesson.origin.kind, f"learned ({lesson.origin.kind})")
     strangers = ", ".join(one.words for one in lesson.origin.strangers)
-    facts = [
-        ("Author", kind),
-        ("Id", lesson.id),
-        ("Library", name or "no published library"),
-        ("State", held or "not held now"),
-    ]
-    facts += [("Tags", ", ".join(lesson.tags))] if lesson.tags else []
-    facts += [("Written after reading", strangers)] if strangers else []
+    facts = {"Author": kind, "Id": lesson.id, "Tags": ", ".join(lesson.tags), "Written after reading": strangers}
+    facts |= {"Library": name or "no published library", "State": held or "not held now"}
     items = [
         item
-        for words, text in facts
-        for item in (
-            element("dt", words),
-            element("dd", link(text, address) if words == "Library" else element("bdi", text)),
-        )
+        for words, text in facts.items()
+        for item in (element("dt", words), element("dd", link(text, address if words == "Library" else "")))
+        if text
     ]
-    body.append(element("dl", *items, class_="facts"))
-    body += _hand(view, name, held, lesson)
-    body += [element("h2", "Where it comes from"), *_sources(view, lesson)]
-    totals = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0]
-    first = view.number("first")
+    totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
     shown = reader.rows(Query.SHOWN_PAGE, lesson.id, SHOWN, first)
-    cited = reader.rows(Query.CITED_BY, lesson.id, 200)
-    body.append(element("h2", "Shown and cited"))
+    cited = {one["id"] for one in reader.rows(Query.CITED_BY, lesson.id, 200)}
     figures = (
         KeyFigure(label="Shown to", value=count_words(totals["n"], "attempt")),
         KeyFigure(label="Their mean reward", value=decimal(totals["mean"])),
-        KeyFigure(label="Cited in", value=count_words(len(cited), "summary") if len(cited) != 1 else "1 summary"),
+        KeyFigure(label="Cited in", value=count_words(len(cited), "attempt")),
     )
-    body.append(KeyFigures(caption="Use", figures=figures))
-    body += _effect(view, name, lesson)
-    used = {one["id"] for one in cited}
-    rows = tuple(
+    rows = [
         (
-            TableCell(text=clipped(one["problem"] or one["task"], 160), href=view.to("rollout", one["id"])),
-            TableCell(text=one["phase"], sub=one["run"][:12]),
+            box(clipped(one["problem"] or one["task"], 160), "", view.to("rollout", one["id"])),
+            box(one["phase"], one["run"][:12]),
             *number_cells(decimal, one["reward"]),
-            TableCell(text="cited" if one["id"] in used else ""),
+            box("cited" if one["id"] in cited else ""),
         )
         for one in shown
+    ]
+    body: tuple[Body | None, ...] = (
+        Statement(text=lesson.lesson),
+        element("dl", *items, class_="facts"),
+        *_hand(view, name, held, lesson),
+        element("h2", "Where it comes from"),
+        *_sources(view, lesson),
+        element("h2", "Shown and cited"),
+        KeyFigures(caption="Use", figures=figures),
+        _effect(view, name, lesson),
+        sheet("Attempts that were shown it, newest first", "Task, Part, #Reward, *Cited", rows) if rows else None,
+        pager(view, first, len(rows), totals["n"], size=SHOWN),
+        element("h2", "Versions and changes"),
+        *_blame(view, name, lesson),
     )
-    columns = (
-        Column(name="Task"),
-        Column(name="Part"),
-        Column(name="Reward", kind="number"),
-        Column(name="Cited", choices=True),
-    )
-    if rows:
-        body.append(Table(caption="Attempts that were shown it, newest first", columns=columns, rows=rows))
-    if (more := pager(view, first, len(rows), totals["n"], size=SHOWN)) is not None:
-        body.append(more)
-    body += [element("h2", "Versions and changes"), *_blame(view, name, lesson)]
-    trail = (("Libraries", view.to("libraries")), *(((name, address),) if name else ()))
-    return Page("A lesson", tuple(body), trail)
+    return Page("A lesson", body, _trail(view, name))
 
 
 def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experience]:
@@ -330,117 +270,90 @@ def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experien
     return held or ("", None, stored[0])
 
 
+def _decide(view: View, words: str, acts: tuple[str, str], **sent: str) -> Html:
+    """The forms to approve and to reject what waits. acts: what the two forms do."""
+    approve = form(view, acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
+    return row_of(
+        approve, form(view, acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent), kind="hand"
+    )
+
+
 def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) -> Iterator[Html]:
     """Forms to approve, refuse, edit, park or show the lesson, as its state allows."""
+    sent = {"library": name, "lesson": lesson.id}
     if not name or held is None or not view.links.token:
         return
-    sent = {"library": name, "lesson": lesson.id}
     why = field_of("note", "Reason")
-    made: list[Html | None] = []
     if held == "pending":
-        made += [form(view, "approve-held", submit="Approve", kind="good", **sent),
-                 form(view, "reject-held", why, submit="Reject", kind="bad", **sent)]  # fmt: skip
-    if held == "shown":
+        yield _decide(view, "Approve", ("approve-held", "reject-held"), **sent)
+    elif held == "parked":
+        yield row_of(form(view, "unpark", submit="Show it again", **sent), kind="hand")
+    else:
         words = field_of("words", "New words", value=lesson.lesson, rows=2, limit=MAX_LESSON_CHARACTERS)
-        made += [
-            form(view, "edit", words, why, submit="Save the edit", **sent),
-            form(view, "park", why, submit="Park it", **sent),
-        ]
-    if held == "parked":
-        made.append(form(view, "unpark", submit="Show it again", **sent))
-    yield row_of(*made, kind="hand")
+        edit = form(view, "edit", words, why, submit="Save the edit", **sent)
+        yield row_of(edit, form(view, "park", why, submit="Park it", **sent), kind="hand")
+
+
+def _listed(view: View, summary: str, rollouts: Sequence[str]) -> Html:
+    links = [element("li", link(one[:12], view.to("rollout", one))) for one in rollouts]
+    return fold(summary, element("ul", *links, class_="plain"))
 
 
 def _sources(view: View, lesson: Experience) -> Iterator[Body]:
     """The attempts that it was learned from, with what was said about them, and the proposals on the way."""
-    reader = view.reader
+    reader, asked = view.reader, ""
     rollouts = reader.made_by(lesson.id)
     for origin in origins_in(reader, Library(experiences=(lesson,))).get(lesson.id, [])[:5]:
-        run = link(f"run {origin.run[:12]}", view.to("run", origin.run))
-        yield element(
-            "p",
-            "Made in ",
-            run,
-            f", {origin.phase}, batch {origin.batch}, from {count_words(origin.rollouts, 'attempt')}.",
-        )
+        size = f", {origin.phase}, batch {origin.batch}, from {count_words(origin.rollouts, 'attempt')}."
+        yield element("p", "Made in ", link(f"run {origin.run[:12]}", view.to("run", origin.run)), size)
     for parent in reader.experiences(lesson.origin.parents):
         yield element("p", "It replaces: ", link(parent.lesson, view.to("lesson", parent.id)))
     if not rollouts:
         yield Paragraph(text="No attempt is known that it was learned from.", quiet=True)
-    asked = ""
-    for rollout in rollouts[:_SOURCES]:
-        head = reader.head(rollout)
+    for head in map(reader.head, rollouts[:_SOURCES]):
         task = reader.tasks([head.task]).get(head.task)
         reward = "undecided" if head.reward is None else f"reward {head.reward:g}"
         name = link(f"{head.phase}, attempt {head.g + 1}, {reward}", view.to("rollout", head.id))
-        quoted = [clipped(task.problem, _QUOTED)] if task and task.id != asked else []
+        quoted = [task.problem] if task and task.id != asked else []
         asked = head.task
-        quoted += [f"answered: {clipped(head.answer, _QUOTED)}"] if head.answer else []
-        quoted += [clipped(head.verdict.reason, _QUOTED)] if head.verdict and head.verdict.reason else []
+        quoted += [f"answered: {head.answer}"] if head.answer else []
+        quoted += [head.verdict.reason] if head.verdict and head.verdict.reason else []
         quoted += [step.text for made in reader.summaries_of(head.id)[:1] for step in made.steps[:3]]
-        yield element(
-            "div",
-            element("p", name),
-            *(element("p", element("bdi", text), class_="quote") for text in quoted),
-            class_="source",
-        )
-    if len(rollouts) > _SOURCES:
-        links = [element("li", link(one[:12], view.to("rollout", one))) for one in rollouts[_SOURCES:60]]
-        yield element(
-            "details",
-            element("summary", f"{len(rollouts) - _SOURCES} more attempts"),
-            element("ul", *links, class_="plain"),
-        )
+        yield element("div", element("p", name), *map(_quote, quoted), class_="source")
+    if more := rollouts[_SOURCES:60]:
+        yield _listed(view, f"{len(more)} more attempts", more)
 
 
-def _effect(view: View, name: str, lesson: Experience) -> list[Body]:
+def _quote(text: str) -> Html:
+    return element("p", element("bdi", clipped(text, _QUOTED)), class_="quote")
+
+
+def _effect(view: View, name: str, lesson: Experience) -> Body:
     """What the lesson does to the reward, with its interval."""
     found: Sequence[LessonEvidence] = ()
     if name:
         found = evidence_of(library_evidence(view.reader, view.libraries, name).evidence, None).get(lesson.id, ())
     if not found:
-        command = command_words(
-            "learn", "DOMAIN", "--from", name or "NAME", "--hidden-rollouts", "1", store=view.reader.directory
-        )
-        return [
-            Paragraph(
-                text=f"Its effect is unknown: it was never hidden from an attempt. Measure it with: {command}",
-                quiet=True,
-            )
-        ]
-    rows = tuple(
+        words = ("learn", "DOMAIN", "--from", name or "NAME", "--hidden-rollouts", "1")
+        command = command_words(*words, store=view.reader.directory)
+        unknown = "Its effect is unknown: it was never hidden from an attempt."
+        return Paragraph(text=f"{unknown} Measure it with: {command}", quiet=True)
+    rows = [
         ForestRow(
-            label=one.model,
-            sub=f"{one.shown:,} with, {one.hidden:,} without",
-            mean=one.points / 100,
-            low=one.low / 100,
-            high=one.high / 100,
-            tone=_LABELS.get(one.label, "open"),
-            words=one.label,
+            label=one.model, sub=f"{one.shown:,} with, {one.hidden:,} without", words=one.label,
+            mean=one.points / 100, low=one.low / 100, high=one.high / 100, tone=_LABELS.get(one.label, "open"),
         )
         for one in found
-    )
-    note = "; ".join(
-        dict.fromkeys(one.withheld or one.holds_for_words for one in found if one.withheld or one.holds_for_words)
-    )
-    figure = Forest(
-        caption="Difference in reward with the lesson",
-        rows=rows,
-        row_name="model",
-        left="harms",
-        right="helps",
-        note=note,
-    )
-    return [figure]
+    ]  # fmt: skip
+    notes = dict.fromkeys(filter(None, (one.withheld or one.holds_for_words for one in found)))
+    sides = {"left": "harms", "right": "helps", "row_name": "model", "note": "; ".join(notes)}
+    return Forest(caption="Difference in reward with the lesson", rows=tuple(rows), **sides)
 
 
 def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
     """The lesson and those before it, with the changes that brought and removed each."""
-    chain: Sequence[BlamedLesson] = ()
-    if name:
-        chain = view.libraries.history(name).blame(lesson.id)
     items: list[Html] = []
-    for one in chain:
+    for one in view.libraries.history(name).blame(lesson.id) if name else ():
         said: list[str] = [f"{one.status or 'not in the current version'}"]
         for words, change in (("brought by", one.brought), ("left with", one.left)):
             if change is not None:
@@ -450,95 +363,60 @@ def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:
         text = element("span", element("bdi", f" {'; '.join(said)}"), class_="quiet")
         items.append(element("li", link(one.experience.lesson, view.to("lesson", one.experience.id)), text))
     yield element("ol", *items) if items else Paragraph(text="No published version holds it.", quiet=True)
-    versions = view.reader.rows(Query.VERSIONS_WITH, lesson.id, 40)
-    if versions:
+    if versions := view.reader.rows(Query.VERSIONS_WITH, lesson.id, 40):
         links = [
-            element("li", link(one["version"][:12], view.to("library", name, at=one["version"]) if name else ""))
-            for one in versions
+            link(one["version"][:12], view.to("library", name, at=one["version"]) if name else "") for one in versions
         ]
-        yield element(
-            "details",
-            element("summary", f"{len(versions)} stored versions hold it"),
-            element("ul", *links, class_="plain"),
-        )
+        held = element("ul", *(element("li", one) for one in links), class_="plain")
+        yield fold(f"{len(versions)} stored versions hold it", held)
 
 
 def waiting_page(view: View) -> Page:
     """Everything that waits for a person: versions, quarantined lessons, pending lessons of libraries."""
     reader, libraries = view.reader, view.libraries
     versions, lessons = pending_versions(reader, libraries), pending_lessons(reader)
-    body: list[Body] = []
     shown = libraries.shown_lessons() if versions else {}
-    body += [item for one in versions[:50] for item in _version(view, one, shown)]
-    for one in lessons[:200]:
-        proposal = one.row.ended.proposal
-        sources = [link(f"attempt {source[:12]}", view.to("rollout", source)) for source in proposal.evidence[:3]]
-        sent = {"waiting": proposal.id}
-        acts = [form(view, "approve", field_of("note", "Remark"), submit="Approve", kind="good", **sent),
-                form(view, "reject", field_of("note", "Reason"), submit="Reject", kind="bad", **sent)]  # fmt: skip
-        parts = [
-            element("p", element("b", element("bdi", operation_words(one.operation, proposal.raw, {})))),
-            element(
-                "p", element("bdi", f"For library {one.library}. It waits because of {one.end.code}: {one.end.reason}")
-            ),
-            element("p", "Learned from ", *[item for source in sources for item in (source, " ")]) if sources else None,
-            element("p", link(f"run {one.row.run[:12]}", view.to("run", one.row.run))),
-            row_of(*acts, kind="hand"),
-        ]
-        body.append(element("article", *parts, class_="waits"))
-    held = [(history, one) for history in map(libraries.history, libraries.names()) for one in _pending(history)]
-    for history, one in held[:200]:
-        parts = [
-            element("p", element("b", link(one.experience.lesson, view.to("lesson", one.experience.id)))),
-            element("p", element("bdi", f"In library {history.name}: {one.reason or 'no reason is stored'}")),
-            *_hand(view, history.name, "pending", one.experience),
-        ]
-        body.append(element("article", *parts, class_="waits"))
-    total = len(versions) + len(lessons) + len(held)
-    title = f"{count_words(total, 'thing')} waiting for you" if total else "Nothing waits for you"
     words = "Versions that a run did not publish, and lessons that need a person's decision, are listed here."
-    return Page(title, (Paragraph(text=words, quiet=True), *body))
-
-
-def _pending(history: History) -> list[Any]:
-    return [one for one in history.load(MAIN).withheld if one.status == "pending"]
-
-
-def _version(view: View, one: PendingVersion, shown: Any) -> Iterator[Html]:
-    """A version that waits: why, what is new in it, and the forms to decide."""
-    address = view.to("library", one.library, at=one.version)
-    try:
-        shaped = shaped_lessons(view.reader, view.reader.library(one.version), shown)
-    except (AgentlearnError, StoreMissing) as error:
-        shaped, _ = (), error
-    items = [
-        element(
-            "li",
-            link(lesson.lesson.lesson, view.to("lesson", lesson.lesson.id)),
-            element(
-                "span",
-                element(
-                    "bdi", f" after reading {', '.join(author.words for author in lesson.lesson.origin.strangers)}"
-                ),
-                class_="quiet",
-            ),
-            element("p", element("bdi", clipped(lesson.sentence, _QUOTED)), class_="quote")
-            if lesson.sentence
-            else None,
+    body: list[Body] = [Paragraph(text=words, quiet=True), *(_version(view, one, shown) for one in versions[:50])]
+    for one in lessons[:200]:
+        proposal, run = one.row.ended.proposal, one.row.run
+        asked = operation_words(one.operation, proposal.raw, {})
+        sources = [link(f" attempt {source[:12]} ", view.to("rollout", source)) for source in proposal.evidence[:3]]
+        parts = (
+            element("p", element("b", element("bdi", asked))),
+            Paragraph(text=f"For library {one.library}. It waits because of {one.end.code}: {one.end.reason}"),
+            element("p", "Learned in ", link(f"run {run[:12]}", view.to("run", run)), " from", *sources),
+            _decide(view, "Approve", ("approve", "reject"), waiting=proposal.id),
         )
-        for lesson in shaped[:40]
-    ]
-    sent = {"waiting": one.reference}
-    acts = [form(view, "approve", field_of("note", "Remark"), submit="Publish it", kind="good", **sent),
-            form(view, "reject", field_of("note", "Reason"), submit="Reject", kind="bad", **sent)]  # fmt: skip
-    yield element(
-        "article",
-        element(
-            "p", element("b", link(f"version {one.reference}", address)), f", {count_words(one.lessons, 'lesson')}"
-        ),
-        element("p", element("bdi", one.reason)),
+        body.append(_article(*parts))
+    histories = [libraries.history(name) for name in libraries.names()]
+    held = [(of.name, one) for of in histories for one in of.load(MAIN).withheld if one.status == "pending"]
+    for name, one in held[:200]:
+        words = link(one.experience.lesson, view.to("lesson", one.experience.id))
+        why = Paragraph(text=f"In library {name}: {one.reason or 'no reason is stored'}")
+        body.append(_article(element("p", element("b", words)), why, *_hand(view, name, "pending", one.experience)))
+    total = len(versions) + len(lessons) + len(held)
+    return Page(f"{count_words(total, 'thing')} waiting for you" if total else "Nothing waits for you", tuple(body))
+
+
+def _article(*parts: Body | None) -> Html:
+    drawn = [one if isinstance(one, Html) else render_part(one, "") for one in parts if one is not None]
+    return element("article", *drawn, class_="waits")
+
+
+def _version(view: View, one: PendingVersion, shown: Any) -> Html:
+    """A version that waits: why, what strangers could have shaped in it, and the forms to decide."""
+    name = link(f"version {one.reference}", view.to("library", one.library, at=one.version))
+    items: list[Html] = []
+    for found in shaped_lessons(view.reader, view.reader.library(one.version), shown)[:40]:
+        lesson = found.lesson
+        authors = f" after reading {', '.join(author.words for author in lesson.origin.strangers)}"
+        quoted = _quote(found.sentence) if found.sentence else None
+        items.append(element("li", link(lesson.lesson, view.to("lesson", lesson.id)), element("bdi", authors), quoted))
+    return _article(
+        element("p", element("b", name), f", {count_words(one.lessons, 'lesson')}"),
+        Paragraph(text=one.reason),
         element("p", link(f"run {one.run[:12]}", view.to("run", one.run))),
         element("ul", *items, class_="plain") if items else None,
-        row_of(*acts, kind="hand"),
-        class_="waits",
+        _decide(view, "Publish it", ("approve", "reject"), waiting=one.reference),
     )

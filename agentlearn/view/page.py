@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -13,10 +13,11 @@ from agentlearn.errors import ConfigError
 from agentlearn.library import LibraryStore
 from agentlearn.store import StoreReader
 from agentlearn.views.charts import Bars
+from agentlearn.views.figure import Tone
 from agentlearn.views.lines import LineChart, Scatter
 from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.page import HtmlPage, PagePart, render_part
-from agentlearn.views.table import Paragraph, Table
+from agentlearn.views.table import Column, KeyFigure, KeyFigures, Paragraph, Table, TableCell
 
 Body = Html | PagePart
 """A part of a page: typed, or markup that was made by `element`."""
@@ -102,7 +103,8 @@ class Page:
     """One page."""
 
     title: str
-    body: tuple[Body, ...]
+    body: tuple[Body | None, ...]
+    """Its parts; what is None is left out."""
     trail: tuple[tuple[str, str], ...] = ()
     """The pages above it: words and address."""
     mark: str = ""
@@ -117,6 +119,26 @@ def link(words: str, href: str, *, class_: str | None = None) -> Html:
     """A link; only the words where there is no address."""
     inside = element("bdi", words)
     return element("a", inside, href=href, class_=class_) if href else element("span", inside, class_=class_)
+
+
+def box(text: str, sub: str = "", href: str = "", *, value: float | None = None, tone: Tone = "plain") -> TableCell:
+    """A cell of a table."""
+    return TableCell(text=text, sub=sub, href=href, value=value, tone=tone)
+
+
+def sheet(caption: str, names: str, rows: Iterable[tuple[TableCell, ...]], note: str = "") -> Table:
+    """A table. names: of the columns, with commas between; `#` before one of numbers, `*` before one to choose by."""
+    columns = [
+        Column(name=one.lstrip("#*"), kind="number" if one[:1] == "#" else "text", choices=one[:1] == "*")
+        for one in names.split(", ")
+    ]
+    return Table(caption=caption, columns=tuple(columns), rows=tuple(rows), note=note)
+
+
+def keys(caption: str, *figures: tuple[str, str, str]) -> KeyFigures:
+    """A few numbers side by side. figures: name, number and small print of each."""
+    made = (KeyFigure(label=label, value=value, sub=sub) for label, value, sub in figures)
+    return KeyFigures(caption=caption, figures=tuple(made))
 
 
 def row_of(*children: Html | str | None, kind: str = "row") -> Html:
@@ -243,7 +265,7 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
     """The page as a whole HTML file. note: what an action has just done."""
     links, body = view.links, list[Html]()
     tables = charts = 0
-    for part in page.body:
+    for part in (one for one in page.body if one is not None):
         body.append(part if isinstance(part, Html) else render_part(part, page.mark))
         if isinstance(part, Table) and part.rows:
             body.append(_saved("CSV", view.here(save=f"table-{tables}")))

@@ -13,9 +13,23 @@ from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.view.page import Body, Page, View, choices, link, of_report, pager, question, tabs, text_block
+from agentlearn.view.page import (
+    Body,
+    Page,
+    View,
+    box,
+    choices,
+    keys,
+    link,
+    of_report,
+    pager,
+    question,
+    sheet,
+    tabs,
+    text_block,
+)
 from agentlearn.views.charts import Bar, BarGroup, Bars
-from agentlearn.views.figure import count, count_words, decimal, duration, large, money, score_words
+from agentlearn.views.figure import count, count_words, decimal, duration, fold, interval, large, money, score_words
 from agentlearn.views.groups import reply_text
 from agentlearn.views.learn_page import learn_content
 from agentlearn.views.learn_record import LearnRecord
@@ -23,19 +37,7 @@ from agentlearn.views.lines import LineChart, Point, Series
 from agentlearn.views.markup import Html, element
 from agentlearn.views.page import HtmlPage
 from agentlearn.views.runs import RunRecord, end_reason, held_out_verdict, next_step, result_words
-from agentlearn.views.table import (
-    CodeBlock,
-    Column,
-    KeyFigure,
-    KeyFigures,
-    Note,
-    Paragraph,
-    Statement,
-    Table,
-    TableCell,
-    number_cells,
-    number_columns,
-)
+from agentlearn.views.table import CodeBlock, KeyFigures, Note, Paragraph, Statement, Table, TableCell, number_cells
 from agentlearn.views.train_page import train_content
 
 RUNS, CALLS, COSTS = 50, 50, 200
@@ -65,36 +67,29 @@ def runs_page(view: View) -> Page:
         before, after = (report.get(side, {}).get("mean") for side in ("before", "after"))
         change = "" if before is None else f"{score_words(before)} → {score_words(after)}"
         found = (
-            TableCell(text=f"{run.kind} {run.domain}", sub=run.run[:12], href=view.to("run", run.run)),
-            TableCell(text=f"{run.started_at:%Y-%m-%d %H:%M}", value=run.started_at.timestamp()),
-            TableCell(text=run.state, tone=_TONES.get(run.state, "plain")),
-            TableCell(text=result_words(run.report) or "–", sub=change),
-            TableCell(text=run.model, sub=mark_of(run)),
-            TableCell(text=money(report.get("cost_usd")) if report else "–", value=report.get("cost_usd")),
-            TableCell(text=duration(report.get("wall_s")), value=report.get("wall_s")),
+            box(f"{run.kind} {run.domain}", sub=run.run[:12], href=view.to("run", run.run)),
+            box(f"{run.started_at:%Y-%m-%d %H:%M}", value=run.started_at.timestamp()),
+            box(run.state, tone=_TONES.get(run.state, "plain")),
+            box(result_words(run.report) or "–", sub=change),
+            box(run.model, sub=mark_of(run)),
+            box(money(report.get("cost_usd")) if report else "–", value=report.get("cost_usd")),
+            box(duration(report.get("wall_s")), value=report.get("wall_s")),
         )
         cells.append(found)
-    names = ("Run", "Started", "State", "Result", "Model", "Cost", "Time")
-    kinds = {"State": True, "Model": True}
-    columns = tuple(Column(name=name, choices=kinds.get(name, False)) for name in names)
     if not rows:
         return Page("Runs", (Paragraph(text="There are no runs in this store yet. Start with: agentlearn learn math"),))
     pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
-    compare = question_two(view, pairs) if len(pairs) > 1 and view.to("two", pairs[1][0], pairs[0][0]) else None
-    parts = (
-        Table(caption="Newest first", columns=columns, rows=tuple(cells)),
+    body = (
+        sheet("Newest first", "Run, Started, *State, Result, *Model, Cost, Time", cells),
         pager(view, first, len(rows), total, size=RUNS),
+        _two(view, pairs) if len(pairs) > 1 and view.to("two") else None,
     )
-    body = tuple(one for one in (*parts, compare) if one is not None)
     return Page("Runs", body, watched=any(one.state == "running" for one in rows))
 
 
-def question_two(view: View, pairs: list[tuple[str, str]]) -> Html:
+def _two(view: View, pairs: list[tuple[str, str]]) -> Html:
     """A form that puts two runs beside each other."""
-    fields = (
-        choices("a", "First run", pairs, pairs[min(1, len(pairs) - 1)][0]),
-        choices("b", "Second run", pairs, pairs[0][0]),
-    )
+    fields = choices("a", "First run", pairs, pairs[1][0]), choices("b", "Second run", pairs, pairs[0][0])
     button = element("button", "Put beside each other", type="submit")
     return element("form", *fields, button, method="get", action=view.to("two"), class_="ask")
 
@@ -126,7 +121,7 @@ def run_page(view: View, run_id: str) -> Page:
     words = f"{verdict[:1].upper()}{verdict[1:]}." if verdict else f"The run is {run.state}."
     if (sentence := (report.get("delta") or {}).get("sentence", "")) or report.get("contrasts"):
         words = sentence[:1].upper() + sentence[1:] or " ".join(one["sentence"] for one in report["contrasts"])
-    body: list[Body] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
+    body: list[Body | None] = [run_tabs(view, run, "Overview"), Statement(text=words, tone=_tone(report))]
     if reason := end_reason(reader, run):
         body.append(Note(text=reason, kind="warning", title=f"The run is {run.state}"))
     phases = reader.rows(Query.PHASES, run.run)
@@ -141,7 +136,7 @@ def run_page(view: View, run_id: str) -> Page:
         body.append(Bars(caption="Where the model calls went", groups=(BarGroup(label="Calls by stage", bars=bars),)))
     body.append(CodeBlock(text=next_step(reader, run), label="Next"))
     settings = json.dumps(json.loads(run.settings or "{}"), indent=2, ensure_ascii=False)
-    body.append(element("details", element("summary", "Settings"), text_block(settings)))
+    body.append(fold("Settings", text_block(settings)))
     title = f"{run.kind} {run.domain} with {run.model}"
     trail = run_trail(view, run)[:1]
     return Page(title, tuple(body), trail, mark_of(run), watched=run.state == "running")
@@ -154,65 +149,47 @@ def _tone(report: Mapping[str, Any]) -> Any:
 
 
 def _figures(run: RunRow, report: Mapping[str, Any], phases: list[dict[str, Any]]) -> KeyFigures:
-    figures = [KeyFigure(label="State", value=run.state, sub=f"started {run.started_at:%Y-%m-%d %H:%M}")]
-    delta = report.get("delta") or {}
-    for side in ("before", "after"):
-        if score := report.get(side):
-            ends = score.get("ci") or (None, None)
-            sub = "" if ends[0] is None else f"[{decimal(ends[0])}, {decimal(ends[1])}]"
-            figures.append(KeyFigure(label=side.capitalize(), value=decimal(score.get("mean")), sub=sub))
-    figures += [
-        KeyFigure(label=arm["arm"], value=decimal(arm["score"]), sub=count_words(arm["tasks"], "task"))
-        for arm in report.get("arms") or ()
-    ]
-    if delta:
-        verdict = held_out_verdict(
-            delta["verdict"],
-            withheld=delta.get("withheld") or "",
-            left_open=delta.get("left_open") or "",
-            ci=delta["ci"],
-        )
-        figures.append(KeyFigure(label="Verdict", value=verdict))
-    rollouts = sum(one["rollouts"] for one in phases)
-    undecided = sum(one["undecided"] for one in phases)
-    figures.append(
-        KeyFigure(label="Attempts", value=count(rollouts), sub=f"{undecided:,} undecided" if undecided else "")
-    )
-    costs = [one["cost_usd"] for one in phases if one["cost_usd"] is not None]
-    cost = report["cost_usd"] if "cost_usd" in report else sum(costs) if costs else None
-    figures.append(KeyFigure(label="Cost", value=money(cost)))
-    figures.append(
-        KeyFigure(label="Time", value=duration(report.get("wall_s") or (run.at - run.started_at).total_seconds()))
-    )
-    return KeyFigures(caption="The run in numbers", figures=tuple(figures))
+    figures = [("State", run.state, f"started {run.started_at:%Y-%m-%d %H:%M}")]
+    for side in (one for one in ("before", "after") if report.get(one)):
+        score, ends = report[side], report[side].get("ci") or (None, None)
+        figures += [(side.capitalize(), decimal(score.get("mean")), interval(*ends))]
+    for arm in report.get("arms") or ():
+        figures += [(arm["arm"], decimal(arm["score"]), count_words(arm["tasks"], "task"))]
+    if delta := report.get("delta"):
+        given = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
+        figures.append(("Verdict", held_out_verdict(delta["verdict"], **given, ci=delta["ci"]), ""))
+    undecided, spent = sum(one["undecided"] for one in phases), [one["cost_usd"] for one in phases]
+    known = [one for one in spent if one is not None]
+    cost = report["cost_usd"] if "cost_usd" in report else sum(known) if known else None
+    rollouts = count(sum(one["rollouts"] for one in phases))
+    figures.append(("Attempts", rollouts, f"{undecided:,} undecided" if undecided else ""))
+    took = duration(report.get("wall_s") or (run.at - run.started_at).total_seconds())
+    return keys("The run in numbers", *figures, ("Cost", money(cost), ""), ("Time", took, ""))
 
 
 def _curves(report: Mapping[str, Any]) -> list[Body]:
     """The curve of the run, by update, version or epoch, as far as it has one."""
     series: list[Series] = []
-    curve = report.get("curve") or ()
-    if curve and "updates" in curve[0]:
-        points = tuple(
-            Point(x=one["updates"], y=(one["held_out"] or {}).get("mean"), low=_end(one, 0), high=_end(one, 1))
-            for one in curve
-        )
-        series.append(Series(label="held-out tasks", points=points))
+    if curve := report.get("curve"):
+        series.append(Series(label="measured", points=tuple(map(_held_out, curve))))
     if len(epochs := report.get("epochs") or ()) > 1:
         points = tuple(Point(x=one["epoch"], y=one["reward"]) for one in epochs)
         series.append(Series(label="learned from, by epoch", points=points))
-    updates = report.get("updates")
-    if isinstance(updates, list) and updates:
-        points = tuple(Point(x=one["update"], y=one["reward"]) for one in updates[:: max(len(updates) // 400, 1)])
+    if isinstance(updates := report.get("updates"), list):
+        points = tuple(Point(x=one["update"], y=one["reward"]) for one in updates[:: len(updates) // 400 + 1])
         series.append(Series(label="tasks learned from", points=points))
-    if not series:
-        return []
-    x_name = "epoch" if series[0].label.startswith("learned") else "updates"
-    return [LineChart(caption="Reward during the run", x_name=x_name, y_name="reward", series=tuple(series))]
+    x_name = "epoch" if series and series[0].label.startswith("learned") else "updates"
+    chart = LineChart(caption="Reward during the run", x_name=x_name, y_name="reward", series=tuple(series))
+    return [chart] if series else []
 
 
-def _end(point: Mapping[str, Any], which: int) -> float | None:
-    ends = (point["held_out"] or {}).get("ci")
-    return ends[which] if ends else None
+def _held_out(point: Mapping[str, Any]) -> Point:
+    """A point of the curve of a run, or of the versions in a comparison."""
+    score = point.get("held_out") or point
+    low, high = score.get("ci") or (score.get("low"), score.get("high"))
+    return Point(
+        x=point.get("updates", point.get("step", 0)), y=score.get("mean", score.get("score")), low=low, high=high
+    )
 
 
 def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
@@ -224,21 +201,18 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
     words = f"library {library['name']}@{library['version'][:8]}, {count_words(library['lessons'], 'lesson')}"
     address = view.to("library", library["name"], at=library["version"])
     parts: list[Body] = [element("p", link(words, address), f". {reason}" if reason else "", class_="prose")]
-    rows = tuple(
+    chosen = {"selected": "good"}
+    rows = [
         (
-            TableCell(
-                text=one["version"][:8], sub=one["role"], tone="good" if one["role"] == "selected" else "plain",
-                href=view.to("library", library["name"], at=one["version"]),
-            ),
+            box(one["version"][:8], one["role"], view.to("library", library["name"], at=one["version"]),
+                tone=chosen.get(one["role"], "plain")),
             *number_cells(count, one["updates"], one["lessons"], one["tokens"], one["rollouts"]),
             *number_cells(decimal, one["reward"], one["estimate"]),
         )
         for one in versions
-    )  # fmt: skip
-    if rows:
-        names = ("Updates", "Lessons", "Tokens", "Attempts", "Mean reward", "Estimated gain")
-        parts.append(Table(caption="Versions", columns=(Column(name="Version"), *number_columns(*names)), rows=rows))
-    return parts
+    ]  # fmt: skip
+    names = "Version, #Updates, #Lessons, #Tokens, #Attempts, #Mean reward, #Estimated gain"
+    return [*parts, sheet("Versions", names, rows)] if rows else parts
 
 
 def phase_names(report: Mapping[str, Any], phases: list[dict[str, Any]]) -> dict[str, str]:
@@ -256,7 +230,7 @@ def phase_names(report: Mapping[str, Any], phases: list[dict[str, Any]]) -> dict
 def _phases(view: View, run: RunRow, phases: list[dict[str, Any]], names: Mapping[str, str]) -> Table:
     rows = tuple(
         (
-            TableCell(text=names[one["phase"]], href=view.to("run", run.run, "grid", phase=one["phase"])),
+            box(names[one["phase"]], href=view.to("run", run.run, "grid", phase=one["phase"])),
             *number_cells(count, one["tasks"], one["rollouts"]),
             *number_cells(decimal, one["mean"]),
             *number_cells(count, one["failed"], one["undecided"]),
@@ -264,8 +238,7 @@ def _phases(view: View, run: RunRow, phases: list[dict[str, Any]], names: Mappin
         )
         for one in phases
     )
-    numbers = ("Tasks", "Attempts", "Mean reward", "Failed", "Undecided", "Cost")
-    return Table(caption="Parts of the run", columns=(Column(name="Part"), *number_columns(*numbers)), rows=rows)
+    return sheet("Parts of the run", "Part, #Tasks, #Attempts, #Mean reward, #Failed, #Undecided, #Cost", rows)
 
 
 def stages_page(view: View, run_id: str) -> Page:
@@ -280,28 +253,19 @@ def stages_page(view: View, run_id: str) -> Page:
         about = f"{parts[0]}, batch {parts[1]}" if len(parts) > 1 else one["unit"]
         task = f"task {parts[2][:8]}" if len(parts) > 2 and len(parts[2]) == 32 else "/".join(parts[2:])
         found = (
-            TableCell(text=one["stage"], sub=one["name"], href=view.to("run", run.run, "call", one["id"])),
-            TableCell(text=about, sub=task),
-            TableCell(text="answered" if one["ok"] else "failed", tone="plain" if one["ok"] else "bad"),
+            box(one["stage"], sub=one["name"], href=view.to("run", run.run, "call", one["id"])),
+            box(about, sub=task),
+            box("answered" if one["ok"] else "failed", tone="plain" if one["ok"] else "bad"),
             *number_cells(large, one["tokens_in"], one["tokens_out"]),
             *number_cells(money, one["cost_usd"]),
             *number_cells(duration, one["seconds"]),
         )
         cells.append(found)
-    columns = (
-        *(Column(name=name) for name in ("Call", "About", "End")),
-        *number_columns("Tokens in", "out", "Cost", "Time"),
-    )
     ask = question(view, choices("stage", "Stage", [("", "all"), *((one, one) for one in named)], stage))
     total = rows[0]["total"] if rows else 0
-    table = Table(caption="Calls of the reflector", columns=columns, rows=tuple(cells))
+    table = sheet("Calls of the reflector", "Call, About, End, #Tokens in, #Tokens out, #Cost, #Time", cells)
     body = (run_tabs(view, run, "Stages"), ask, table, pager(view, first, len(rows), total, size=CALLS))
-    return Page(
-        "What the reflector was asked",
-        tuple(one for one in body if one is not None),
-        run_trail(view, run),
-        mark_of(run),
-    )
+    return Page("What the reflector was asked", tuple(body), run_trail(view, run), mark_of(run))
 
 
 def call_page(view: View, run_id: str, call_id: str) -> Page:
@@ -316,33 +280,28 @@ def call_page(view: View, run_id: str, call_id: str) -> Page:
     mine = [one.ended.proposal for one in proposals if one.ended.proposal.stage == found["stage"]]
     mine = [one for one in mine if not task or one.task is None or one.task == task[0]]
     refs = dict.fromkeys(ref for one in mine for ref in one.prompts)
+    rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
     if found["stage"] == "summarise":
-        rollouts = [
-            one["id"]
-            for one in reader.rows(Query.GRID_CELLS, run.run, phase, None, task[:1], 64)
-            if str(one["g"]) == rest
-        ]
+        cells = reader.rows(Query.GRID_CELLS, run.run, phase, None, task[:1], 64)
+        rollouts = [one["id"] for one in cells if str(one["g"]) == rest]
         refs = dict.fromkeys(ref for one in rollouts[:1] for made in reader.summaries_of(one) for ref in made.prompts)
-    else:
-        rollouts = list(dict.fromkeys(rollout for one in mine for rollout in one.evidence))
-    figures = (
-        KeyFigure(label="Stage", value=found["stage"], sub=f"{phase}, batch {batch}"),
-        KeyFigure(label="Tokens", value=f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"),
-        KeyFigure(label="Cost", value=money(found["cost_usd"]), sub=duration(found["seconds"])),
-    )
-    body: list[Body] = [run_tabs(view, run, "Stages"), KeyFigures(caption="The call", figures=figures)]
-    body.append(element("h2", "The reply"))
-    body.append(text_block(reply_text(found["response"]) or "The reply is empty."))
-    body.append(element("h2", "What it read"))
-    if task:
-        body.append(
-            element("p", link("All attempts at the task", view.to("run", run.run, "grid", phase=phase, task=task[0])))
-        )
+    tokens = f"{large(found['tokens_in'])} → {large(found['tokens_out'])}"
+    spent = ("Cost", money(found["cost_usd"]), duration(found["seconds"]))
     links = [element("li", link(f"attempt {one[:12]}", view.to("rollout", one))) for one in rollouts[:40]]
-    body.append(element("ul", *links, class_="plain") if links else Paragraph(text="No attempt is known.", quiet=True))
-    body += [_prompt(view, ref) for ref in refs] or [Paragraph(text="The prompt is not known.", quiet=True)]
+    group = view.to("run", run.run, "grid", phase=phase, task=task[0]) if task else ""
+    unknown = Paragraph(text="The prompt is not known.", quiet=True)
+    body: tuple[Body | None, ...] = (
+        run_tabs(view, run, "Stages"),
+        keys("The call", ("Stage", found["stage"], f"{phase}, batch {batch}"), ("Tokens", tokens, ""), spent),
+        element("h2", "The reply"),
+        text_block(reply_text(found["response"]) or "The reply is empty."),
+        element("h2", "What it read"),
+        element("p", link("All attempts at the task", group)) if group else None,
+        element("ul", *links, class_="plain"),
+        *([_prompt(view, ref) for ref in refs] or [unknown]),
+    )
     trail = (*run_trail(view, run), ("Stages", view.to("run", run.run, "stages")))
-    return Page(f"{found['stage'].capitalize()}: prompt and reply", tuple(body), trail, mark_of(run))
+    return Page(f"{found['stage'].capitalize()}: prompt and reply", body, trail, mark_of(run))
 
 
 def _prompt(view: View, ref: PromptRef) -> Html:
@@ -351,8 +310,7 @@ def _prompt(view: View, ref: PromptRef) -> Html:
     except AgentlearnError as error:
         text = str(error)
     note = "The attempts above were put in the places in double braces."
-    summary = element("summary", element("bdi", f"The prompt {ref.label}"), element("span", note, class_="aside"))
-    return element("details", summary, text_block(text), open=True)
+    return fold(f"The prompt {ref.label}", text_block(text), aside=note, unfolded=True)
 
 
 def report_page(view: View, run_id: str) -> Page:
@@ -388,43 +346,34 @@ def cost_page(view: View) -> Page:
     rows = view.reader.rows(Query.COSTS, known.run if known else None, COSTS, first)
     cells = tuple(
         (
-            TableCell(text=_day(one["day"]), value=one["day"]),
-            TableCell(text=one["run"][:12], href=view.to("run", one["run"])),
-            TableCell(text=one["stage"]),
+            box(_day(one["day"]), value=one["day"]),
+            box(one["run"][:12], href=view.to("run", one["run"])),
+            box(one["stage"]),
             *number_cells(count, one["calls"]),
             *number_cells(large, one["tokens_in"], one["tokens_out"]),
-            TableCell(
-                text=money(one["cost_usd"]), value=one["cost_usd"],
+            box(money(one["cost_usd"]), value=one["cost_usd"],
                 sub=f"{one['unpriced']:,} calls without a known price" if one["unpriced"] else "",
             ),
         )
         for one in rows
     )  # fmt: skip
-    names = (Column(name="Day", choices=True), Column(name="Run", choices=True), Column(name="Stage", choices=True))
-    columns = (*names, *number_columns("Calls", "Tokens in", "Tokens out", "Cost"))
-    total, unpriced = sum(one["cost_usd"] for one in rows), sum(one["unpriced"] for one in rows)
-    figures = [
-        KeyFigure(
-            label="Known cost", value=money(total), sub=f"{unpriced:,} calls without a price" if unpriced else ""
-        ),
-        KeyFigure(label="Model calls", value=count(sum(one["calls"] for one in rows))),
-        KeyFigure(label="Tokens", value=large(sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in rows))),
-    ]
+    total, calls = sum(one["cost_usd"] for one in rows), count(sum(one["calls"] for one in rows))
+    tokens = large(sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in rows))
     days: dict[int, float] = {}
     for one in rows:
         days[one["day"]] = days.get(one["day"], 0.0) + one["cost_usd"]
-    body: list[Body] = [run_tabs(view, known, "Cost")] if known else []
-    body.append(KeyFigures(caption="On this page", figures=tuple(figures)))
-    if len(days) > 1 and any(days.values()):
-        points = tuple(Point(x=day - min(days), y=days[day], label=_day(day)) for day in sorted(days))
-        series = (Series(label="dollars a day", points=points),)
-        body.append(
-            LineChart(caption="Cost by day", x_name=f"days since {_day(min(days))}", y_name="dollars", series=series)
-        )
-    body.append(Table(caption="Cost by day, run and stage", columns=columns, rows=cells))
-    more = pager(view, first, len(rows), first + len(rows) + (len(rows) == COSTS), size=COSTS)
-    body += [more] if more is not None else []
-    return Page("Cost", tuple(body), run_trail(view, known) if known else ())
+    points = tuple(Point(x=day - min(days), y=days[day], label=_day(day)) for day in sorted(days))
+    axes = {"x_name": "days since the first", "y_name": "dollars"}
+    chart = LineChart(caption="Cost by day", series=(Series(label="dollars a day", points=points),), **axes)
+    names = "*Day, *Run, *Stage, #Calls, #Tokens in, #Tokens out, #Cost"
+    body = (
+        run_tabs(view, known, "Cost") if known else None,
+        keys("On this page", ("Known cost", money(total), ""), ("Model calls", calls, ""), ("Tokens", tokens, "")),
+        chart if len(days) > 1 and total else None,
+        sheet("Cost by day, run and stage", names, cells),
+        pager(view, first, len(rows), first + len(rows) + (len(rows) == COSTS), size=COSTS),
+    )
+    return Page("Cost", body, run_trail(view, known) if known else ())
 
 
 def _day(number: int) -> str:

@@ -6,10 +6,23 @@ from typing import Any
 from agentlearn.store.codec import time_of
 from agentlearn.store.queries import Query
 from agentlearn.view.conversation import thumbs
-from agentlearn.view.page import Body, Page, View, cell, choices, field_of, link, pager, question, text_block
+from agentlearn.view.page import (
+    Body,
+    Page,
+    View,
+    box,
+    cell,
+    choices,
+    field_of,
+    link,
+    pager,
+    question,
+    sheet,
+    text_block,
+)
 from agentlearn.views.figure import count, count_words
 from agentlearn.views.markup import Html, clipped, element
-from agentlearn.views.table import Column, Paragraph, Table, TableCell, number_cells, number_columns
+from agentlearn.views.table import Paragraph, number_cells
 
 TALKS, FOUND = 30, 40
 """Attempts of live traffic, and places of a text, on one page."""
@@ -21,21 +34,15 @@ def live_page(view: View) -> Page:
     """The recorders of this store."""
     rows = tuple(
         (
-            TableCell(text=one["name"], href=view.to("live", one["name"])),
+            box(one["name"], href=view.to("live", one["name"])),
             *number_cells(count, one["rollouts"], one["episodes"], view.reader.live_without_reward(one["name"])),
-            TableCell(text=f"{time_of(one['at']):%Y-%m-%d %H:%M}"),
+            box(f"{time_of(one['at']):%Y-%m-%d %H:%M}"),
         )
         for one in view.reader.rows(Query.RECORDERS)
     )
-    columns = (
-        Column(name="Recorder"),
-        *number_columns("Answers", "Episodes", "Without a reward"),
-        Column(name="Latest"),
-    )
-    empty = Paragraph(
-        text="Nothing was recorded here. An application records what its agents do with agentlearn.Recorder."
-    )
-    return Page("Live traffic", (Table(caption="Recorders", columns=columns, rows=rows) if rows else empty,))
+    empty = Paragraph(text="Nothing was recorded here. An application records what its agents do with Recorder.")
+    table = sheet("Recorders", "Recorder, #Answers, #Episodes, #Without a reward, Latest", rows) if rows else empty
+    return Page("Live traffic", (table,))
 
 
 def talks_page(view: View, name: str) -> Page:
@@ -44,11 +51,10 @@ def talks_page(view: View, name: str) -> Page:
     wanted = view.choice("show", ("all", "open", "wrong"))
     rows = view.reader.rows(Query.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
     options = [("all", "all"), ("open", "without a reward"), ("wrong", "wrong")]
-    body: list[Body] = [question(view, choices("show", "Answers", options, wanted), episode=episode)]
+    body: list[Body | None] = [question(view, choices("show", "Answers", options, wanted), episode=episode)]
     body += [_talk(view, name, one) for one in rows] or [Paragraph(text="There is no such answer.")]
     total = rows[0]["total"] if rows else 0
-    if (more := pager(view, first, len(rows), total, size=TALKS)) is not None:
-        body.append(more)
+    body.append(pager(view, first, len(rows), total, size=TALKS))
     title = f"Live traffic of {name}{f', episode {clipped(episode, 60)}' if episode else ''}"
     return Page(title, tuple(body), (("Live traffic", view.to("live")),))
 
@@ -89,7 +95,7 @@ def search_page(view: View) -> Page:
         choices("where", "Where", list(_PLACES.items()), where),
         field_of("run", "Only in this run", value=run, limit=64),
     )
-    body: list[Body] = [question(view, *fields, submit="Search")]
+    body: list[Body | None] = [question(view, *fields, submit="Search")]
     if not text:
         return Page("Search", (*body, Paragraph(text="Capital and small letters are the same.", quiet=True)))
     wanted = view.reader.run(run).run if run else None
@@ -112,8 +118,7 @@ def search_page(view: View) -> Page:
     )
     body.append(element("ul", *items, class_="hits"))
     total = first + len(items) + (len(rows) > FOUND)
-    if (more := pager(view, first, len(items), total, size=FOUND)) is not None:
-        body.append(more)
+    body.append(pager(view, first, len(items), total, size=FOUND))
     return Page(f"Search: {clipped(text, 60)}", tuple(body))
 
 
