@@ -275,6 +275,7 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
             charts += 1
     main = element(
         "main",
+        element("h1", element("bdi", page.title)),
         element("p", element("bdi", note), class_="done", role="status") if note else None,
         *body,
         id="main",
@@ -295,7 +296,6 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
             element(
                 "div",
                 element("nav", element("ol", *trail), class_="trail", aria_label="Above this page") if trail else None,
-                element("h1", element("bdi", page.title)),
                 main,
                 element("footer", element("p", _place(view), class_="quiet")),
                 class_="sheet",

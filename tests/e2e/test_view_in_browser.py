@@ -6,6 +6,7 @@ Skipped where no Chromium is installed, see `test_page_in_browser.py`.
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ def browser() -> Iterator[Browser]:
 
 
 def serving(folder: Path, text: str, steps: int) -> Iterator[Served]:
-    of = recorded(folder, text, steps=steps)
+    with ThreadPoolExecutor(1) as pool:  # Playwright has an event loop in this thread
+        of = pool.submit(recorded, folder, text, steps=steps).result()
     listener = free_port("127.0.0.1", 0)
     site = Site(of.store, listener.getsockname()[1])
     server = uvicorn.Server(uvicorn.Config(app_of(site), log_level="error", lifespan="off", ws="none"))
