@@ -12,13 +12,13 @@ from agentlearn.store.queries import Query
 from agentlearn.types.operation import Applied, Feedback
 from agentlearn.types.task import Task
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
-from agentlearn.view.page import Body, Page, View, cell, field_of, form, link, row_of, text_block
+from agentlearn.view.page import Body, Page, View, cell, field_of, form, keys, link, row_of, text_block
 from agentlearn.view.runs import mark_of, run_trail
 from agentlearn.views.figure import count, duration, large, money
 from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.records import operation_words
 from agentlearn.views.rollouts import stored_library, treatment_words, verdict_words
-from agentlearn.views.table import KeyFigure, KeyFigures, Statement
+from agentlearn.views.table import KeyFigures
 
 STEPS = 40
 """Steps in one slice."""
@@ -62,10 +62,9 @@ def rollout_page(view: View, rollout: str) -> Page:
 def answer_parts(view: View, head: Trajectory) -> list[Html]:
     """The task, the answer, what was expected, and the verdict with its reason."""
     task = view.reader.tasks([head.task]).get(head.task)
-    good = head.reward is not None and head.reward >= 1
     words = clipped(verdict_words(head), 1_500)
-    verdict = Statement(text=words, tone="good" if good else "open" if head.reward is None else "bad")
-    rows = [("Verdict", element("span", words, class_=f"verdict {verdict.tone}"))]
+    tone = "open" if head.reward is None else "good" if head.reward >= 1 else "bad"
+    rows = [("Verdict", element("span", words, class_=f"verdict {tone}"))]
     answer = "none" if head.answer is None else clipped(head.answer, 4_000)
     rows.append(("Answer", text_block(answer, "short")))
     if task is not None:
@@ -85,16 +84,11 @@ def _about(task: Task) -> list[tuple[str, Html]]:
 
 
 def _figures(head: Trajectory) -> KeyFigures:
-    usage = head.usage
+    usage, took = head.usage, (duration(head.seconds), f"{head.started_at:%Y-%m-%d %H:%M:%S}")
     cached = f"{large(usage.tokens_cached)} of them cached" if usage.tokens_cached else ""
-    figures = (
-        KeyFigure(label="Model calls", value=count(usage.requests)),
-        KeyFigure(label="Tokens in", value=large(usage.tokens_in), sub=cached),
-        KeyFigure(label="Tokens out", value=large(usage.tokens_out)),
-        KeyFigure(label="Cost", value=money(head.cost_usd)),
-        KeyFigure(label="Time", value=duration(head.seconds), sub=f"{head.started_at:%Y-%m-%d %H:%M:%S}"),
-    )
-    return KeyFigures(caption="What it took", figures=figures)
+    tokens = ("Tokens in", large(usage.tokens_in), cached), ("Tokens out", large(usage.tokens_out), "")
+    spent = ("Cost", money(head.cost_usd), ""), ("Time", *took)
+    return keys("What it took", ("Model calls", count(usage.requests), ""), *tokens, *spent)
 
 
 def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], grid: str) -> Html:
@@ -208,7 +202,7 @@ def _step(view: View, rollout: str, one: Mapping[str, Any]) -> Html:
     number, kind = one["ordinal"], one["kind"]
     status = "" if one["ok"] else f" · {one['error'] or 'failed'}"
     finish = f" · {one['finish']}" if one["finish"] not in {"", "stop", "tool_call"} else ""
-    who = {"model": "model", "tool": f"tool {one['tool']}", "user": "user"}.get(kind, kind)
+    who = f"tool {one['tool']}" if kind == "tool" else str(kind)
     took = f" · {duration(one['seconds'])}" if one["seconds"] >= 0.05 else ""
     name = element("a", f"{number + 1}", href=f"#step-{number + 1}", class_="number", aria_label=f"step {number + 1}")
     head = element("p", name, " ", element("b", clipped(who, 80)), f"{status}{finish}{took}", class_="who")

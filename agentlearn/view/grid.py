@@ -8,12 +8,26 @@ from typing import Any
 from agentlearn.store import RunRow
 from agentlearn.store.queries import Query
 from agentlearn.view.conversation import answer_parts, steps_of
-from agentlearn.view.page import Body, Page, View, box, cell, choices, legend, link, pager, question, row_of, sheet
+from agentlearn.view.page import (
+    Body,
+    Page,
+    View,
+    box,
+    cell,
+    choices,
+    keys,
+    legend,
+    link,
+    pager,
+    question,
+    row_of,
+    sheet,
+)
 from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
 from agentlearn.views.figure import count_words, decimal, score_words, signed
 from agentlearn.views.markup import Html, clipped, element
 from agentlearn.views.page import Details
-from agentlearn.views.table import KeyFigure, KeyFigures, Paragraph, Statement, number_cells
+from agentlearn.views.table import Paragraph, Statement, number_cells
 
 TASKS, CELLS, FLIPS = 60, 32, 60
 """Tasks on one page, attempts of a task in one part of the run, flips on one page."""
@@ -41,6 +55,7 @@ def grid_page(view: View, run_id: str) -> Page:
     wanted, family = view.choice("show", tuple(FILTERS)), view.query.get("family", "")[:200]
     code, only, first = view.query.get("code", "")[:80], view.query.get("task", "")[:64], view.number("first")
     shown = (run.run, left, right, wanted, family or None, code)
+    rows: list[dict[str, Any]]
     if only:
         rows = [
             {"task": only, "before": None, "after": None, "problem": _problem(view, only), "family": "", "total": 1}
@@ -64,16 +79,16 @@ def grid_page(view: View, run_id: str) -> Page:
     sides = [left, right] if right else [left]
     table = _grid(view, run, rows, members, {side: names[side] for side in sides})
     total = rows[0]["total"] if rows else 0
-    body: list[Body | None] = [
+    body: tuple[Body | None, ...] = (
         run_tabs(view, run, "Attempts"),
         question(view, *fields),
         legend(),
         table if rows else Paragraph(text="No task fits. Choose other tasks above."),
         pager(view, first, len(rows), total, size=TASKS),
-    ]
+    )
     watched = run.state == "running" and not first
     title = f"Attempts: {count_words(total, 'task')}"
-    return Page(title, tuple(body), run_trail(view, run), mark_of(run), watched=watched)
+    return Page(title, body, run_trail(view, run), mark_of(run), watched=watched)
 
 
 def _problem(view: View, task: str) -> str:
@@ -189,14 +204,12 @@ def two_runs_page(view: View) -> Page:
         change = (rows[0]["after_mean"] or 0) - (rows[0]["before_mean"] or 0)
         words = f"{count_words(rows[0]['flips'], 'task')} of {rows[0]['total']:,} that both runs have changed."
         note = "This is a plain difference of means. For a verdict with an interval, use agentlearn compare."
-        figures = (
-            KeyFigure(label="First run", value=decimal(rows[0]["before_mean"]), sub=runs[0].run[:12]),
-            KeyFigure(label="Second run", value=decimal(rows[0]["after_mean"]), sub=runs[1].run[:12]),
-            KeyFigure(label="Difference", value=signed(change)),
-        )
+        means = [decimal(rows[0][f"{side}_mean"]) for side in ("before", "after")]
+        sides = ("First run", means[0], runs[0].run[:12]), ("Second run", means[1], runs[1].run[:12])
+        figures = keys("On shared tasks", *sides, ("Difference", signed(change), ""))
         body += [
             Statement(text=words),
-            KeyFigures(caption="On shared tasks", figures=figures),
+            figures,
             Paragraph(text=note, quiet=True),
         ]
     else:

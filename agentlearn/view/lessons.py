@@ -22,6 +22,7 @@ from agentlearn.view.page import (
     choices,
     field_of,
     form,
+    keys,
     link,
     pager,
     question,
@@ -37,7 +38,7 @@ from agentlearn.views.lesson_origins import find_library, origins_in
 from agentlearn.views.markup import Html, clipped, element
 from agentlearn.views.page import render_part
 from agentlearn.views.records import operation_words
-from agentlearn.views.table import KeyFigure, KeyFigures, Paragraph, Statement, Table, TableCell, number_cells
+from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
 
 SHOWN = 40
 """Attempts on one part of a lesson's page."""
@@ -219,11 +220,8 @@ def lesson_page(view: View, identity: str) -> Page:
     totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
     shown = reader.rows(Query.SHOWN_PAGE, lesson.id, SHOWN, first)
     cited = {one["id"] for one in reader.rows(Query.CITED_BY, lesson.id, 200)}
-    figures = (
-        KeyFigure(label="Shown to", value=count_words(totals["n"], "attempt")),
-        KeyFigure(label="Their mean reward", value=decimal(totals["mean"])),
-        KeyFigure(label="Cited in", value=count_words(len(cited), "attempt")),
-    )
+    shown_to = count_words(totals["n"], "attempt"), f"mean reward {decimal(totals['mean'])}"
+    use = keys("Use", ("Shown to", *shown_to), ("Cited in", count_words(len(cited), "attempt"), ""))
     rows = [
         (
             box(clipped(one["problem"] or one["task"], 160), "", view.to("rollout", one["id"])),
@@ -240,7 +238,7 @@ def lesson_page(view: View, identity: str) -> Page:
         element("h2", "Where it comes from"),
         *_sources(view, lesson),
         element("h2", "Shown and cited"),
-        KeyFigures(caption="Use", figures=figures),
+        use,
         _effect(view, name, lesson),
         sheet("Attempts that were shown it, newest first", "Task, Part, #Reward, *Cited", rows) if rows else None,
         pager(view, first, len(rows), totals["n"], size=SHOWN),
@@ -346,8 +344,8 @@ def _effect(view: View, name: str, lesson: Experience) -> Body:
         for one in found
     ]  # fmt: skip
     notes = dict.fromkeys(filter(None, (one.withheld or one.holds_for_words for one in found)))
-    sides = {"left": "harms", "right": "helps", "row_name": "model", "note": "; ".join(notes)}
-    return Forest(caption="Difference in reward with the lesson", rows=tuple(rows), **sides)
+    caption, note = "Difference in reward with the lesson", "; ".join(notes)
+    return Forest(caption=caption, rows=tuple(rows), row_name="model", left="harms", right="helps", note=note)
 
 
 def _blame(view: View, name: str, lesson: Experience) -> Iterator[Body]:

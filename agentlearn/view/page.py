@@ -21,8 +21,8 @@ from agentlearn.views.table import Column, KeyFigure, KeyFigures, Paragraph, Tab
 
 Body = Html | PagePart
 """A part of a page: typed, or markup that was made by `element`."""
-ASSETS = {"htmx.min.js": "text/javascript", "view.js": "text/javascript", "page.js": "text/javascript"}
-ASSETS |= {"view.css": "text/css", "page.css": "text/css"}
+_SCRIPTS, _STYLES = ("htmx.min.js", "page.js", "view.js"), ("page.css", "view.css")
+ASSETS = dict.fromkeys(_SCRIPTS, "text/javascript") | dict.fromkeys(_STYLES, "text/css")
 """The files that pages load, with their media types."""
 HTMX_SHA256 = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
 """sha256 of the vendored file of htmx.org 4.0.1."""
@@ -327,8 +327,8 @@ def _navigation(view: View) -> Html:
 
 
 def _head(page: Page, links: Links) -> Html:
-    scripts = [element("script", src=links.asset(name), defer=True) for name in ("htmx.min.js", "page.js", "view.js")]
-    styles = [element("link", rel="stylesheet", href=links.asset(name)) for name in ("page.css", "view.css")]
+    scripts = [element("script", src=links.asset(name), defer=True) for name in _SCRIPTS]
+    styles = [element("link", rel="stylesheet", href=links.asset(name)) for name in _STYLES]
     settings = '{"includeIndicatorCSS":false,"history":false,"mode":"same-origin"}'
     return element(
         "head",

@@ -1,7 +1,7 @@
 """Pages about runs: the list, one run, what the reflector was asked and replied, the report, what it cost."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +29,18 @@ from agentlearn.view.page import (
     text_block,
 )
 from agentlearn.views.charts import Bar, BarGroup, Bars
-from agentlearn.views.figure import count, count_words, decimal, duration, fold, interval, large, money, score_words
+from agentlearn.views.figure import (
+    Tone,
+    count,
+    count_words,
+    decimal,
+    duration,
+    fold,
+    interval,
+    large,
+    money,
+    score_words,
+)
 from agentlearn.views.groups import reply_text
 from agentlearn.views.learn_page import learn_content
 from agentlearn.views.learn_record import LearnRecord
@@ -42,7 +53,7 @@ from agentlearn.views.train_page import train_content
 
 RUNS, CALLS, COSTS = 50, 50, 200
 """Rows on one page."""
-_TONES = {"done": "plain", "running": "held", "failed": "bad", "interrupted": "open"}
+_TONES: dict[str, Tone] = {"done": "plain", "running": "held", "failed": "bad", "interrupted": "open"}
 PAGES = "agentlearn.pages"
 """Group of entry points: the content of the report page of a kind of run, from its row."""
 
@@ -87,7 +98,7 @@ def runs_page(view: View) -> Page:
     return Page("Runs", body, watched=any(one.state == "running" for one in rows))
 
 
-def _two(view: View, pairs: list[tuple[str, str]]) -> Html:
+def _two(view: View, pairs: Sequence[tuple[str, str]]) -> Html:
     """A form that puts two runs beside each other."""
     fields = choices("a", "First run", pairs, pairs[1][0]), choices("b", "Second run", pairs, pairs[0][0])
     button = element("button", "Put beside each other", type="submit")
@@ -201,7 +212,7 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
     words = f"library {library['name']}@{library['version'][:8]}, {count_words(library['lessons'], 'lesson')}"
     address = view.to("library", library["name"], at=library["version"])
     parts: list[Body] = [element("p", link(words, address), f". {reason}" if reason else "", class_="prose")]
-    chosen = {"selected": "good"}
+    chosen: dict[str, Tone] = {"selected": "good"}
     rows = [
         (
             box(one["version"][:8], one["role"], view.to("library", library["name"], at=one["version"]),

@@ -10,7 +10,7 @@ import hmac
 import secrets
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
@@ -66,7 +66,8 @@ class Site:
     """Where all pages are. It changes with each start, and a cookie for it is sent nowhere else."""
     _session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _form: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Held while the store is used: one request at a time."""
 
     @property
     def token(self) -> str:
@@ -118,7 +119,7 @@ class Site:
         """
         note = query.get("done", "")[:400]
         asked = {name: value for name, value in query.items() if name not in {"done", "save"}}
-        with self._reading, read_store(self.store) as reader:
+        with self.reading, read_store(self.store) as reader:
             view = View(reader, LibraryStore(self.store / "libraries"), self, path, asked)
             if (found := PICTURE.fullmatch(path)) is not None:
                 content, media = picture(view, *found.groups())
@@ -235,9 +236,8 @@ def app_of(site: Site) -> ASGIApp:
     return _Guard(app, site)
 
 
-async def _tried(site: Site, make: "object") -> Response:
+async def _tried(site: Site, make: Callable[[], Response]) -> Response:
     """What `make` answers; a page with a sentence where it fails."""
-    assert callable(make)
     try:
         return await run_in_threadpool(make)
     except AgentlearnError as error:
@@ -271,7 +271,7 @@ async def _post(site: Site, request: Request, path: str) -> Response:
     inside = back.startswith("/") and not back.startswith("//") and "\\" not in back and ":" not in back
 
     def act() -> Response:
-        with site._reading:  # noqa: SLF001  the site's own lock: one use of the store at a time
+        with site.reading:
             words = done(site.store, fields)
         return RedirectResponse(site.to(back if inside else "/runs", {"done": words}), status_code=303)
 

@@ -115,8 +115,8 @@ def test_why_an_attempt_failed_takes_two_clicks_and_the_keyboard_alone(browser: 
             if page.evaluate("(document.activeElement.ariaLabel || document.activeElement.textContent)").startswith(
                 name
             ):
-                page.keyboard.press("Enter")
-                page.wait_for_load_state()
+                with page.expect_navigation():
+                    page.keyboard.press("Enter")
                 return
         raise AssertionError(f"no way by keyboard to {name!r}")
 
