@@ -47,6 +47,7 @@ COMMANDS = {
     "solve": CommandEntry("agentlearn.cli.solve:solve", "Solve one problem and show each step."),
     "doctor": CommandEntry("agentlearn.cli.setup:doctor", "Check what works here, and print how to fix what does not."),
     "trace": CommandEntry("agentlearn.cli.runs:trace", "Show one rollout, step by step."),
+    "view": CommandEntry("agentlearn.cli.view:view", "Look at runs, attempts and lessons in a browser."),
     "init": CommandEntry("agentlearn.cli.setup:init", "Write a recipe to start from."),
     "--install-completion": CommandEntry(
         "agentlearn.cli.setup:install_completion", "Install completion for your shell."

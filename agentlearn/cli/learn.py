@@ -17,6 +17,7 @@ from agentlearn.cli.options import (
 )
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.config import DEFAULT_STORE, LearnSettings, learn_settings
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import LEARN_OPTION_NAMES, GivenSettings, learn_fields
 from agentlearn.errors import ConfigError
@@ -84,6 +85,7 @@ def learn(
         report = run_to_end(lambda: run_learning(settings, progress, resume=run), progress)
     page, problem = page_at_the_end(settings.store, report.run)
     progress.line(*(("note", problem) if page is None else ("report", str(page))))
+    progress.line("view", command_words("view", report.run, store=settings.store))
     if settings.record is not None:
         progress.line("recorded", recording_words(settings.record))
     if json:

@@ -74,7 +74,9 @@ def library_show(
     document |= {} if made is None else {"origins": origins_json(made)}
     if query is None:
         replaced = {} if made is None else replaced_lessons(store, library)
-        lines = _lesson_lines(library, made, replaced, reference)
+        lines = [*_lesson_lines(library, made, replaced, reference)]
+        if found.published and not reference.endswith(".json") and "/" not in reference and "@" not in reference[:1]:
+            lines.append(f"view: {command_words('view', reference, store=store)}")
     else:
         options = given_settings(RetrievalOptions, given.over())
         chosen = asyncio.run(Retriever.in_store(options.retrieval, store).choose(library, query))

@@ -84,6 +84,8 @@ def library_pending(
         if waiting or held:
             yield f"to add a lesson:    {command_words('library', 'approve', 'ID', store=store)}"
             yield f"to refuse a lesson: {command_words('library', 'reject', 'ID', store=store)}"
+        if waiting or versions or held:
+            yield f"to decide in a browser: {command_words('view', 'waiting', store=store)}"
 
     print_result(document, lines(), json=json)
 

@@ -11,6 +11,7 @@ from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, ResumeOp
 from agentlearn.cli.output import console, plan_lines, print_json, print_result, show_logs
 from agentlearn.cli.stop_signals import END_S, SIGNALS
 from agentlearn.config import DEFAULT_STORE, LAB, default_model, packaged_recipe, read_recipe
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings, custom_task_fields, with_domain
 from agentlearn.errors import ConfigError
@@ -69,6 +70,7 @@ def train(
     progress = TrainProgress(settings, out)
     report = run_to_end(lambda: run_training(settings, progress, resume=run), progress)
     out.print(f"  report        {write_train_page(report, settings)}")
+    out.print(f"  view          {command_words('view', report.run, store=settings.store)}")
     if json:
         print_json(report)
 

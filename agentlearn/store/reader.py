@@ -149,6 +149,11 @@ class StoreReader:
         (found,) = self._query(Query.TRAJECTORY, self._resolve("rollout", prefix))
         return trajectory_from_row(found)
 
+    def head(self, prefix: str) -> Trajectory:
+        """The same without its steps, which can be long; `Query.STEPS` has them in parts."""
+        (found,) = self._query(Query.TRAJECTORY_HEAD, self._resolve("rollout", prefix))
+        return trajectory_from_row(found)
+
     def selected(self, selection: Selection) -> list[SelectedRow]:
         """The selected rollouts: by run, phases in order of start, then by (batch, task, g, attempt)."""
         return [SelectedRow(**one) for one in self._query(Query.SELECTED, *selection.parameters)]
@@ -392,6 +397,14 @@ class StoreReader:
         Raises DataError when the selection is empty; StoreError.
         """
         return move_tables(self._source.directory, self._source.draft_tables(selection), out)
+
+    def rows(self, query: Query, *parameters: Parameter) -> list[dict[str, Any]]:
+        """The rows of a query, for pages that show a part of many rows. Texts in lists are unescaped too."""
+        return self._query(query, *parameters)
+
+    def runs_between(self, first: int, limit: int) -> list[RunRow]:
+        """A part of all runs, newest first, with the main fields of their reports and without their settings."""
+        return [self._run_row(one) for one in self._query(Query.PAGE_OF_RUNS, limit, first)]
 
     def _run_row(self, found: Mapping[str, Any]) -> RunRow:
         fields = dict(found)

@@ -280,15 +280,15 @@ class GroupRecord:
 def _replies(label: str, calls: Sequence[CallRecord], *, full: bool) -> Iterator[str]:
     for number, call in enumerate(calls):
         yield f"{label}: reply {number + 1} of {len(calls)} by {call.name}"
-        yield indented(shortened(_reply_text(call), full=full))
+        yield indented(shortened(reply_text(call.response), full=full))
 
 
-def _reply_text(call: CallRecord) -> str:
-    """What the model wrote in a reply: its text, and the arguments of its tool calls as JSON on several lines."""
+def reply_text(response: str) -> str:
+    """What the model wrote in a stored reply: its text, and the arguments of its tool calls as JSON in lines."""
     try:
-        messages: Any = json.loads(call.response)
+        messages: Any = json.loads(response)
     except ValueError:
-        return call.response
+        return response
     parts = [part for message in messages if isinstance(message, dict) for part in message.get("parts", ())]
     return "\n".join(filter(None, map(_part_text, parts)))
 

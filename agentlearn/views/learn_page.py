@@ -107,36 +107,34 @@ def page_at_the_end(store: Path, run: RunId) -> tuple[Path | None, str]:
 
 def learn_page(record: LearnRecord) -> str:
     """The run as one HTML file."""
-    return _LearnPage(record).html()
+    return render_page(LearnPage(record).content())
 
 
 @dataclass(frozen=True, slots=True)
-class _LearnPage(LearnTables):
+class LearnPage(LearnTables):
     """The page of one run."""
 
-    def html(self) -> str:
-        """The run as one HTML file."""
+    def content(self) -> HtmlPage:
+        """The content of the page."""
         record, report = self.record, self.record.report
         writer = f", lessons by {report.reflector}" if report.reflector and report.reflector != report.model else ""
-        return render_page(
-            HtmlPage(
-                title=clipped(f"{report.domain} with {report.model}{writer}, run {report.run}", 160),
-                kicker="Lessons learned from rollouts",
-                mark=record.mark,
-                front=self._opening_parts(),
-                sections=(
-                    self._result_section(),
-                    self._versions_section(),
-                    self.calls_section(),
-                    self.groups_section(),
-                    self.proposals_section(),
-                    self.lessons_section(),
-                    self.cost_section(),
-                    self.notes_section(),
-                    self.settings_section(),
-                ),
-                footer="This page is one file. It loads nothing and sends nothing.",
-            )
+        return HtmlPage(
+            title=clipped(f"{report.domain} with {report.model}{writer}, run {report.run}", 160),
+            kicker="Lessons learned from rollouts",
+            mark=record.mark,
+            front=self._opening_parts(),
+            sections=(
+                self._result_section(),
+                self._versions_section(),
+                self.calls_section(),
+                self.groups_section(),
+                self.proposals_section(),
+                self.lessons_section(),
+                self.cost_section(),
+                self.notes_section(),
+                self.settings_section(),
+            ),
+            footer="This page is one file. It loads nothing and sends nothing.",
         )
 
     def _opening_parts(self) -> tuple[PagePart, ...]:

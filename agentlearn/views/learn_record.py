@@ -4,7 +4,7 @@ import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,11 +194,16 @@ def run_command(row: RunRow, start: str | None) -> str:
     return shlex.join(words)
 
 
-def library_card(store: Path, reference: str, library: Library, audit: LibraryAudit) -> LibraryCard:
-    """The facts about one version. A library that is a file may come from a store that is not here."""
+def library_card(
+    store: Path, reference: str, library: Library, audit: LibraryAudit, opened: StoreReader | None = None
+) -> LibraryCard:
+    """The facts about one version. A library that is a file may come from a store that is not here.
+
+    opened: the store, where it is open.
+    """
     runs: tuple[CardRun, ...] = ()
     try:
-        with read_store(store) as reader:
+        with nullcontext(opened) if opened is not None else read_store(store) as reader:
             runs = tuple(_card_runs(reader, library))
     except StoreError:  # a library in a file needs no store
         runs = ()

@@ -8,15 +8,16 @@ from typing import Literal, get_args
 from agentlearn.text import written_out
 
 Tag = Literal[
-    "a", "b", "bdi", "body", "caption", "circle", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure",
-    "footer", "g", "h1", "h2", "h3", "head", "header", "html", "li", "line", "link", "main", "meta", "nav", "p", "path",
-    "pre", "script", "section", "span", "style", "summary", "svg", "table", "tbody", "td", "text", "tfoot", "th",
-    "thead", "title", "tr", "ul",
+    "a", "article", "b", "bdi", "body", "button", "caption", "circle", "code", "dd", "details", "div", "dl", "dt",
+    "figcaption", "figure", "footer", "form", "g", "h1", "h2", "h3", "head", "header", "html", "img", "input", "label",
+    "li", "line", "link", "main", "meta", "nav", "ol", "option", "p", "path", "pre", "script", "section", "select",
+    "span", "style", "summary", "svg", "table", "tbody", "td", "text", "textarea", "tfoot", "th", "thead", "title",
+    "tr", "ul",
 ]  # fmt: skip
 TAGS: frozenset[str] = frozenset(get_args(Tag))
 Attribute = str | int | float | bool | None
 
-_VOID = frozenset({"link", "meta"})
+_VOID = frozenset({"img", "input", "link", "meta"})
 _BARE = frozenset({"circle", "line", "path"})
 """SVG elements without content."""
 

@@ -109,6 +109,30 @@ def _not_counted(sides: Sequence[tuple[str, HeldOutScore]]) -> Iterator[str]:
             yield f"{words}: {', '.join(f'{n} of {all_}{side}' for side, n, all_ in found)}   {', '.join(codes)}"
 
 
+def result_words(report: str) -> str:
+    """The main result of a run, from its report as JSON; empty when there is none. It begins with two spaces."""
+    if not report:
+        return ""
+    loaded = json.loads(report)
+    if loaded.get("contrasts") is not None:
+        pairwise = any(one["baseline"] != loaded["baseline"] for one in loaded["contrasts"])
+        names = [f"{one['arm']} - {one['baseline']}" if pairwise else one["arm"] for one in loaded["contrasts"]]
+        verdicts = [one["verdict"].replace("_", " ") for one in loaded["contrasts"]]
+        return "  " + ", ".join(f"{name} {verdict}" for name, verdict in zip(names, verdicts, strict=True))
+    if loaded.get("rounds") is not None:
+        compared = [one["compared"] for one in loaded["rounds"] if one["compared"]]
+        kept = compared[-1]["kept"] if compared else None
+        return "" if kept is None else f"  weights keep {kept:.0%} of the lessons' gain"
+    if loaded.get("pilot"):
+        return f"  pilot of {loaded['pilot']['tasks']} tasks"
+    delta = loaded.get("delta")
+    if not delta or delta["mean"] is None:
+        return ""
+    open_words = {name: delta.get(name) or "" for name in ("withheld", "left_open")}
+    verdict = held_out_verdict(delta["verdict"], **open_words, ci=delta["ci"])
+    return f"  {verdict}" if any(open_words.values()) else f"  {verdict} {delta['mean']:+.2f}"
+
+
 def _leaf_lines(value: object, path: str = "") -> Iterator[Block]:
     """The lines of a value. A list of plain values is one line. Numbers have all their digits."""
     rows = [(visible_line(name), text) for name, text in _leaves(value, path)]
@@ -138,7 +162,7 @@ def plain(value: object) -> str:
     return "-" if value is None else json.dumps(value)
 
 
-def _end_reason(reader: StoreReader, run: RunRow) -> str:
+def end_reason(reader: StoreReader, run: RunRow) -> str:
     """Why a run failed or was interrupted; empty for a run that is done or running."""
     if run.state in {"done", "running"}:
         return ""
@@ -150,7 +174,7 @@ def _end_reason(reader: StoreReader, run: RunRow) -> str:
     return "the reason was not recorded"
 
 
-def _next_step(reader: StoreReader, run: RunRow) -> str:
+def next_step(reader: StoreReader, run: RunRow) -> str:
     """What a user can do with a run."""
     store = reader.directory
     if run.state == "running":
@@ -318,8 +342,8 @@ class RunRecord:
             row=row,
             rollouts=reader.trajectories(row.run),
             proposals=reader.proposals(row.run),
-            reason=_end_reason(reader, row),
-            next_step=_next_step(reader, row),
+            reason=end_reason(reader, row),
+            next_step=next_step(reader, row),
             main_lines=tuple(_report_lines(reader, row)),
             unmatched_feedback=reader.unmatched_feedback(row.domain) if row.kind == "live" else 0,
         )

@@ -37,15 +37,14 @@ class TableCell(Value):
     value: float | None = None
     """Value to sort by, if not the text."""
     tone: Tone = "plain"
+    href: str = ""
+    """Address that the text links to; empty for none."""
 
     def html(self, column: Column, position: int) -> Html:
         """The cell as HTML. position: from 0; the first cell of a row is its name."""
         value = finite(self.value)
-        inside = (
-            glyph(self.tone),
-            element("bdi", self.text) if column.kind == "text" else self.text,
-            small(self.sub),
-        )
+        text = element("bdi", self.text) if column.kind == "text" else self.text
+        inside = (glyph(self.tone), element("a", text, href=self.href) if self.href else text, small(self.sub))
         classes = [
             *(["num"] if column.kind == "number" else ()),
             *(["long"] if len(self.text) > WORDY else ()),

@@ -33,20 +33,22 @@ class TrainPage:
 
     def html(self) -> str:
         """The run as one self-contained HTML file."""
+        return render_page(self.content())
+
+    def content(self) -> HtmlPage:
+        """The content of the page."""
         distils = self._only_distils()
         sections = [self._rewards(), self._updates(), self._conditions()]
         if self.report.notes:
             notes = tuple(Note(text=note) for note in self.report.notes)
             sections.append(Section(title="Notes", parts=notes))
-        return render_page(
-            HtmlPage(
-                title=f"Training {Path(self.report.model).name or self.report.model} on {self.report.domain}",
-                kicker="Lessons distilled into a local model" if distils else "Gradient GRPO on a local model",
-                mark="lab model" if is_lab(self.report.model) else "",
-                front=(self._result(), self._figures()),
-                sections=tuple(sections),
-                footer="A single self-contained file: it loads nothing and sends nothing.",
-            )
+        return HtmlPage(
+            title=f"Training {Path(self.report.model).name or self.report.model} on {self.report.domain}",
+            kicker="Lessons distilled into a local model" if distils else "Gradient GRPO on a local model",
+            mark="lab model" if is_lab(self.report.model) else "",
+            front=(self._result(), self._figures()),
+            sections=tuple(sections),
+            footer="A single self-contained file: it loads nothing and sends nothing.",
         )
 
     def _result(self) -> Statement:

@@ -10,6 +10,7 @@ from agentlearn.cli.ask import require_extras
 from agentlearn.cli.options import DryRunOption, JsonOption, LogOption, StoreOption, YesOption, setting_options
 from agentlearn.cli.output import console, print_json, show_logs
 from agentlearn.config import DEFAULT_STORE, given_settings
+from agentlearn.config.command_words import command_words
 from agentlearn.domain.base import is_source
 from agentlearn.domain.chosen_settings import GivenSettings
 from agentlearn.errors import AgentlearnError, ConfigError
@@ -106,6 +107,9 @@ def compare(
     page = write_all(done, store=settings.store, out=out or ())
     if not json and page is not None:
         console().print(f"  {'page'.ljust(10)}{page}")
+        if done.comparison.run:
+            words = command_words("view", done.comparison.run, store=settings.store)
+            console().print(f"  {'view'.ljust(10)}{words}")
     if settings.record is not None and not logs:
         console(to_stderr=json).print(f"  {'recorded'.ljust(10)}{recording_words(settings.record)}")
     _fail(done.comparison, fail_if)

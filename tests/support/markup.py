@@ -16,7 +16,7 @@ LINES = frozenset(
     {"div", "dl", "figcaption", "h1", "h2", "h3", "header", "li", "p", "pre", "section", "summary", "svg", "tr"}
 )
 """Elements that end a line of the text."""
-VOID = frozenset({"link", "meta", "circle", "line", "path"})
+VOID = frozenset({"link", "meta", "img", "input", "circle", "line", "path"})
 
 
 @dataclass

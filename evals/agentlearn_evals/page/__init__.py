@@ -1,6 +1,7 @@
 """The comparison page: one self-contained HTML file with the result and the evidence for it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import count, duration, money, p_value, signed
@@ -21,6 +22,9 @@ from agentlearn_evals.comparison import Comparison
 from agentlearn_evals.comparison_words import TONES, VERDICTS, ComparisonWords, full_sentence, worst_first
 from agentlearn_evals.page.number_sections import NumberSections, number, scale_limits
 from agentlearn_evals.page.task_sections import TaskSections
+
+if TYPE_CHECKING:
+    from agentlearn.store import RunRow
 
 __all__ = ["comparison_page"]
 
@@ -191,19 +195,26 @@ def comparison_page(comparison: Comparison, *, trace_of: Callable[[str], str] | 
     trace_of: returns the transcript of a rollout, or empty text. With it, the page includes transcripts of the flips
     that it shows; each transcript, and all together, are limited in size.
     """
+    return render_page(_content(comparison, trace_of))
+
+
+def stored_content(row: "RunRow") -> HtmlPage:
+    """Return the content of the page of a stored comparison, without transcripts."""
+    return _content(Comparison.model_validate_json(row.report), None)
+
+
+def _content(comparison: Comparison, trace_of: Callable[[str], str] | None) -> HtmlPage:
     page, numbers, tasks = _Page(comparison), NumberSections(comparison), TaskSections(comparison)
     sections = (
         *(numbers.differences(), numbers.arms(), numbers.passes(), numbers.cost()),
         *(tasks.domains(), tasks.breakdown(), tasks.curve(), tasks.tasks(), tasks.flips(trace_of)),
         *(page.checks(), page.reproducing()),
     )
-    return render_page(
-        HtmlPage(
-            title=clipped(comparison.title, _TITLE),
-            kicker="Comparison of agents on the same tasks",
-            mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
-            front=(*page.findings(), *page.cautions(), page.key_figures()),
-            sections=tuple(section for section in sections if section is not None),
-            footer="This page is one file. It loads nothing and sends nothing.",
-        )
+    return HtmlPage(
+        title=clipped(comparison.title, _TITLE),
+        kicker="Comparison of agents on the same tasks",
+        mark="simulated" if comparison.simulated else "lab model" if comparison.of_lab_models else "",
+        front=(*page.findings(), *page.cautions(), page.key_figures()),
+        sections=tuple(section for section in sections if section is not None),
+        footer="This page is one file. It loads nothing and sends nothing.",
     )
