@@ -1,14 +1,13 @@
 """What the forms of the web app do. Each is what a command or `Recorder` does, under the account's name."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentlearn.errors import ConfigError
 from agentlearn.learning.lessons.pending_versions import Decider
 from agentlearn.library import LibraryStore
-from agentlearn.library.history import History
 from agentlearn.library.history.change_log import account_name
 from agentlearn.recorder import Recorder
 from agentlearn.store import open_store, read_store
@@ -21,72 +20,60 @@ MAX_NOTE = 2_000
 
 def done(store: Path, fields: Fields) -> str:
     """Do what a form asks, and say in a sentence what was done. Raises AgentlearnError. Blocks."""
-    act = _ACTS.get(fields.get("act", ""))
-    if act is None:
-        raise ConfigError(f"{fields.get('act', '')[:40]!r} is no action of a form", code="bad_form")
-    return act(store, fields)
-
-
-def _history(store: Path, fields: Fields) -> History:
-    return LibraryStore(store / "libraries").history(fields.get("library", ""))
+    match fields.get("act", ""):
+        case "approve" | "reject":
+            return asyncio.run(_decide(store, fields))
+        case "thumb" | "demonstrate":
+            return _feedback(store, fields)
+        case "add" | "edit" | "park" | "unpark" | "approve-held" | "reject-held" as act:
+            return _change(store, fields, act)
+        case act:
+            raise ConfigError(f"{act[:40]!r} is no action of a form", code="bad_form")
 
 
 def _note(fields: Fields) -> str:
     return fields.get("note", "").strip()[:MAX_NOTE]
 
 
-def _add(store: Path, fields: Fields) -> str:
-    change = _history(store, fields).add(fields.get("lesson", "").strip(), note=_note(fields))
-    return f"The lesson was added; the library is at version {change.version[:12]}."
+def _change(store: Path, fields: Fields, act: str) -> str:
+    """Change one lesson of a library, or add one."""
+    history = LibraryStore(store / "libraries").history(fields.get("library", ""))
+    lesson, note = fields.get("lesson", "").strip(), _note(fields)
+    match act:
+        case "add":
+            change = history.add(lesson, note=note)
+            return f"The lesson was added; the library is at version {change.version[:12]}."
+        case "edit":
+            version = history.edit(lesson, fields.get("words", "").strip(), note=note).version[:12]
+            return f"The lesson was edited; the library is at version {version}, and the old words stay in older ones."
+        case "park":
+            history.park(lesson, reason=note)
+            return "The lesson was parked. It stays in the library, and no agent sees it."
+        case "unpark":
+            history.unpark(lesson, note=note)
+            return "The lesson is shown to agents again."
+        case "approve-held":
+            history.approve(lesson, note=note)
+            return "The lesson was approved. Agents see it from now on."
+        case _:
+            history.reject(lesson, note=note)
+            return "The lesson was refused. Later runs refuse the same words."
 
 
-def _edit(store: Path, fields: Fields) -> str:
-    history, words = _history(store, fields), fields.get("words", "").strip()
-    change = history.edit(fields.get("lesson", ""), words, note=_note(fields))
-    return (
-        f"The lesson was edited; the library is at version {change.version[:12]}, and the old words stay in older ones."
-    )
-
-
-def _park(store: Path, fields: Fields) -> str:
-    _history(store, fields).park(fields.get("lesson", ""), reason=_note(fields))
-    return "The lesson was parked. It stays in the library, and no agent sees it."
-
-
-def _unpark(store: Path, fields: Fields) -> str:
-    _history(store, fields).unpark(fields.get("lesson", ""), note=_note(fields))
-    return "The lesson is shown to agents again."
-
-
-def _approve_held(store: Path, fields: Fields) -> str:
-    _history(store, fields).approve(fields.get("lesson", ""), note=_note(fields))
-    return "The lesson was approved. Agents see it from now on."
-
-
-def _reject_held(store: Path, fields: Fields) -> str:
-    _history(store, fields).reject(fields.get("lesson", ""), note=_note(fields))
-    return "The lesson was refused. Later runs refuse the same words."
-
-
-def _decide(store: Path, fields: Fields) -> str:
+async def _decide(store: Path, fields: Fields) -> str:
     """Approve or refuse a version or a quarantined lesson. It needs the store, so no run may have it open."""
     waiting = fields.get("waiting", "")
     if not waiting:
         raise ConfigError("the form names nothing that waits; load the page again", code="bad_form")
-
-    async def decide() -> str:
-        async with open_store(store, create=False) as opened:
-            libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
-            person = Decider(opened, libraries, account_name(), _note(fields), at)
-            if fields["act"] == "approve":
-                approved = await person.approve(waiting)
-                return f"Published as {approved.decision.library}@{approved.library.version[:12]}."
-            decided = await person.reject(waiting)
-            if decided.of_version:
-                return f"Version {waiting} was refused. It stays in the store."
-            return "The lesson was refused. Later runs refuse the same words."
-
-    return asyncio.run(decide())
+    async with open_store(store, create=False) as opened:
+        libraries, at = LibraryStore(store / "libraries"), datetime.now(UTC)
+        person = Decider(opened, libraries, account_name(), _note(fields), at)
+        if fields["act"] == "approve":
+            approved = await person.approve(waiting)
+            return f"Published as {approved.decision.library}@{approved.library.version[:12]}."
+        if (await person.reject(waiting)).of_version:
+            return f"Version {waiting} was refused. It stays in the store."
+        return "The lesson was refused. Later runs refuse the same words."
 
 
 def _feedback(store: Path, fields: Fields) -> str:
@@ -104,17 +91,3 @@ def _feedback(store: Path, fields: Fields) -> str:
         given = (1.0 if reward == "1" else 0.0, fields.get("why", "").strip()[:MAX_NOTE])
         recorder.feedback_sync(rollout, reward=given, by=account_name())
         return f"Saved: the answer was {'right' if reward == '1' else 'wrong'}."
-
-
-_ACTS: dict[str, Callable[[Path, Fields], str]] = {
-    "add": _add,
-    "edit": _edit,
-    "park": _park,
-    "unpark": _unpark,
-    "approve-held": _approve_held,
-    "reject-held": _reject_held,
-    "approve": _decide,
-    "reject": _decide,
-    "thumb": _feedback,
-    "demonstrate": _feedback,
-}

@@ -90,9 +90,7 @@ def write_bundle(reader: StoreReader, store: Path, start: str, out: Path) -> lis
         what = asked.pop("save", "")
         view = View(reader, libraries, links, path, asked)
         if (found := PICTURE.fullmatch(path)) is not None:
-            content, media = picture(view, *found.groups())
-            links.names[address] = links.names[address]
-            del media
+            content = picture(view, *found.groups())[0]
         else:
             try:
                 page = page_of(view)

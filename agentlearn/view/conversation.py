@@ -9,9 +9,8 @@ from typing import Any
 from agentlearn.errors import AgentlearnError, ConfigError
 from agentlearn.store.queries import Query
 from agentlearn.types.operation import Applied, Feedback
-from agentlearn.types.task import Task
 from agentlearn.types.trajectory import TOOLS, Trajectory, prompt_labels
-from agentlearn.view.page import Body, Page, View, cell, field_of, form, keys, link, row_of, text_block
+from agentlearn.view.page import Body, Page, View, field_of, keys, link, row_of, text_block
 from agentlearn.view.runs import mark_of, run_trail
 from agentlearn.views.figure import count, duration, large, money
 from agentlearn.views.markup import Html, clipped, element, joined
@@ -42,7 +41,7 @@ def rollout_page(view: View, rollout: str) -> Page:
     siblings = view.reader.rows(Query.GRID_CELLS, head.run, head.phase, None, [head.task], 64)
     grid = view.to("run", head.run, "grid", phase=head.phase, task=head.task)
     body: list[Body] = [
-        *answer_parts(view, head),
+        answer_parts(view, head),
         _figures(head),
         _near(view, head, siblings, grid),
         _lessons(view, head),
@@ -58,7 +57,7 @@ def rollout_page(view: View, rollout: str) -> Page:
     return Page(title, tuple(body), trail, mark_of(run), piece=steps if first else None)
 
 
-def answer_parts(view: View, head: Trajectory) -> list[Html]:
+def answer_parts(view: View, head: Trajectory) -> Html:
     """The task, the answer, what was expected, and the verdict with its reason."""
     task = view.reader.tasks([head.task]).get(head.task)
     words = clipped(verdict_words(head), 1_500)
@@ -72,14 +71,9 @@ def answer_parts(view: View, head: Trajectory) -> list[Html]:
             ("Expected", text_block(expected, "short")),
             ("Task", text_block(clipped(task.problem, 8_000), "short")),
         ]
-        rows += _about(task)
-    return [element("dl", *(joined(element("dt", name), element("dd", one)) for name, one in rows), class_="facts")]
-
-
-def _about(task: Task) -> list[tuple[str, Html]]:
-    words = ", ".join(filter(None, (task.family, task.source)))
-    found = [("From", element("span", words))] if words else []
-    return [*found, ("Starts at", element("span", clipped(task.start, 300)))] if task.start else found
+        about = ("From", ", ".join(filter(None, (task.family, task.source)))), ("Starts at", clipped(task.start, 300))
+        rows += [(name, element("span", text)) for name, text in about if text]
+    return element("dl", *(joined(element("dt", name), element("dd", one)) for name, one in rows), class_="facts")
 
 
 def _figures(head: Trajectory) -> KeyFigures:
@@ -92,7 +86,7 @@ def _figures(head: Trajectory) -> KeyFigures:
 
 def _near(view: View, head: Trajectory, siblings: Sequence[Mapping[str, Any]], grid: str) -> Html:
     """The other attempts at the task, as cells."""
-    cells = [cell(view, one, here=one["id"] == head.id) for one in siblings]
+    cells = [view.cell(one, here=one["id"] == head.id) for one in siblings]
     place = [one["id"] for one in siblings]
     here = place.index(head.id) if head.id in place else -1
     other = next((one for one in siblings if one["reward"] is not None and one["reward"] != head.reward), None)
@@ -332,9 +326,9 @@ def feedback_words(one: Feedback) -> str:
 def thumbs(view: View, rollout: str) -> list[Html]:
     """Forms that say whether an answer was right, and what the right one is; none where nothing can be changed."""
     why = field_of("why", "Why (optional)")
-    up = form(view, "thumb", submit="✓ right", kind="good", rollout=rollout, reward="1")
-    down = form(view, "thumb", why, submit="✗ wrong", kind="bad", rollout=rollout, reward="0")
+    up = view.form("thumb", submit="✓ right", kind="good", rollout=rollout, reward="1")
+    down = view.form("thumb", why, submit="✗ wrong", kind="bad", rollout=rollout, reward="0")
     demonstration = field_of("demonstration", "The right answer", rows=3, limit=20_000)
-    right = form(view, "demonstrate", demonstration, submit="Save the right answer", rollout=rollout)
+    right = view.form("demonstrate", demonstration, submit="Save the right answer", rollout=rollout)
     made = [one for one in (up, down, right) if one is not None]
     return [row_of(*made, kind="thumbs")] if made else []

@@ -8,21 +8,7 @@ from typing import Any
 from agentlearn.store import RunRow
 from agentlearn.store.queries import Query
 from agentlearn.view.conversation import answer_parts, steps_of
-from agentlearn.view.page import (
-    Body,
-    Page,
-    View,
-    box,
-    cell,
-    choices,
-    keys,
-    legend,
-    link,
-    pager,
-    question,
-    row_of,
-    sheet,
-)
+from agentlearn.view.page import Body, Page, View, box, choices, keys, legend, link, row_of, sheet
 from agentlearn.view.runs import mark_of, phase_names, report_of, run_tabs, run_trail
 from agentlearn.views.figure import count_words, decimal, score_words, signed
 from agentlearn.views.markup import Html, clipped, element
@@ -81,10 +67,10 @@ def grid_page(view: View, run_id: str) -> Page:
     total = rows[0]["total"] if rows else 0
     body: tuple[Body | None, ...] = (
         run_tabs(view, run, "Attempts"),
-        question(view, *fields),
+        view.question(*fields),
         legend(),
         table if rows else Paragraph(text="No task fits. Choose other tasks above."),
-        pager(view, first, len(rows), total, size=TASKS),
+        view.pager(rows, total, size=TASKS),
     )
     watched = run.state == "running" and not first
     title = f"Attempts: {count_words(total, 'task')}"
@@ -119,7 +105,7 @@ def _grid(
         cells: list[Html] = []
         for side, mean in zip(sides, means, strict=False):
             found = members.get((row["task"], side), ())
-            drawn = [cell(view, one) for one in found]
+            drawn = [view.cell(one) for one in found]
             more = found[0]["attempts"] - len(found) if found else 0
             rest = element("span", f"and {more:,} more", class_="quiet") if more > 0 else None
             cells.append(element("td", row_of(*drawn, rest, kind="cells")))
@@ -155,14 +141,13 @@ def flips_page(view: View, run_id: str) -> Page:
         for one in rows
     )
     options = [("all", "lost and won"), ("lost", "lost"), ("won", "won")]
-    total = rows[0]["total"] if rows else 0
     body: list[Body | None] = [
         run_tabs(view, run, "Flips"),
-        question(view, choices("show", "Tasks", options, side)),
+        view.question(choices("show", "Tasks", options, side)),
         sheet("Tasks with different scores, the lost ones first", "Task, #Difference, #Baseline, #Arm", lines, _OPENS)
         if rows
         else Paragraph(text="No task has different scores here."),
-        pager(view, first, len(rows), total, size=FLIPS),
+        view.pager(rows, rows[0]["total"] if rows else 0, size=FLIPS),
     ]
     return Page("Flips", tuple(body), run_trail(view, run), mark_of(run))
 
@@ -182,7 +167,7 @@ def _column(view: View, rollout: str) -> list[Html]:
     run = view.reader.run(head.run)
     words = f"{run.kind} {run.domain}, {head.phase}, attempt {head.g + 1}"
     name = element("h2", link(clipped(words, 80), view.to("rollout", head.id)))
-    return [name, *answer_parts(view, head), steps_of(view, head.id, 0, side=True)]
+    return [name, answer_parts(view, head), steps_of(view, head.id, 0, side=True)]
 
 
 def two_runs_page(view: View) -> Page:
@@ -199,7 +184,7 @@ def two_runs_page(view: View) -> Page:
         choices(f"phase_{side}", f"Part of {run.run[:12]}", list(phases.items()), wanted[n])
         for n, (side, run, phases) in enumerate(zip("ab", runs, named, strict=True))
     ]
-    body: list[Body | None] = [question(view, *fields, a=runs[0].run, b=runs[1].run)]
+    body: list[Body | None] = [view.question(*fields, a=runs[0].run, b=runs[1].run)]
     if rows:
         change = (rows[0]["after_mean"] or 0) - (rows[0]["before_mean"] or 0)
         words = f"{count_words(rows[0]['flips'], 'task')} of {rows[0]['total']:,} that both runs have changed."
@@ -207,14 +192,7 @@ def two_runs_page(view: View) -> Page:
         means = [decimal(rows[0][f"{side}_mean"]) for side in ("before", "after")]
         sides = ("First run", means[0], runs[0].run[:12]), ("Second run", means[1], runs[1].run[:12])
         figures = keys("On shared tasks", *sides, ("Difference", signed(change), ""))
-        body += [
-            Statement(text=words),
-            figures,
-            Paragraph(text=note, quiet=True),
-        ]
-    else:
-        body.append(Statement(text="The two runs share no task in these parts."))
-    if rows:
+        body += [Statement(text=words), figures, Paragraph(text=note, quiet=True)]
         lines = tuple(
             (
                 box(
@@ -227,7 +205,9 @@ def two_runs_page(view: View) -> Page:
             for one in rows
         )
         body.append(sheet("Shared tasks, the most changed first", "Task, #First run, #Second run", lines, _OPENS))
-        body.append(pager(view, first, len(rows), rows[0]["total"], size=TASKS))
+        body.append(view.pager(rows, rows[0]["total"], size=TASKS))
+    else:
+        body.append(Statement(text="The two runs share no task in these parts."))
     if differ := _settings_that_differ(runs):
         cells = tuple(tuple(box(clipped(text, 300)) for text in row) for row in differ)
         table = sheet("Settings", "Setting, First run, Second run", cells)

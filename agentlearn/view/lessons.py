@@ -14,23 +14,8 @@ from agentlearn.library.history import MAIN, Change
 from agentlearn.library.history.hand_edits import LessonStatus, held_lessons
 from agentlearn.store.queries import Query
 from agentlearn.types.experience import MAX_LESSON_CHARACTERS, Experience, Library
-from agentlearn.view.page import (
-    Body,
-    Page,
-    View,
-    box,
-    choices,
-    field_of,
-    form,
-    keys,
-    link,
-    pager,
-    question,
-    row_of,
-    sheet,
-    tabs,
-    text_block,
-)
+from agentlearn.types.ids import ExperienceId
+from agentlearn.view.page import Body, Page, View, box, choices, field_of, keys, link, row_of, sheet, tabs, text_block
 from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import Tone, count, count_words, decimal, fold
 from agentlearn.views.learn_record import library_card
@@ -75,7 +60,7 @@ def library_page(view: View, name: str) -> Page:
         body.append(sheet("Kept, and shown to no agent", "Lesson, *State, Why", rows))
     if newest:
         words = field_of("lesson", "A lesson of your own", limit=MAX_LESSON_CHARACTERS)
-        body.append(form(view, "add", words, field_of("note", "Remark"), submit="Add it", library=name))
+        body.append(view.form("add", words, field_of("note", "Remark"), submit="Add it", library=name))
     return Page(f"Library {name}{f' at {at[:12]}' if at else ''}", tuple(body), _trail(view))
 
 
@@ -125,7 +110,7 @@ def history_page(view: View, name: str) -> Page:
         _library_tabs(view, name, "", "History"),
         element("ul", *(element("li", element("bdi", one)) for one in marks), class_="plain") if marks else None,
         sheet("Changes, newest first", "Change, When, *By, *Branch, What it did, Remark", rows),
-        pager(view, first, len(rows), len(changes), size=SHOWN),
+        view.pager(rows, len(changes), size=SHOWN),
     )
     return Page(f"History of {name}", body, _trail(view, name))
 
@@ -168,7 +153,7 @@ def diff_page(view: View, name: str) -> Page:
     title = f"From version {found.before[:12]} to {found.after[:12]}"
     same = Paragraph(text="Both hold the same lessons.")
     table = sheet(title, "*Change, Lesson, Before", rows) if rows else same
-    body = (_library_tabs(view, name, "", "Diff"), question(view, *fields), table)
+    body = (_library_tabs(view, name, "", "Diff"), view.question(*fields), table)
     return Page(f"Difference in {name}", body, _trail(view, name))
 
 
@@ -241,7 +226,7 @@ def lesson_page(view: View, identity: str) -> Page:
         use,
         _effect(view, name, lesson),
         sheet("Attempts that were shown it, newest first", "Task, Part, #Reward, *Cited", rows) if rows else None,
-        pager(view, first, len(rows), totals["n"], size=SHOWN),
+        view.pager(rows, totals["n"], size=SHOWN),
         element("h2", "Versions and changes"),
         *_blame(view, name, lesson),
     )
@@ -250,29 +235,26 @@ def lesson_page(view: View, identity: str) -> Page:
 
 def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experience]:
     """The library that holds a lesson, how it does, and the lesson. Raises LibraryError."""
-    held: tuple[str, LessonStatus | None, Experience] | None = None
-    for name in view.libraries.names():
-        current = held_lessons(view.libraries.load(f"{name}@{MAIN}"))
-        if identity in current:
-            return name, current[identity][1], current[identity][0]  # pyright: ignore[reportArgumentType]
-        for version in view.libraries.versions(name) if held is None else ():
-            old = held_lessons(view.libraries.load(f"{name}@{version}"))
-            if identity in old:
-                held = name, None, old[identity][0]  # pyright: ignore[reportArgumentType]
-                break
-    stored = view.reader.experiences([identity])  # pyright: ignore[reportArgumentType]
-    if held is None and not stored:
-        raise LibraryError(
-            f"the store has no lesson {identity[:40]!r}; a page of a library lists them", code="unknown_lesson"
-        )
-    return held or ("", None, stored[0])
+    lesson = ExperienceId(identity)
+    names = view.libraries.names()
+    for name in names:
+        if (held := held_lessons(view.libraries.load(f"{name}@{MAIN}")).get(lesson)) is not None:
+            return name, held[1], held[0]
+    for name, version in ((of, one) for of in names for one in view.libraries.versions(of)):
+        if (held := held_lessons(view.libraries.load(f"{name}@{version}")).get(lesson)) is not None:
+            return name, None, held[0]
+    for stored in view.reader.experiences([lesson]):
+        return "", None, stored
+    raise LibraryError(
+        f"the store has no lesson {identity[:40]!r}; a page of a library lists them", code="unknown_lesson"
+    )
 
 
 def _decide(view: View, words: str, acts: tuple[str, str], **sent: str) -> Html:
     """The forms to approve and to reject what waits. acts: what the two forms do."""
-    approve = form(view, acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
+    approve = view.form(acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
     return row_of(
-        approve, form(view, acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent), kind="hand"
+        approve, view.form(acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent), kind="hand"
     )
 
 
@@ -285,16 +267,11 @@ def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) 
     if held == "pending":
         yield _decide(view, "Approve", ("approve-held", "reject-held"), **sent)
     elif held == "parked":
-        yield row_of(form(view, "unpark", submit="Show it again", **sent), kind="hand")
+        yield row_of(view.form("unpark", submit="Show it again", **sent), kind="hand")
     else:
         words = field_of("words", "New words", value=lesson.lesson, rows=2, limit=MAX_LESSON_CHARACTERS)
-        edit = form(view, "edit", words, why, submit="Save the edit", **sent)
-        yield row_of(edit, form(view, "park", why, submit="Park it", **sent), kind="hand")
-
-
-def _listed(view: View, summary: str, rollouts: Sequence[str]) -> Html:
-    links = [element("li", link(one[:12], view.to("rollout", one))) for one in rollouts]
-    return fold(summary, element("ul", *links, class_="plain"))
+        edit = view.form("edit", words, why, submit="Save the edit", **sent)
+        yield row_of(edit, view.form("park", why, submit="Park it", **sent), kind="hand")
 
 
 def _sources(view: View, lesson: Experience) -> Iterator[Body]:
@@ -319,7 +296,8 @@ def _sources(view: View, lesson: Experience) -> Iterator[Body]:
         quoted += [step.text for made in reader.summaries_of(head.id)[:1] for step in made.steps[:3]]
         yield element("div", element("p", name), *map(_quote, quoted), class_="source")
     if more := rollouts[_SOURCES:60]:
-        yield _listed(view, f"{len(more)} more attempts", more)
+        links = [element("li", link(one[:12], view.to("rollout", one))) for one in more]
+        yield fold(f"{len(more)} more attempts", element("ul", *links, class_="plain"))
 
 
 def _quote(text: str) -> Html:

@@ -27,22 +27,15 @@ ASSETS = dict.fromkeys(_SCRIPTS, "text/javascript") | dict.fromkeys(_STYLES, "te
 HTMX_SHA256 = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
 """sha256 of the vendored file of htmx.org 4.0.1."""
 _MOST = 10_000_000
-_SIGNS = {"right": "✓", "wrong": "✗", "part": "◐", "open": "?", "failed": "!"}
-_NAMES = {
-    "right": "right",
-    "wrong": "wrong",
-    "part": "partly right",
-    "open": "undecided",
-    "failed": "failed to answer, counts as 0",
+_KINDS = {
+    "right": ("✓", "right"),
+    "wrong": ("✗", "wrong"),
+    "part": ("◐", "partly right"),
+    "open": ("?", "undecided"),
+    "failed": ("!", "failed to answer, counts as 0"),
 }
-_NAVIGATION = (
-    ("Runs", "/runs"),
-    ("Libraries", "/libraries"),
-    ("Waiting", "/waiting"),
-    ("Live", "/live"),
-    ("Cost", "/cost"),
-    ("Search", "/search"),
-)
+"""How an attempt can count: its sign and its words."""
+_NAVIGATION = ("Runs", "Libraries", "Waiting", "Live", "Cost", "Search")
 
 
 class Links(Protocol):
@@ -96,6 +89,52 @@ class View:
         if given not in known:
             raise ConfigError(f"{name} is {given[:40]!r}; use one of {', '.join(map(repr, known))}", code="bad_query")
         return given
+
+    def form(self, act: str, *fields: Html | None, submit: str, kind: str | None = None, **hidden: str) -> Html | None:
+        """A form that changes something; None where nothing can be changed. hidden: what it sends too."""
+        if not self.links.token:
+            return None
+        sent = {"act": act, "token": self.links.token, "back": self.path, **hidden}
+        inputs = [element("input", type="hidden", name=name, value=value) for name, value in sent.items()]
+        button = element("button", submit, type="submit", class_=kind)
+        return element("form", *inputs, *fields, button, method="post", action=self.to("act"), class_="act")
+
+    def question(self, *fields: Html, submit: str = "Show", to: str = "", **hidden: object) -> Html:
+        """A form that asks for another page. to: its path; empty for this page. hidden: more of its question."""
+        kept = [element("input", type="hidden", name=name, value=str(one)) for name, one in hidden.items() if one]
+        button = element("button", submit, type="submit")
+        action = self.to(to or self.path[1:])
+        return element("form", *kept, *fields, button, method="get", action=action, class_="ask")
+
+    def pager(self, shown: Sequence[object], total: int, *, size: int) -> Html | None:
+        """Where this part lies among all, with links to the parts before and after it; None when this is all."""
+        first = self.number("first")
+        if total <= len(shown) and not first:
+            return None
+        last = first + len(shown)
+        return element(
+            "nav",
+            link("← earlier part", self.here(first=max(first - size, 0))) if first else None,
+            element("span", f"{first + 1:,} to {last:,} of {total:,}" if shown else f"nothing here, of {total:,}"),
+            link("next part →", self.here(first=last)) if last < total else None,
+            class_="pager",
+            aria_label="Parts",
+        )
+
+    def cell(self, one: Mapping[str, Any], *, here: bool = False) -> Html:
+        """An attempt as a coloured cell with a sign, which opens its conversation. here: whether this is its page."""
+        kind = kind_of(one["outcome"], one["reward"])
+        sign, words = _KINDS[kind]
+        reward = "" if one["reward"] is None else f", reward {one['reward']:g}"
+        why = f", {one['code']}" if one["code"] else ""
+        answer = f", answer {clipped(one['answer'], 60)}" if one["answer"] else ""
+        again = f", try {one['attempt'] + 1}" if one["attempt"] else ""
+        name = f"attempt {one['g'] + 1}{again}: {words}{reward}{why}{answer}"
+        href, kinds = self.to("rollout", one["id"]), f"cell {kind}{' here' if here else ''}"
+        if not href:
+            return element("span", sign, class_=kinds, title=name, role="img", aria_label=name)
+        current = "page" if here else None
+        return element("a", sign, class_=kinds, href=href, title=name, aria_label=name, aria_current=current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,61 +200,22 @@ def field_of(name: str, words: str, *, value: str = "", rows: int = 0, limit: in
     return element("label", words, control)
 
 
-def form(
-    view: View, act: str, *fields: Html | None, submit: str, kind: str | None = None, **hidden: str
-) -> Html | None:
-    """A form that changes something; None where nothing can be changed. hidden: what it sends besides its fields."""
-    if not view.links.token:
-        return None
-    sent = {"act": act, "token": view.links.token, "back": view.path, **hidden}
-    return element(
-        "form",
-        *(element("input", type="hidden", name=name, value=value) for name, value in sent.items()),
-        *fields,
-        element("button", submit, type="submit", class_=kind),
-        method="post",
-        action=view.to("act"),
-        class_="act",
-    )
-
-
-def question(view: View, *fields: Html, submit: str = "Show", **hidden: object) -> Html:
-    """A form that asks for another page. hidden: what its address holds besides the fields."""
-    kept = [element("input", type="hidden", name=name, value=str(one)) for name, one in hidden.items() if one]
-    button = element("button", submit, type="submit")
-    return element("form", *kept, *fields, button, method="get", action=view.to(view.path[1:]), class_="ask")
-
-
 def choices(name: str, words: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
     """A labelled list to choose one from. options: values and what they are called."""
     listed = [element("option", label, value=value, selected=value == chosen) for value, label in options]
     return element("label", words, element("select", *listed, name=name))
 
 
-def pager(view: View, first: int, shown: int, total: int, *, size: int) -> Html | None:
-    """Where this part lies among all, with links to the parts before and after it; None when this is all."""
-    if total <= shown and not first:
-        return None
-    before = view.here(first=max(first - size, 0)) if first else ""
-    after = view.here(first=first + size) if first + shown < total else ""
-    return element(
-        "nav",
-        link("← earlier part", before) if before else None,
-        element("span", f"{first + 1:,} to {first + shown:,} of {total:,}" if shown else f"nothing here, of {total:,}"),
-        link("next part →", after) if after else None,
-        class_="pager",
-        aria_label="Parts",
-    )
-
-
 def tabs(*entries: tuple[str, str], current: str) -> Html:
     """Links to pages about the same thing. entries: words and address. current: the words of this page."""
-    listed = [
-        element("li", element("a", words, href=href, aria_current="page" if words == current else None))
-        for words, href in entries
-        if href
-    ]
-    return element("nav", element("ul", *listed), class_="tabs", aria_label="About this")
+    listed = _listed((words, href, words == current) for words, href in entries)
+    return element("nav", listed, class_="tabs", aria_label="About this")
+
+
+def _listed(entries: Iterable[tuple[str, str, bool]]) -> Html:
+    """A list of links to the pages that there are. entries: words, address, and whether it is this page."""
+    links = (element("a", words, href=to, aria_current="page" if here else None) for words, to, here in entries if to)
+    return element("ul", *(element("li", one) for one in links))
 
 
 def kind_of(outcome: str, reward: float | None) -> str:
@@ -227,25 +227,11 @@ def kind_of(outcome: str, reward: float | None) -> str:
     return "right" if reward >= 1 else "wrong" if reward <= 0 else "part"
 
 
-def cell(view: View, one: Mapping[str, Any], *, here: bool = False) -> Html:
-    """An attempt as a coloured cell with a sign, which opens its conversation. here: whether this is its page."""
-    kind = kind_of(one["outcome"], one["reward"])
-    reward = "" if one["reward"] is None else f", reward {one['reward']:g}"
-    why = f", {one['code']}" if one["code"] else ""
-    answer = f", answer {clipped(one['answer'], 60)}" if one["answer"] else ""
-    again = f", try {one['attempt'] + 1}" if one["attempt"] else ""
-    name = f"attempt {one['g'] + 1}{again}: {_NAMES[kind]}{reward}{why}{answer}"
-    href = view.to("rollout", one["id"])
-    kinds = f"cell {kind}{' here' if here else ''}"
-    if not href:
-        return element("span", _SIGNS[kind], class_=kinds, title=name, role="img", aria_label=name)
-    current = "page" if here else None
-    return element("a", _SIGNS[kind], class_=kinds, href=href, title=name, aria_label=name, aria_current=current)
-
-
 def legend() -> Html:
     """What the cells mean."""
-    items = [element("li", element("span", _SIGNS[one], class_=f"cell {one}"), words) for one, words in _NAMES.items()]
+    items = [
+        element("li", element("span", sign, class_=f"cell {kind}"), words) for kind, (sign, words) in _KINDS.items()
+    ]
     return element("ul", *items, class_="legend")
 
 
@@ -286,6 +272,7 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
         hx_swap="outerMorph" if page.watched else None,
     )
     trail = [element("li", link(words, href)) for words, href in page.trail]
+    place = f"Store {view.reader.directory}.{'' if links.token else ' Nothing can be changed here.'}"
     document = element(
         "html",
         _head(page, links),
@@ -297,7 +284,7 @@ def rendered(page: Page, view: View, *, note: str = "") -> str:
                 "div",
                 element("nav", element("ol", *trail), class_="trail", aria_label="Above this page") if trail else None,
                 main,
-                element("footer", element("p", _place(view), class_="quiet")),
+                element("footer", element("p", place, class_="quiet")),
                 class_="sheet",
             ),
         ),
@@ -310,20 +297,9 @@ def _saved(words: str, href: str) -> Html:
     return element("p", element("a", f"Save as {words}", href=href, download=True), class_="save") if href else joined()
 
 
-def _place(view: View) -> str:
-    state = "" if view.links.token else " Nothing can be changed here."
-    return f"Store {view.reader.directory}.{state}"
-
-
 def _navigation(view: View) -> Html:
-    entries = [(words, view.to(path[1:]), view.path.startswith(path)) for words, path in _NAVIGATION]
-    listed = [
-        element("li", element("a", words, href=href, aria_current="page" if here else None))
-        for words, href, here in entries
-        if href
-    ]
-    brand = element("span", "agentlearn", class_="brand")
-    return joined(brand, element("nav", element("ul", *listed), aria_label="Pages"))
+    entries = [(words, view.to(words.lower()), view.path.startswith(f"/{words.lower()}")) for words in _NAVIGATION]
+    return joined(element("span", "agentlearn", class_="brand"), element("nav", _listed(entries), aria_label="Pages"))
 
 
 def _head(page: Page, links: Links) -> Html:
@@ -373,15 +349,11 @@ def _csv(table: Table) -> str:
     """The table with its second lines in columns of their own, where it has them."""
     out = io.StringIO()
     writer = csv.writer(out)
-    double = [any(row[n].sub for row in table.rows) for n in range(len(table.columns))]
-    names = [
-        [one.name, f"{one.name} (more)"] if more else [one.name]
-        for one, more in zip(table.columns, double, strict=True)
-    ]
-    writer.writerow([_inert(name) for group in names for name in group])
-    for row in table.rows:
-        cells = [[cell.text, cell.sub] if more else [cell.text] for cell, more in zip(row, double, strict=True)]
-        writer.writerow([_inert(text) for group in cells for text in group])
+    widths = [1 + any(row[n].sub for row in table.rows) for n in range(len(table.columns))]
+    lines = [[(one.name, f"{one.name} (more)") for one in table.columns]]
+    lines += [[(cell.text, cell.sub) for cell in row] for row in table.rows]
+    for line in lines:
+        writer.writerow([_inert(text) for pair, width in zip(line, widths, strict=True) for text in pair[:width]])
     return out.getvalue()
 
 

@@ -5,47 +5,34 @@ from collections.abc import Callable, Mapping
 
 from agentlearn.errors import ConfigError
 from agentlearn.store import RunRow, StoreReader
-from agentlearn.view.conversation import rollout_page, step_page
-from agentlearn.view.grid import flips_page, grid_page, pair_page, two_runs_page
-from agentlearn.view.lessons import (
-    audit_page,
-    card_of,
-    diff_page,
-    history_page,
-    lesson_page,
-    libraries_page,
-    library_page,
-    waiting_page,
-)
+from agentlearn.view import conversation, grid, lessons, runs, traffic
 from agentlearn.view.page import Page, View
-from agentlearn.view.runs import call_page, cost_page, report_page, run_page, runs_page, stages_page
-from agentlearn.view.traffic import live_page, search_page, talks_page
 from agentlearn.views.records import GroupAddress, resolve
 
 ROUTES: dict[str, Callable[..., Page]] = {
-    "/runs": runs_page,
-    "/run/{run}": run_page,
-    "/run/{run}/grid": grid_page,
-    "/run/{run}/flips": flips_page,
-    "/run/{run}/stages": stages_page,
-    "/run/{run}/call/{call}": call_page,
-    "/run/{run}/report": report_page,
-    "/two": two_runs_page,
-    "/rollout/{rollout}": rollout_page,
-    "/rollout/{rollout}/step/{number}": step_page,
-    "/pair/{one}/{other}": pair_page,
-    "/libraries": libraries_page,
-    "/library/{name}": library_page,
-    "/library/{name}/history": history_page,
-    "/library/{name}/diff": diff_page,
-    "/library/{name}/audit": audit_page,
-    "/library/{name}/card": card_of,
-    "/lesson/{lesson}": lesson_page,
-    "/waiting": waiting_page,
-    "/live": live_page,
-    "/live/{name}": talks_page,
-    "/cost": cost_page,
-    "/search": search_page,
+    "/runs": runs.runs_page,
+    "/run/{run}": runs.run_page,
+    "/run/{run}/grid": grid.grid_page,
+    "/run/{run}/flips": grid.flips_page,
+    "/run/{run}/stages": runs.stages_page,
+    "/run/{run}/call/{call}": runs.call_page,
+    "/run/{run}/report": runs.report_page,
+    "/two": grid.two_runs_page,
+    "/rollout/{rollout}": conversation.rollout_page,
+    "/rollout/{rollout}/step/{number}": conversation.step_page,
+    "/pair/{one}/{other}": grid.pair_page,
+    "/libraries": lessons.libraries_page,
+    "/library/{name}": lessons.library_page,
+    "/library/{name}/history": lessons.history_page,
+    "/library/{name}/diff": lessons.diff_page,
+    "/library/{name}/audit": lessons.audit_page,
+    "/library/{name}/card": lessons.card_of,
+    "/lesson/{lesson}": lessons.lesson_page,
+    "/waiting": lessons.waiting_page,
+    "/live": traffic.live_page,
+    "/live/{name}": traffic.talks_page,
+    "/cost": runs.cost_page,
+    "/search": traffic.search_page,
 }
 """The page of each address. Its parameters in braces are the arguments of the function, after the view."""
 PICTURE = re.compile(r"/rollout/([^/]+)/picture/([^/]+)")

@@ -13,34 +13,9 @@ from agentlearn.train.report import TrainReport
 from agentlearn.train.settings import TrainSettings
 from agentlearn.types.experience import EMPTY_LIBRARY
 from agentlearn.types.trajectory import PromptRef
-from agentlearn.view.page import (
-    Body,
-    Page,
-    View,
-    box,
-    choices,
-    keys,
-    link,
-    of_report,
-    pager,
-    question,
-    sheet,
-    tabs,
-    text_block,
-)
+from agentlearn.view.page import Body, Page, View, box, choices, keys, link, of_report, sheet, tabs, text_block
 from agentlearn.views.charts import Bar, BarGroup, Bars
-from agentlearn.views.figure import (
-    Tone,
-    count,
-    count_words,
-    decimal,
-    duration,
-    fold,
-    interval,
-    large,
-    money,
-    score_words,
-)
+from agentlearn.views.figure import TONES, Tone, count, count_words, decimal, duration, fold, interval, large, money
 from agentlearn.views.groups import reply_text
 from agentlearn.views.learn_page import LearnPage
 from agentlearn.views.learn_record import LearnRecord
@@ -54,6 +29,7 @@ from agentlearn.views.train_page import TrainPage
 RUNS, CALLS, COSTS = 50, 50, 200
 """Rows on one page."""
 _TONES: dict[str, Tone] = {"done": "plain", "running": "held", "failed": "bad", "interrupted": "open"}
+_ROLES: dict[str, Tone] = {"selected": "good"}
 PAGES = "agentlearn.pages"
 """Group of entry points: the content of the report page of a kind of run, from its row."""
 
@@ -76,7 +52,7 @@ def runs_page(view: View) -> Page:
     for run in rows:
         report = report_of(run)
         before, after = (report.get(side, {}).get("mean") for side in ("before", "after"))
-        change = "" if before is None else f"{score_words(before)} → {score_words(after)}"
+        change = "" if before is None else f"{decimal(before)} → {decimal(after)}"
         found = (
             box(f"{run.kind} {run.domain}", sub=run.run[:12], href=view.to("run", run.run)),
             box(f"{run.started_at:%Y-%m-%d %H:%M}", value=run.started_at.timestamp()),
@@ -92,7 +68,7 @@ def runs_page(view: View) -> Page:
     pairs = [(one.run, f"{one.kind} {one.domain} {one.run[:12]}") for one in rows]
     body = (
         sheet("Newest first", "Run, Started, *State, Result, *Model, Cost, Time", cells),
-        pager(view, first, len(rows), total, size=RUNS),
+        view.pager(rows, total, size=RUNS),
         _two(view, pairs) if len(pairs) > 1 and view.to("two") else None,
     )
     return Page("Runs", body, watched=any(one.state == "running" for one in rows))
@@ -101,17 +77,15 @@ def runs_page(view: View) -> Page:
 def _two(view: View, pairs: Sequence[tuple[str, str]]) -> Html:
     """A form that puts two runs beside each other."""
     fields = choices("a", "First run", pairs, pairs[1][0]), choices("b", "Second run", pairs, pairs[0][0])
-    button = element("button", "Put beside each other", type="submit")
-    return element("form", *fields, button, method="get", action=view.to("two"), class_="ask")
+    return view.question(*fields, submit="Put beside each other", to="two")
 
 
 def run_tabs(view: View, run: RunRow, current: str) -> Html:
     """Links to the pages of one run."""
-    with_flips = run.kind == "eval"
     return tabs(
         ("Overview", view.to("run", run.run)),
         ("Attempts", view.to("run", run.run, "grid")),
-        ("Flips", view.to("run", run.run, "flips") if with_flips else ""),
+        ("Flips", view.to("run", run.run, "flips") if run.kind == "eval" else ""),
         ("Stages", view.to("run", run.run, "stages") if run.kind == "learn" else ""),
         ("Cost", view.to("cost", run=run.run)),
         ("Report", view.to("run", run.run, "report") if run.report and run.kind in {"learn", "train", "eval"} else ""),
@@ -155,8 +129,7 @@ def run_page(view: View, run_id: str) -> Page:
 
 def _tone(report: Mapping[str, Any]) -> Any:
     delta = report.get("delta") or next(iter(report.get("contrasts") or ()), None) or {}
-    tones = {"better": "good", "worse": "bad", "no_worse": "held", "cannot_tell": "open"}
-    return "open" if delta.get("withheld") or delta.get("left_open") else tones.get(delta.get("verdict", ""), "plain")
+    return "open" if delta.get("withheld") or delta.get("left_open") else TONES.get(delta.get("verdict", ""), "plain")
 
 
 def _figures(run: RunRow, report: Mapping[str, Any], phases: list[dict[str, Any]]) -> KeyFigures:
@@ -210,18 +183,20 @@ def _library(view: View, run: RunRow, report: Mapping[str, Any]) -> list[Body]:
         return []
     reason = (report.get("selection") or {}).get("reason", "")
     words = f"library {library['name']}@{library['version'][:8]}, {count_words(library['lessons'], 'lesson')}"
-    address = view.to("library", library["name"], at=library["version"])
-    parts: list[Body] = [element("p", link(words, address), f". {reason}" if reason else "", class_="prose")]
-    chosen: dict[str, Tone] = {"selected": "good"}
+
+    def at(version: str) -> str:
+        return view.to("library", library["name"], at=version)
+
+    made = link(words, at(library["version"]))
+    parts: list[Body] = [element("p", made, f". {reason}" if reason else "", class_="prose")]
     rows = [
         (
-            box(one["version"][:8], one["role"], view.to("library", library["name"], at=one["version"]),
-                tone=chosen.get(one["role"], "plain")),
+            box(one["version"][:8], one["role"], at(one["version"]), tone=_ROLES.get(one["role"], "plain")),
             *number_cells(count, one["updates"], one["lessons"], one["tokens"], one["rollouts"]),
             *number_cells(decimal, one["reward"], one["estimate"]),
         )
         for one in versions
-    ]  # fmt: skip
+    ]
     names = "Version, #Updates, #Lessons, #Tokens, #Attempts, #Mean reward, #Estimated gain"
     return [*parts, sheet("Versions", names, rows)] if rows else parts
 
@@ -272,10 +247,9 @@ def stages_page(view: View, run_id: str) -> Page:
             *number_cells(duration, one["seconds"]),
         )
         cells.append(found)
-    ask = question(view, choices("stage", "Stage", [("", "all"), *((one, one) for one in named)], stage))
-    total = rows[0]["total"] if rows else 0
+    ask = view.question(choices("stage", "Stage", [("", "all"), *((one, one) for one in named)], stage))
     table = sheet("Calls of the reflector", "Call, About, End, #Tokens in, #Tokens out, #Cost, #Time", cells)
-    body = (run_tabs(view, run, "Stages"), ask, table, pager(view, first, len(rows), total, size=CALLS))
+    body = (run_tabs(view, run, "Stages"), ask, table, view.pager(rows, rows[0]["total"] if rows else 0, size=CALLS))
     return Page("What the reflector was asked", tuple(body), run_trail(view, run), mark_of(run))
 
 
@@ -381,7 +355,7 @@ def cost_page(view: View) -> Page:
         keys("On this page", ("Known cost", money(total), ""), ("Model calls", calls, ""), ("Tokens", tokens, "")),
         chart if len(days) > 1 and total else None,
         sheet("Cost by day, run and stage", names, cells),
-        pager(view, first, len(rows), first + len(rows) + (len(rows) == COSTS), size=COSTS),
+        view.pager(rows, first + len(rows) + (len(rows) == COSTS), size=COSTS),
     )
     return Page("Cost", body, run_trail(view, known) if known else ())
 

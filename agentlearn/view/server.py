@@ -104,13 +104,15 @@ class Site:
         """Give a browser with the start token its cookie, and send it to a page."""
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self.start.encode()):
             return refused(403, "This address is not valid any more. Use the one that agentlearn view printed last.")
-        wanted = request.query_params.get("next", "")
-        path, _, query = wanted.partition("?")
-        inside = path.startswith("/") and not path.startswith("//") and "\\" not in path and ":" not in path
-        target = self.to(path, dict(parse_qsl(query))) if inside else self.to("/runs", {})
-        answer = RedirectResponse(target, status_code=303)
+        path, _, query = request.query_params.get("next", "").partition("?")
+        answer = self.send_to(path, dict(parse_qsl(query)))
         answer.set_cookie(COOKIE, self._session, path=self.base, httponly=True, samesite="strict")
         return answer
+
+    def send_to(self, path: str, query: Mapping[str, str]) -> Response:
+        """Send a browser to the page of a path that it named; to the list of runs for what is no such path."""
+        inside = path.startswith("/") and not path.startswith("//") and "\\" not in path and ":" not in path
+        return RedirectResponse(self.to(path if inside else "/runs", query), status_code=303)
 
     def answer(self, path: str, query: Mapping[str, str], *, more: bool) -> Response:
         """The answer to a request for a page, a picture or a saved part of a page. Blocks.
@@ -267,13 +269,11 @@ async def _post(site: Site, request: Request, path: str) -> Response:
         return refused(400, "The form cannot be read.")
     if not hmac.compare_digest(fields.get("token", "").encode(), site.token.encode()):
         return refused(403, "This form is from an earlier start. Load the page again.")
-    back = fields.get("back", "")
-    inside = back.startswith("/") and not back.startswith("//") and "\\" not in back and ":" not in back
 
     def act() -> Response:
         with site.reading:
             words = done(site.store, fields)
-        return RedirectResponse(site.to(back if inside else "/runs", {"done": words}), status_code=303)
+        return site.send_to(fields.get("back", ""), {"done": words})
 
     return await _tried(site, act)
 
@@ -281,18 +281,13 @@ async def _post(site: Site, request: Request, path: str) -> Response:
 def free_port(host: str, wanted: int) -> socket.socket:
     """A socket that listens at an address; port 0 takes a free one. Raises ConfigError."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(kind, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, wanted))
-        listener.listen(64)
+        return socket.create_server((host, wanted), family=kind, backlog=64)
     except OSError as error:
-        listener.close()
+        why = str(error.strerror or error).partition(" (while")[0]  # the rest repeats the address
         raise ConfigError(
-            f"the address {host}:{wanted} cannot be used: {error.strerror or error}; give another --port",
-            code="bad_port",
+            f"the address {host}:{wanted} cannot be used: {why}; give another --port", code="bad_port"
         ) from error
-    return listener
 
 
 def serve(site: Site, listener: socket.socket) -> None:

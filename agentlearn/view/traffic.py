@@ -6,20 +6,7 @@ from typing import Any
 from agentlearn.store.codec import time_of
 from agentlearn.store.queries import Query
 from agentlearn.view.conversation import thumbs
-from agentlearn.view.page import (
-    Body,
-    Page,
-    View,
-    box,
-    cell,
-    choices,
-    field_of,
-    link,
-    pager,
-    question,
-    sheet,
-    text_block,
-)
+from agentlearn.view.page import Body, Page, View, box, choices, field_of, link, sheet, text_block
 from agentlearn.views.figure import count, count_words
 from agentlearn.views.markup import Html, clipped, element
 from agentlearn.views.table import Paragraph, number_cells
@@ -51,10 +38,9 @@ def talks_page(view: View, name: str) -> Page:
     wanted = view.choice("show", ("all", "open", "wrong"))
     rows = view.reader.rows(Query.LIVE_PAGE, name, episode or None, wanted, TALKS, first)
     options = [("all", "all"), ("open", "without a reward"), ("wrong", "wrong")]
-    body: list[Body | None] = [question(view, choices("show", "Answers", options, wanted), episode=episode)]
+    body: list[Body | None] = [view.question(choices("show", "Answers", options, wanted), episode=episode)]
     body += [_talk(view, name, one) for one in rows] or [Paragraph(text="There is no such answer.")]
-    total = rows[0]["total"] if rows else 0
-    body.append(pager(view, first, len(rows), total, size=TALKS))
+    body.append(view.pager(rows, rows[0]["total"] if rows else 0, size=TALKS))
     title = f"Live traffic of {name}{f', episode {clipped(episode, 60)}' if episode else ''}"
     return Page(title, tuple(body), (("Live traffic", view.to("live")),))
 
@@ -65,7 +51,7 @@ def _talk(view: View, name: str, one: dict[str, Any]) -> Html:
     episode = link(one["episode"], view.to("live", name, episode=one["episode"])) if one["episode"] else None
     return element(
         "article",
-        element("p", cell(view, about), f" {time_of(one['at']):%Y-%m-%d %H:%M} ", episode, class_="who"),
+        element("p", view.cell(about), f" {time_of(one['at']):%Y-%m-%d %H:%M} ", episode, class_="who"),
         text_block(one["problem"] or "(no question is stored)", "asked"),
         text_block(one["answer"] or "(no answer)", "said"),
         element("p", element("bdi", one["reason"]), class_="quiet") if one["reason"] else None,
@@ -95,7 +81,7 @@ def search_page(view: View) -> Page:
         choices("where", "Where", list(_PLACES.items()), where),
         field_of("run", "Only in this run", value=run, limit=64),
     )
-    body: list[Body | None] = [question(view, *fields, submit="Search")]
+    body: list[Body | None] = [view.question(*fields, submit="Search")]
     if not text:
         return Page("Search", (*body, Paragraph(text="Capital and small letters are the same.", quiet=True)))
     wanted = view.reader.run(run).run if run else None
@@ -118,7 +104,7 @@ def search_page(view: View) -> Page:
     )
     body.append(element("ul", *items, class_="hits"))
     total = first + len(items) + (len(rows) > FOUND)
-    body.append(pager(view, first, len(items), total, size=FOUND))
+    body.append(view.pager(items, total, size=FOUND))
     return Page(f"Search: {clipped(text, 60)}", tuple(body))
 
 
