@@ -104,8 +104,7 @@ def write_bundle(reader: StoreReader, store: Path, start: str, out: Path) -> lis
         file = out / ("index.html" if not written else links.names[address])
         write_whole(file, content)
         written.append(file)
-    if first != "index.html":  # links to the first page lead to its own name
-        write_whole(out / first, written[0].read_bytes())
+    write_whole(out / first, written[0].read_bytes())  # links to the first page lead to its own name
     for name in ASSETS:
         write_whole(out / name, asset(name))
     return [*written, *(out / name for name in ASSETS)]

@@ -261,7 +261,7 @@ def _files(view: View, rollout: str, found: Sequence[Mapping[str, Any]]) -> Html
 
 def picture(view: View, rollout: str, number: str) -> tuple[bytes, str]:
     """A picture of an attempt, and its media type. Raises ConfigError for one that there is not."""
-    wanted = int(number[:9]) if number.isdigit() else 0
+    wanted = int(number[:9]) if number.isdecimal() else 0
     found = view.reader.rows(Query.PICTURE, view.reader.head(rollout).id, wanted)
     if not found or found[0]["media"] not in _SAFE:
         raise ConfigError(f"attempt {rollout[:40]!r} has no picture {number[:20]!r}", code="unknown_picture")
@@ -271,7 +271,7 @@ def picture(view: View, rollout: str, number: str) -> tuple[bytes, str]:
 def step_page(view: View, rollout: str, number: str) -> Page:
     """The whole text of one step, in parts."""
     head, first = view.reader.head(rollout), view.number("first")
-    wanted = int(number[:9]) if number.isdigit() else 0
+    wanted = int(number[:9]) if number.isdecimal() else 0
     found = view.reader.rows(Query.STEP_TEXT, head.id, wanted, first + 1, _WHOLE)
     if not found or not found[0]["size"]:
         raise ConfigError(f"attempt {head.id[:12]!r} has no text in step {wanted + 1:,}", code="unknown_step")

@@ -20,7 +20,7 @@ from agentlearn.views.charts import Forest, ForestRow
 from agentlearn.views.figure import Tone, count, count_words, decimal, fold
 from agentlearn.views.learn_record import library_card
 from agentlearn.views.lesson_origins import find_library, origins_in
-from agentlearn.views.markup import Html, clipped, element
+from agentlearn.views.markup import Html, clipped, element, joined
 from agentlearn.views.records import operation_words
 from agentlearn.views.table import Paragraph, Statement, Table, TableCell, number_cells
 
@@ -197,9 +197,8 @@ def lesson_page(view: View, identity: str) -> Page:
     facts = {"Author": kind, "Id": lesson.id, "Tags": ", ".join(lesson.tags), "Written after reading": strangers}
     facts |= {"Library": name or "no published library", "State": held or "not held now"}
     items = [
-        item
+        joined(element("dt", words), element("dd", link(text, address if words == "Library" else "")))
         for words, text in facts.items()
-        for item in (element("dt", words), element("dd", link(text, address if words == "Library" else "")))
         if text
     ]
     totals, first = reader.rows(Query.SHOWN_TOTALS, lesson.id)[0], view.number("first")
@@ -253,9 +252,8 @@ def _find(view: View, identity: str) -> tuple[str, LessonStatus | None, Experien
 def _decide(view: View, words: str, acts: tuple[str, str], **sent: str) -> Html:
     """The forms to approve and to reject what waits. acts: what the two forms do."""
     approve = view.form(acts[0], field_of("note", "Remark"), submit=words, kind="good", **sent)
-    return row_of(
-        approve, view.form(acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent), kind="hand"
-    )
+    reject = view.form(acts[1], field_of("note", "Reason"), submit="Reject", kind="bad", **sent)
+    return row_of(approve, reject, kind="hand")
 
 
 def _hand(view: View, name: str, held: LessonStatus | None, lesson: Experience) -> Iterator[Html]:

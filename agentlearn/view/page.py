@@ -154,10 +154,10 @@ class Page:
     """Whether it changes by itself, because a run is under way."""
 
 
-def link(words: str, href: str, *, class_: str | None = None) -> Html:
+def link(words: str, href: str) -> Html:
     """A link; only the words where there is no address."""
     inside = element("bdi", words)
-    return element("a", inside, href=href, class_=class_) if href else element("span", inside, class_=class_)
+    return element("a", inside, href=href) if href else element("span", inside)
 
 
 def box(text: str, sub: str = "", href: str = "", *, value: float | None = None, tone: Tone = "plain") -> TableCell:
@@ -180,8 +180,8 @@ def keys(caption: str, *figures: tuple[str, str, str]) -> KeyFigures:
     return KeyFigures(caption=caption, figures=tuple(made))
 
 
-def row_of(*children: Html | str | None, kind: str = "row") -> Html:
-    """Elements beside each other."""
+def row_of(*children: Html | None, kind: str) -> Html:
+    """Elements beside each other. kind: their CSS class."""
     return element("div", *children, class_=kind)
 
 
@@ -337,7 +337,7 @@ def saved(page: Page, what: str) -> tuple[str, bytes, str]:
     kind, _, number = what.partition("-")
     parts = [one for one in page.body if isinstance(one, Table if kind == "table" else _Chart)]
     parts = [one for one in parts if not isinstance(one, Table) or one.rows]
-    if kind not in {"table", "figure"} or not number.isdigit() or int(number[:6]) >= len(parts):
+    if kind not in {"table", "figure"} or not number.isdecimal() or int(number[:6]) >= len(parts):
         raise ConfigError(f"the page has no {what[:40]!r}; use a link on the page", code="bad_query")
     part = parts[int(number)]
     if isinstance(part, Table):

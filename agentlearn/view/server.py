@@ -27,7 +27,7 @@ from agentlearn.log import get_log
 from agentlearn.store import read_store
 from agentlearn.view.actions import done
 from agentlearn.view.conversation import picture
-from agentlearn.view.page import ASSETS, Page, View, asset, rendered, saved
+from agentlearn.view.page import ASSETS, Page, View, asset, link, rendered, saved
 from agentlearn.view.routes import PICTURE, page_of
 from agentlearn.views.markup import element
 from agentlearn.views.table import Paragraph
@@ -141,10 +141,7 @@ class Site:
     def problem(self, words: str, status: int) -> Response:
         """A page with one sentence."""
         view = View(_NoStore(self.store), LibraryStore(self.store / "libraries"), self, "/")  # pyright: ignore[reportArgumentType]
-        page = Page(
-            "This did not work",
-            (Paragraph(text=words), element("p", element("a", "All runs", href=self.to("/runs", {})))),
-        )
+        page = Page("This did not work", (Paragraph(text=words), element("p", link("All runs", self.to("/runs", {})))))
         return Response(rendered(page, view), status_code=status, media_type="text/html")
 
 

@@ -1,6 +1,7 @@
 """Pages about live traffic, with thumbs and a place for the right answer; and the search."""
 
 import json
+import re
 from typing import Any
 
 from agentlearn.store.codec import time_of
@@ -117,14 +118,6 @@ def _hit(view: View, where: str, one: dict[str, Any], needle: str) -> Html:
         return element("li", link(snippet, address))
     reward = "undecided" if one["reward"] is None else f"reward {one['reward']:g}"
     name = link(f"{one['phase']}, {reward}, run {one['run'][:12]}", view.to("rollout", one["id"]))
-    at = snippet.lower().find(needle)
-    parts = (
-        [snippet]
-        if at < 0
-        else [snippet[:at], element("b", snippet[at : at + len(needle)]), snippet[at + len(needle) :]]
-    )
-    return element(
-        "li",
-        name,
-        element("p", *(one if isinstance(one, Html) else element("bdi", one) for one in parts), class_="quote"),
-    )
+    pieces = re.split(f"({re.escape(needle)})", snippet, maxsplit=1, flags=re.IGNORECASE)
+    quoted = (element("b" if n == 1 else "bdi", piece) for n, piece in enumerate(pieces))
+    return element("li", name, element("p", *quoted, class_="quote"))

@@ -85,6 +85,8 @@ TRICKS = (
     Trick("a table that the page does not have", 400, "/runs?save=table-99"),
     Trick("a saved part with a path in its name", 400, "/runs?save=table-..%2f..%2fx"),
     Trick("a picture that there is not", 404, "/rollout/WRONG/picture/7"),
+    Trick("a picture with a number that no program reads", 404, "/rollout/WRONG/picture/²"),
+    Trick("a table with a number that no program reads", 400, "/runs?save=table-²"),
     Trick("a NUL in an id", 404, "/run/%00"),
 )
 
