@@ -92,7 +92,7 @@ def test_without_a_word_on_what_was_wanted_nothing_is_asked_and_the_run_says_wha
         options = (str(source), "--reward", "shop_reward:told", "--all-wrong", "skip", "--no-eval")
         report, said = learned(stub, tmp_path, *options)
         assert stub.counts["compare"] == stub.counts["summarise"] == 0
-    assert report["taught"] == {"mixed": 0, "all_wrong": 0, "single": 0, "skipped": {"nothing": 10}}
+    assert report["taught"] == {"mixed": 0, "all_wrong": 0, "single": 0, "skipped": {"not_wanted": 10}}
     assert "--all-wrong teach learns from reasons and expected answers" in said
 
 

@@ -38,7 +38,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 async def loaded(transfer: WeightTransfer) -> None:
     """Have the server load what is in the folder."""
     async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
-        await transfer._reload(http)
+        rpc: dict[str, Any] = {"method": "reload_weights"}
+        if not transfer.started_from_folder:
+            rpc["kwargs"] = {"weights_path": str(transfer.folder)}
+        root = transfer.base_url.removesuffix("/v1")
+        (await http.post(f"{root}/collective_rpc", json=rpc)).raise_for_status()
+        (await http.post(f"{root}/reset_prefix_cache", json={})).raise_for_status()
 
 
 def tokens(messages: list[Any]) -> list[SampledTokens]:
