@@ -1,9 +1,9 @@
-"""The server of the web app: for one person, on this machine. It answers only who knows its start token.
+"""The server of the web app, for one person on this machine. It answers only those who know its start token.
 
-Other users of the machine do not know the token. Another site in the same browser is stopped by the cookie, which is
-never sent from one, and by the checks of Host, Origin and Sec-Fetch-Site, also where its name was bound to this machine
-after the page was loaded. A server of another user at another port gets the cookie neither, because the cookie belongs
-to a path that changes with each start. Pages load and run nothing but our own files.
+Other users of the machine do not know the token. The browser sends the cookie from no other site, and the checks of
+Host, Origin and Sec-Fetch-Site stop such a site even if its name leads to this machine by then. The cookie belongs to a
+path that changes with each start, so a server of another user at another port does not get it either. Pages load and
+run only our own files.
 """
 
 import hmac
